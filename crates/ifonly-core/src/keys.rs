@@ -191,18 +191,10 @@ impl std::fmt::Debug for KeyStream {
 impl KeyStream {
     /// Blocks `first..first + blocks.len()`.
     pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
-        const AT_ONCE: usize = 32;
-        for (group, chunk) in blocks.chunks_mut(AT_ONCE).enumerate() {
-            let start = first + (group * AT_ONCE) as u128;
-            let mut buffer = [aes::Block::default(); AT_ONCE];
-            for (place, block) in buffer.iter_mut().take(chunk.len()).enumerate() {
-                *block = (start + place as u128).to_le_bytes().into();
-            }
-            self.cipher.encrypt_blocks(&mut buffer[..chunk.len()]);
-            for (out, block) in chunk.iter_mut().zip(&buffer) {
-                out.copy_from_slice(block);
-            }
+        for (place, block) in blocks.iter_mut().enumerate() {
+            *block = (first + place as u128).to_le_bytes();
         }
+        self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
     }
 
     /// Bytes `offset..offset + bytes.len()`.
@@ -246,6 +238,11 @@ impl SymbolStream {
     fn new(stream: KeyStream, field: &Field, limit: u64, shift: u64) -> SymbolStream {
         let width = if field.q() < 1 << 32 { 4 } else { 8 };
         SymbolStream { stream, field: field.clone(), width, limit, shift }
+    }
+
+    /// The field of the numbers.
+    pub fn field(&self) -> &Field {
+        &self.field
     }
 
     /// Bytes of key stream per position.
@@ -299,6 +296,16 @@ pub struct KeyedRows {
 }
 
 impl KeyedRows {
+    /// The number of pad coefficients per output.
+    pub fn kappa(&self) -> usize {
+        self.kappa
+    }
+
+    /// The number of outputs that have pads; unknown (`None`) without pad coefficients.
+    pub fn outputs(&self) -> Option<usize> {
+        self.pads.len().checked_div(self.kappa)
+    }
+
     /// The stream behind [`RowRandomness::pad`].
     pub fn pad_stream(&self, output: usize, j: usize) -> &SymbolStream {
         &self.pads[output * self.kappa + j - 1]
