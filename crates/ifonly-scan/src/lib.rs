@@ -2,6 +2,8 @@
 
 pub mod answer;
 mod backend;
+#[cfg(feature = "bench")]
+pub mod bench;
 pub mod decode;
 mod dot;
 mod numbers;
