@@ -26,3 +26,4 @@ pub mod share;
 pub mod spir;
 pub mod transcript;
 pub mod wire;
+pub mod wishes;
