@@ -191,25 +191,33 @@ impl std::fmt::Debug for KeyStream {
 impl KeyStream {
     /// Blocks `first..first + blocks.len()`.
     pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
-        for (place, block) in blocks.iter_mut().enumerate() {
-            *block = (first + place as u128).to_le_bytes();
+        for (counter, block) in (first..).zip(blocks.iter_mut()) {
+            *block = counter.to_le_bytes();
         }
         self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
     }
 
     /// Bytes `offset..offset + bytes.len()`.
     pub fn fill(&self, offset: u64, bytes: &mut [u8]) {
-        let mut done = 0;
-        while done < bytes.len() {
-            let at = offset + done as u64;
-            let mut blocks = [[0; 16]; 32];
-            let inside = (at % 16) as usize;
-            let wanted = (inside + bytes.len() - done).div_ceil(16).min(blocks.len());
-            self.blocks(u128::from(at / 16), &mut blocks[..wanted]);
-            let flat = &blocks.as_flattened()[inside..wanted * 16];
-            let take = flat.len().min(bytes.len() - done);
-            bytes[done..done + take].copy_from_slice(&flat[..take]);
-            done += take;
+        let part = |counter: u64| {
+            let mut block = [[0; 16]];
+            self.blocks(u128::from(counter), &mut block);
+            block[0]
+        };
+        let mut counter = offset / 16;
+        let inside = (offset % 16) as usize;
+        let mut rest = bytes;
+        if inside > 0 {
+            let (head, tail) = rest.split_at_mut(rest.len().min(16 - inside));
+            head.copy_from_slice(&part(counter)[inside..inside + head.len()]);
+            rest = tail;
+            counter += 1;
+        }
+        let (blocks, tail) = rest.as_chunks_mut();
+        self.blocks(u128::from(counter), blocks);
+        if !tail.is_empty() {
+            let last = part(counter + blocks.len() as u64);
+            tail.copy_from_slice(&last[..tail.len()]);
         }
     }
 

@@ -7,6 +7,7 @@
 
 use crate::backend::{Backend, Kernels};
 use crate::dot::{NARROW, WIDE};
+use crate::memory::AlignedBytes;
 use crate::pack;
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Gathered, Scratch, TILE_ROWS, TileProgram, used_forms};
@@ -76,7 +77,7 @@ pub struct Query<'a> {
 impl Scanner {
     /// The fastest backend on the caller's own thread.
     pub fn new() -> Scanner {
-        Scanner { kernels: Kernels::best(), threads: 1, pool: None, span_rows: 1 << 14 }
+        Scanner { kernels: Kernels::best(), threads: 1, pool: None, span_rows: 16 * TILE_ROWS }
     }
 
     /// A pool of `threads` threads of its own; answers that run at the same time share them. One thread or less means
@@ -163,15 +164,17 @@ impl Scanner {
     }
 
     /// Form values of all rows for the shuffled queries; empty for the others.
-    fn gather_values(&self, store: &RowStore, plans: &[Plan<'_>]) -> Vec<Vec<u32>> {
+    fn gather_values(&self, store: &RowStore, plans: &[Plan<'_>]) -> Vec<AlignedBytes> {
         plans
             .iter()
             .map(|plan| {
-                let Some((values, _)) = &plan.shuffle else { return vec![] };
+                let Some((values, _)) = &plan.shuffle else { return AlignedBytes::zeroed(0) };
                 let per_row = values.words_per_row();
-                let mut all = vec![0; store.rows() * per_row];
+                // In huge pages: they are picked at random, and every small page would cost a translation.
+                let mut all = AlignedBytes::zeroed(store.rows() * per_row * 4);
                 let span_words = self.span_rows * per_row;
-                self.each_chunk(&mut all, span_words, |span, out, scratch| {
+                let words = &mut all.words_mut()[..store.rows() * per_row];
+                self.each_chunk(words, span_words, |span, out, scratch| {
                     values.write_rows(self.kernels, span * self.span_rows, out, scratch);
                 });
                 all
@@ -184,7 +187,7 @@ impl Scanner {
     fn answer_span(
         &self,
         plans: &[Plan<'_>],
-        values: &[Vec<u32>],
+        values: &[AlignedBytes],
         wanted: &[bool],
         start: usize,
         scratch: &mut Scratch,
@@ -201,7 +204,8 @@ impl Scanner {
                 let end = plan.rows.min(start + self.span_rows);
                 if wanted[query] && first < end {
                     let rows = TILE_ROWS.min(end - first);
-                    let gathered = plan.shuffle.as_ref().map(|(_, order)| Gathered { values: &values[query], order });
+                    let gathered =
+                        plan.shuffle.as_ref().map(|(_, order)| Gathered { values: values[query].words(), order });
                     plan.program.pack_tile(self.kernels, plan.bits, first, rows, gathered, scratch, &mut packed[query]);
                 }
             }

@@ -248,18 +248,24 @@ impl Decoder {
         let q = field.q() as u32;
         for (server, (words, bytes)) in self.words.iter_mut().zip(parts).enumerate() {
             words.resize(count, 0);
-            unpack_u32(self.kernels, field.bits(), bytes, words);
-            if words.iter().copied().fold(0, u32::max) >= q {
+            if unpack_u32(self.kernels, field.bits(), bytes, words) >= q {
                 return Err(DecodeError::NotReduced { server, row: self.next_row });
             }
         }
-        let scale = field.reduce(1 << 32);
-        let scaled = |symbol: &Symbol| field.mul(*symbol, scale).value() as u32;
-        let weights: Vec<u32> = weights.iter().map(scaled).collect();
-        let parts: Vec<&[u32]> = self.words.iter().map(Vec::as_slice).collect();
         self.narrow_values.resize(count, 0);
         let first = constants.first().copied().unwrap_or_default();
-        self.kernels.interpolate(q, &weights, &parts, scaled(&first), &mut self.narrow_values);
+        let added = first.value() as u32;
+        match (&weights[..], &self.words[..]) {
+            ([w, v], [a, b]) if w == v && field.add(*w, *v) == Symbol::ONE => {
+                self.kernels.halve_sums(q, a, b, added, &mut self.narrow_values);
+            }
+            _ => {
+                let scale = field.reduce(1 << 32);
+                let weights: Vec<u32> = weights.iter().map(|&w| field.mul(w, scale).value() as u32).collect();
+                let parts: Vec<&[u32]> = self.words.iter().map(Vec::as_slice).collect();
+                self.kernels.interpolate(q, &weights, &parts, added, &mut self.narrow_values);
+            }
+        }
         // The kernel added the first constant to every symbol; the others differ from it by a little more.
         for (output, &constant) in constants.iter().enumerate().filter(|(_, constant)| **constant != first) {
             let more = field.sub(constant, first).value() as u32;
@@ -325,7 +331,11 @@ impl Nearest {
     pub fn visit(&mut self, values: Values<'_>) {
         let found = match (self.rule, values.words) {
             (Rule::Plain, Words::Narrow(words)) => {
-                values.kernels.first_minimum(words).map(|(value, row)| (u64::from(value), row))
+                // The place is looked for only where there is something better than before.
+                let smallest = values.kernels.minimum(words);
+                let better = self.best.is_none_or(|best| u64::from(smallest) < best.value);
+                let row = better.then(|| words.iter().position(|&word| word == smallest)).flatten();
+                row.map(|row| (u64::from(smallest), row))
             }
             (Rule::Plain, Words::Wide(words)) => {
                 words.iter().copied().enumerate().map(|(row, value)| (value, row)).min()

@@ -35,13 +35,10 @@ fn mask_for(n: u64) -> u64 {
 }
 
 fn fill_narrow(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
-    for (word, bytes) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
-        *word = u32::from_le_bytes(*bytes);
-    }
     let (limit, shift) = (stream.limit(), stream.shift());
     // Numbers that could reach q (a d_min above it) are left to the definition.
     let simple = limit.saturating_add(shift) <= stream.field().q();
-    if simple && kernels.mask_words(out, mask_for(limit) as u32, limit as u32, shift as u32) {
+    if simple && kernels.mask_words(bytes, mask_for(limit) as u32, limit as u32, shift as u32, out) {
         return;
     }
     for (row, (number, bytes)) in out.iter_mut().zip(bytes.as_chunks::<4>().0).enumerate() {

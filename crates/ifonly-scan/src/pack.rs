@@ -56,16 +56,17 @@ pub(crate) fn pack_u64(bits: u32, symbols: &[u64], out: &mut Vec<u8>) {
     pack_bits(bits, symbols.iter().copied(), &mut out[start..]);
 }
 
-pub(crate) fn unpack_u32(kernels: Kernels, bits: u32, packed: &[u8], symbols: &mut [u32]) {
+/// Returns the largest symbol.
+pub(crate) fn unpack_u32(kernels: Kernels, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
     let fast = if bits >= 8 { symbols.len() / 8 * 8 } else { 0 };
     let (head, tail) = packed.split_at(packed_length(bits, fast));
     let (fast, rest) = symbols.split_at_mut(fast);
-    if !fast.is_empty() {
-        kernels.unpack_words(bits, head, fast);
-    }
+    let mut largest = if fast.is_empty() { 0 } else { kernels.unpack_words(bits, head, fast) };
     for (place, symbol) in rest.iter_mut().enumerate() {
         *symbol = bits_at(tail, place * bits as usize, bits) as u32;
+        largest = largest.max(*symbol);
     }
+    largest
 }
 
 pub(crate) fn unpack_u64(bits: u32, packed: &[u8], symbols: &mut [u64]) {

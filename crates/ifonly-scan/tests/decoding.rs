@@ -19,7 +19,8 @@ fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut See
     let field = Field::new(prime::choose((1u128 << (bits - 1)) + 1, FieldRule::Deployment).unwrap()).unwrap();
     let weights: Vec<Symbol> = (0..servers).map(|_| field.sample_nonzero(random)).collect();
     let constants: Vec<Symbol> = (0..outputs).map(|_| field.sample(random)).collect();
-    let values: Vec<Symbol> = (0..rows * outputs).map(|_| field.reduce(random.below(field.q()) % (1 << 40) % 50)).collect();
+    let values: Vec<Symbol> =
+        (0..rows * outputs).map(|_| field.reduce(random.below(field.q()) % (1 << 40) % 50)).collect();
     let mut answers: Vec<Vec<u64>> = vec![vec![]; servers];
     for (i, &value) in values.iter().enumerate() {
         let mut rest = field.sub(value, constants[i % outputs]);

@@ -63,7 +63,7 @@ fn no_cut_of_the_bytes_and_no_change_of_the_header_passes_unseen() {
     assert!(matches!(RowStore::from_bytes(longer), Err(StoreError::Length { .. })));
     // A changed bit of the header is refused, or is the header of other rows that the same bytes do hold.
     let mut accepted = 0;
-    for bit in 0..bytes.len().min(128) * 8 {
+    for bit in 0..64 * 8 {
         let mut changed = bytes.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
         if let Ok(store) = RowStore::from_bytes(changed.clone()) {

@@ -102,9 +102,9 @@ impl Kernels {
         dispatch!(self, montgomery_products(q, a, b, out))
     }
 
-    /// Masks and shifts words; false if a masked word is not below `limit`, and then `words` holds them unshifted.
-    pub(crate) fn mask_words(self, words: &mut [u32], mask: u32, limit: u32, shift: u32) -> bool {
-        dispatch!(self, mask_words(words, mask, limit, shift))
+    /// Little-endian words of `bytes`, masked and then shifted by `shift`; false if a masked word is not below `limit`.
+    pub(crate) fn mask_words(self, bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
+        dispatch!(self, mask_words(bytes, mask, limit, shift, out))
     }
 
     /// Appends symbols of `bits` bits, 8 ≤ bits ≤ 32, to a bit stream that stands at a byte boundary: `8·n` symbols.
@@ -112,19 +112,24 @@ impl Kernels {
         dispatch!(self, pack_words(bits, symbols, out))
     }
 
-    /// The reverse of [`Kernels::pack_words`].
-    pub(crate) fn unpack_words(self, bits: u32, packed: &[u8], symbols: &mut [u32]) {
+    /// The reverse of [`Kernels::pack_words`]; returns the largest symbol.
+    pub(crate) fn unpack_words(self, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
         dispatch!(self, unpack_words(bits, packed, symbols))
     }
 
-    /// `Σ weight_n·part_n + constant mod q` for odd q < 2^31; weights and constant in Montgomery form (times 2^32).
+    /// `Σ weight_n·part_n + constant mod q` for odd q < 2^31; weights in Montgomery form (times 2^32).
     pub(crate) fn interpolate(self, q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
         dispatch!(self, interpolate(q, weights, parts, constant, out))
     }
 
-    /// The smallest value and its first position.
-    pub(crate) fn first_minimum(self, values: &[u32]) -> Option<(u32, usize)> {
-        dispatch!(self, first_minimum(values))
+    /// `(a + b)/2 + constant mod q` for odd q < 2^31: what two servers at opposite points come to.
+    pub(crate) fn halve_sums(self, q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
+        dispatch!(self, halve_sums(q, a, b, constant, out))
+    }
+
+    /// The smallest value, `u32::MAX` of none.
+    pub(crate) fn minimum(self, values: &[u32]) -> u32 {
+        dispatch!(self, minimum(values))
     }
 
     /// `sum ⊕= record_i` for every set bit i (bit i of byte i/8, lowest first).

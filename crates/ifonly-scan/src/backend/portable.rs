@@ -1,114 +1,177 @@
-//! The kernels in plain Rust. Loops run over short arrays of rows so that a compiler can vectorise them.
+//! The kernels in plain Rust. Loops run over short arrays of rows, which a compiler turns into vectors; the one product that
+//! it does not find by itself, of signed 16-bit pairs, is spelled out for x86-64, where it is always there.
 //!
 //! Everything here is `inline(always)`: the AVX2 backend takes over what it does not write by hand, compiled for AVX2.
 
 use super::{Blocks, Planes, assert_shapes};
-use crate::dot::{Chunk, Dot, GroupDigits, Kind, NARROW, WEIGHTS};
+use crate::dot::{Dot, GroupDigits, Kind, NARROW, WEIGHTS};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 
-/// Rows that a loop carries in registers.
-const STRIP: usize = 16;
+/// Rows whose halfwords make one 128-bit vector.
+const STRIP: usize = 4;
+const STRIPS: usize = BLOCK_ROWS / STRIP;
+
+/// The sums of a block, limb by limb.
+type Sums<const L: usize> = [[[i32; STRIP]; STRIPS]; L];
+/// The two digit pairs of a limb, each repeated for every row of a strip.
+type Pairs = [[i16; 2 * STRIP]; 2];
+
+const BYTES: u8 = 1;
+const BYTES_NORM: u8 = 2;
+const BYTES_SQUARES: u8 = 3;
+const WORDS: u8 = 4;
+const WORDS_NORM: u8 = 5;
 
 #[inline(always)]
 pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     let rows = assert_shapes(dot, blocks, planes, out);
     let (low, high) = out.split_at_mut(rows);
+    let per_group = if dot.kind == Kind::BytesSquares { 3 } else { 1 };
     for (number, chunk) in dot.chunks.iter().enumerate() {
-        for start in (0..rows).step_by(STRIP) {
-            let mut sums = [[0i32; STRIP]; L];
-            for (sum, &digit) in sums.iter_mut().zip(&chunk.start) {
-                *sum = [digit; STRIP];
+        for start in (0..rows).step_by(BLOCK_ROWS) {
+            let mut sums = chunk.start.map(|digit| [[digit; STRIP]; STRIPS]);
+            let digits = chunk.groups.chunks_exact(per_group);
+            if dot.kind != Kind::Planes {
+                let block = &blocks.bytes[start / BLOCK_ROWS * blocks.block_bytes..][..blocks.block_bytes];
+                let groups = block.as_chunks::<{ BLOCK_ROWS * GROUP_BYTES }>().0[chunk.first_group..].iter();
+                for (group, digits) in groups.zip(digits) {
+                    match dot.kind {
+                        Kind::Planes => {}
+                        Kind::Bytes => add_group::<L, BYTES>(group, digits, &mut sums),
+                        Kind::BytesNorm => add_group::<L, BYTES_NORM>(group, digits, &mut sums),
+                        Kind::BytesSquares => add_group::<L, BYTES_SQUARES>(group, digits, &mut sums),
+                        Kind::Words => add_group::<L, WORDS>(group, digits, &mut sums),
+                        Kind::WordsNorm => add_group::<L, WORDS_NORM>(group, digits, &mut sums),
+                    }
+                }
             }
-            add_groups(dot.kind, chunk, blocks, start, &mut sums);
             for (plane, digits) in &chunk.planes {
-                let words: &[u32; STRIP] = strip(&planes.words[plane * planes.stride + start..]);
-                let bytes = words.map(u32::to_le_bytes);
-                add_bytes(&bytes, digits, &mut sums);
+                let words = &planes.words[plane * planes.stride + start..][..BLOCK_ROWS];
+                add_plane(words, digits, &mut sums);
             }
-            let values = reduce(&sums, dot.q);
-            let earlier = |row: usize| match number {
-                0 => 0,
-                _ if L == NARROW => u64::from(low[start + row]),
-                _ => u64::from(low[start + row]) | u64::from(high[start + row]) << 32,
-            };
-            let totals: [u64; STRIP] = std::array::from_fn(|row| {
-                let total = values[row] + earlier(row);
-                total.min(total.wrapping_sub(dot.q))
-            });
-            for row in 0..STRIP {
-                low[start + row] = totals[row] as u32;
-                if L != NARROW {
-                    high[start + row] = (totals[row] >> 32) as u32;
-                }
-            }
+            let low = &mut low[start..start + BLOCK_ROWS];
+            let high = high.get_mut(start..start + BLOCK_ROWS).unwrap_or_default();
+            write_block(&sums, dot.q, number == 0, low, high);
         }
     }
 }
 
 #[inline(always)]
-fn strip<T>(slice: &[T]) -> &[T; STRIP] {
-    slice[..STRIP].try_into().expect("a strip has its length")
-}
-
-#[inline(always)]
-fn add_groups<const L: usize>(
-    kind: Kind,
-    chunk: &Chunk<L>,
-    blocks: Blocks<'_>,
-    start: usize,
-    sums: &mut [[i32; STRIP]; L],
+fn add_group<const L: usize, const KIND: u8>(
+    group: &[u8; BLOCK_ROWS * GROUP_BYTES],
+    digits: &[GroupDigits<L>],
+    sums: &mut Sums<L>,
 ) {
-    let per_group = if kind == Kind::BytesSquares { 3 } else { 1 };
-    for (group, digits) in chunk.groups.chunks_exact(per_group).enumerate() {
-        let at = start / BLOCK_ROWS * blocks.block_bytes
-            + ((chunk.first_group + group) * BLOCK_ROWS + start % BLOCK_ROWS) * GROUP_BYTES;
-        let bytes: &[[u8; 4]; STRIP] = strip(blocks.bytes[at..at + STRIP * GROUP_BYTES].as_chunks().0);
-        match kind {
-            Kind::Planes => {}
-            Kind::Bytes => add_bytes(bytes, &digits[0], sums),
-            Kind::BytesNorm => {
-                add_bytes(bytes, &digits[0], sums);
-                for (sum, y) in sums[0].iter_mut().zip(bytes) {
-                    let [a, b, c, d] = y.map(|y| i32::from(y) as i16 as i32);
-                    *sum += (a * a + c * c) + (b * b + d * d);
+    let pairs: [[Pairs; L]; 3] =
+        std::array::from_fn(|part| digits.get(part).map_or([[[0; 2 * STRIP]; 2]; L], repeated));
+    for (strip, bytes) in group.as_chunks::<{ 4 * STRIP }>().0.iter().enumerate() {
+        let halves: [u16; 2 * STRIP] = std::array::from_fn(|i| u16::from_le_bytes([bytes[2 * i], bytes[2 * i + 1]]));
+        let (even, odd) = even_odd(halves);
+        match KIND {
+            BYTES | BYTES_NORM => add_bytes(even, odd, &pairs[0], strip, KIND == BYTES_NORM, sums),
+            BYTES_SQUARES => {
+                let square = |y: [i16; 2 * STRIP]| even_odd(y.map(|y| (y as u16).wrapping_mul(y as u16)));
+                let (even_low, even_high) = square(even);
+                let (odd_low, odd_high) = square(odd);
+                add_bytes(even, odd, &pairs[0], strip, false, sums);
+                add_bytes(even_low, odd_low, &pairs[1], strip, false, sums);
+                add_bytes(even_high, odd_high, &pairs[2], strip, false, sums);
+            }
+            _ => {
+                let levels = halves.map(|half| half as i16);
+                for limb in 0..L {
+                    add(&mut sums[limb][strip], multiply_pairs(levels, pairs[0][limb][0]));
                 }
-            }
-            Kind::BytesSquares => {
-                add_bytes(bytes, &digits[0], sums);
-                let squares: [[u16; 4]; STRIP] = bytes.map(|y| y.map(|y| u16::from(y) * u16::from(y)));
-                add_bytes(&squares.map(|s| s.map(|s| s as u8)), &digits[1], sums);
-                add_bytes(&squares.map(|s| s.map(|s| (s >> 8) as u8)), &digits[2], sums);
-            }
-            Kind::Words | Kind::WordsNorm => {
-                for row in 0..STRIP {
-                    let [a, b] = words(bytes[row]);
-                    for limb in 0..L {
-                        let [c, d, ..] = digits[0][limb].map(i32::from);
-                        sums[limb][row] += a * c + b * d;
-                    }
-                    if kind == Kind::WordsNorm {
-                        sums[0][row] += a * a + b * b;
-                    }
+                if KIND == WORDS_NORM {
+                    add(&mut sums[0][strip], multiply_pairs(levels, levels));
                 }
             }
         }
     }
 }
 
-/// Two levels of two bytes; below 2^15 in every plan, so they are signed words.
 #[inline(always)]
-fn words(bytes: [u8; 4]) -> [i32; 2] {
-    let [a, b, c, d] = bytes;
-    [i32::from(i16::from_le_bytes([a, b])), i32::from(i16::from_le_bytes([c, d]))]
+fn add_plane<const L: usize>(words: &[u32], digits: &GroupDigits<L>, sums: &mut Sums<L>) {
+    let pairs = repeated(digits);
+    for (strip, words) in words.as_chunks::<STRIP>().0.iter().enumerate() {
+        let halves = std::array::from_fn(|i| (words[i / 2] >> (16 * (i % 2))) as u16);
+        let (even, odd) = even_odd(halves);
+        add_bytes(even, odd, &pairs, strip, false, sums);
+    }
 }
 
 #[inline(always)]
-fn add_bytes<const L: usize>(bytes: &[[u8; 4]; STRIP], digits: &GroupDigits<L>, sums: &mut [[i32; STRIP]; L]) {
+fn repeated<const L: usize>(digits: &GroupDigits<L>) -> [Pairs; L] {
+    digits.map(|limb| std::array::from_fn(|side| std::array::from_fn(|i| limb[2 * side + i % 2])))
+}
+
+#[inline(always)]
+fn even_odd(halves: [u16; 2 * STRIP]) -> ([i16; 2 * STRIP], [i16; 2 * STRIP]) {
+    (halves.map(|half| (half & 0xFF) as i16), halves.map(|half| (half >> 8) as i16))
+}
+
+/// Even and odd bytes times their digits; with `norm`, `y·(y + digit)` in the lowest limb.
+#[inline(always)]
+fn add_bytes<const L: usize>(
+    even: [i16; 2 * STRIP],
+    odd: [i16; 2 * STRIP],
+    pairs: &[Pairs; L],
+    strip: usize,
+    norm: bool,
+    sums: &mut Sums<L>,
+) {
     for limb in 0..L {
-        let [c0, c2, c1, c3] = digits[limb].map(i32::from);
-        for row in 0..STRIP {
-            let [y0, y1, y2, y3] = bytes[row].map(|y| i32::from(i16::from(y)));
-            sums[limb][row] += (y0 * c0 + y2 * c2) + (y1 * c1 + y3 * c3);
+        for (side, y) in [even, odd].into_iter().enumerate() {
+            let mut factor = pairs[limb][side];
+            if norm && limb == 0 {
+                factor = std::array::from_fn(|i| factor[i] + y[i]);
+            }
+            add(&mut sums[limb][strip], multiply_pairs(y, factor));
+        }
+    }
+}
+
+#[inline(always)]
+fn add(sum: &mut [i32; STRIP], more: [i32; STRIP]) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum += more;
+    }
+}
+
+/// `a_0·b_0 + a_1·b_1` for each pair of neighbours.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
+    let product = |i: usize| i32::from(a[i]) * i32::from(b[i]);
+    std::array::from_fn(|i| product(2 * i) + product(2 * i + 1))
+}
+
+/// `a_0·b_0 + a_1·b_1` for each pair of neighbours: one instruction that every x86-64 has and compilers rarely find.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
+    use std::arch::x86_64::{__m128i, _mm_madd_epi16};
+    use std::mem::transmute;
+    // SAFETY: arrays of 128 bits and the vector type have the same size and any bits are valid in both; SSE2 is part of
+    // x86-64.
+    unsafe { transmute(_mm_madd_epi16(transmute::<[i16; 8], __m128i>(a), transmute::<[i16; 8], __m128i>(b))) }
+}
+
+/// Reduces the sums of a block and stores them, or adds them to what earlier chunks stored.
+#[inline(always)]
+fn write_block<const L: usize>(sums: &Sums<L>, q: u64, first: bool, low: &mut [u32], high: &mut [u32]) {
+    for strip in 0..STRIPS {
+        let values = reduce(&sums.map(|limb| limb[strip]), q);
+        for (row, value) in (strip * STRIP..).zip(values) {
+            let mut value = value;
+            if !first {
+                let earlier = u64::from(low[row]) | high.get(row).map_or(0, |&high| u64::from(high) << 32);
+                value = (value + earlier).min((value + earlier).wrapping_sub(q));
+            }
+            low[row] = value as u32;
+            if let Some(high) = high.get_mut(row) {
+                *high = (value >> 32) as u32;
+            }
         }
     }
 }
@@ -158,9 +221,9 @@ pub(crate) fn negative_inverse(q: u32) -> u32 {
     inverse.wrapping_neg()
 }
 
-/// `x/2^32 mod q` for `x ≤ 2·(q−1)²`, q < 2^31: one conditional subtraction remains.
+/// `x/2^32 mod q` for a sum x of as many products as [`products_per_reduction`] says: one conditional subtraction remains.
 #[inline(always)]
-fn montgomery_reduce(x: u64, q: u32, negative_inverse: u32) -> u32 {
+pub(crate) fn montgomery_reduce(x: u64, q: u32, negative_inverse: u32) -> u32 {
     let multiple = (x as u32).wrapping_mul(negative_inverse);
     let rest = ((x + u64::from(multiple) * u64::from(q)) >> 32) as u32;
     rest.min(rest.wrapping_sub(q))
@@ -175,19 +238,14 @@ pub(crate) fn montgomery_products(q: u32, a: &[u32], b: &[u32], out: &mut [u32])
 }
 
 #[inline(always)]
-pub(crate) fn mask_words(words: &mut [u32], mask: u32, limit: u32, shift: u32) -> bool {
+pub(crate) fn mask_words(bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
     let mut largest = 0;
-    for word in words.iter_mut() {
-        *word &= mask;
-        largest = largest.max(*word);
+    for (out, bytes) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        let word = u32::from_le_bytes(*bytes) & mask;
+        largest = largest.max(word);
+        *out = word.wrapping_add(shift);
     }
-    if largest >= limit {
-        return false;
-    }
-    if shift != 0 {
-        words.iter_mut().for_each(|word| *word += shift);
-    }
-    true
+    largest < limit
 }
 
 #[inline(always)]
@@ -211,46 +269,58 @@ pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) {
+pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
     let mask = u64::MAX >> (64 - bits);
+    let mut largest = 0;
     for (eight, bytes) in symbols.chunks_exact_mut(8).zip(packed.chunks_exact(bits as usize)) {
+        // Whole words for all but the last symbols, whose words would end beyond the eight's bytes.
         for (place, symbol) in eight.iter_mut().enumerate() {
             let bit = place * bits as usize;
-            let mut word = [0; 8];
-            let have = bytes.len().min(bit / 8 + 8) - bit / 8;
-            word[..have].copy_from_slice(&bytes[bit / 8..bit / 8 + have]);
-            *symbol = ((u64::from_le_bytes(word) >> (bit % 8)) & mask) as u32;
+            let word = match bytes[bit / 8..].first_chunk::<8>() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => bytes[bit / 8..].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            };
+            *symbol = (word >> (bit % 8) & mask) as u32;
+            largest = largest.max(*symbol);
         }
     }
+    largest
+}
+
+/// How many products of reduced numbers can be summed before a Montgomery reduction: `n·q ≤ 2^32` keeps the rest below 2q.
+#[inline(always)]
+pub(crate) fn products_per_reduction(q: u32) -> usize {
+    if q < 1 << 30 { 4 } else { 2 }
 }
 
 #[inline(always)]
 pub(crate) fn interpolate(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
     let inverse = negative_inverse(q);
-    let add = |a: u32, b: u32| (a + b).min((a + b).wrapping_sub(q));
-    out.fill(montgomery_reduce(u64::from(constant), q, inverse));
-    for (weights, parts) in weights.chunks(2).zip(parts.chunks(2)) {
-        match (weights, parts) {
-            (&[w, v], [a, b]) => {
-                for ((out, &a), &b) in out.iter_mut().zip(*a).zip(*b) {
-                    let sum = u64::from(a) * u64::from(w) + u64::from(b) * u64::from(v);
-                    *out = add(*out, montgomery_reduce(sum, q, inverse));
-                }
-            }
-            _ => {
-                for (out, &a) in out.iter_mut().zip(parts[0]) {
-                    *out = add(*out, montgomery_reduce(u64::from(a) * u64::from(weights[0]), q, inverse));
-                }
-            }
+    let at_once = products_per_reduction(q);
+    for (i, out) in out.iter_mut().enumerate() {
+        let mut value = constant;
+        for (weights, parts) in weights.chunks(at_once).zip(parts.chunks(at_once)) {
+            let products = weights.iter().zip(parts).map(|(&weight, part)| u64::from(weight) * u64::from(part[i]));
+            value += montgomery_reduce(products.sum(), q, inverse);
+            value = value.min(value.wrapping_sub(q));
         }
+        *out = value;
     }
 }
 
 #[inline(always)]
-pub(crate) fn first_minimum(values: &[u32]) -> Option<(u32, usize)> {
-    let smallest = values.iter().copied().fold(u32::MAX, u32::min);
-    let first = values.iter().position(|&value| value == smallest)?;
-    Some((smallest, first))
+pub(crate) fn halve_sums(q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
+    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+        let sum = (a + b).min((a + b).wrapping_sub(q));
+        // Half of an odd number is half of the even one before it and 1/2 = (q + 1)/2.
+        let half = (sum >> 1) + (sum & 1) * q.div_ceil(2);
+        *out = (half + constant).min((half + constant).wrapping_sub(q));
+    }
+}
+
+#[inline(always)]
+pub(crate) fn minimum(values: &[u32]) -> u32 {
+    values.iter().copied().fold(u32::MAX, u32::min)
 }
 
 #[inline(always)]

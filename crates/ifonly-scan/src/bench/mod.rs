@@ -322,7 +322,11 @@ fn scan_only(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
             black_box(&scratch);
         }
     }
-    if setup.field.q() < 1 << 31 { run::<{ crate::dot::NARROW }>(kernels, setup, job) } else { run::<{ crate::dot::WIDE }>(kernels, setup, job) }
+    if setup.field.q() < 1 << 31 {
+        run::<{ crate::dot::NARROW }>(kernels, setup, job)
+    } else {
+        run::<{ crate::dot::WIDE }>(kernels, setup, job)
+    }
 }
 
 fn pads_only(kernels: Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, rows: usize) {

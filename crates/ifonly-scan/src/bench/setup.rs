@@ -119,10 +119,14 @@ fn field_of(args: &BenchArgs) -> Result<Field, String> {
     let bound = match args.form {
         BenchForm::Baseline => delta,
         BenchForm::Weighted | BenchForm::Gated => delta * u128::from(LARGEST_WEIGHT),
-        BenchForm::Table | BenchForm::GatedTable => u128::from(args.range) * args.features as u128 * u128::from(LARGEST_WEIGHT),
+        BenchForm::Table | BenchForm::GatedTable => {
+            u128::from(args.range) * args.features as u128 * u128::from(LARGEST_WEIGHT)
+        }
     };
     let bound = match args.bits {
-        Some(bits) if 1 << bits <= bound => return Err(format!("{bits} bits do not hold the bound {bound} of this form")),
+        Some(bits) if 1 << bits <= bound => {
+            return Err(format!("{bits} bits do not hold the bound {bound} of this form"));
+        }
         Some(bits) => (1 << (bits - 1)) + 1,
         None => bound,
     };
@@ -138,8 +142,7 @@ fn secret_program(
     random: &mut SeededRandom,
 ) -> (Program, Vec<Symbol>) {
     let level = |y: u16| field.reduce(u64::from(y));
-    let weights: Vec<Symbol> =
-        profile.iter().map(|_| field.reduce(1 + random.below(LARGEST_WEIGHT))).collect();
+    let weights: Vec<Symbol> = profile.iter().map(|_| field.reduce(1 + random.below(LARGEST_WEIGHT))).collect();
     let minus_two = field.reduce_signed(-2);
     let squares = || {
         let cross = |(&x, &w): (&u16, &Symbol)| field.mul(minus_two, field.mul(w, level(x)));

@@ -9,12 +9,11 @@
 //! Squared norms are not stored: computing them from the levels is cheaper than reading them from memory.
 
 mod header;
-mod memory;
 
+use crate::memory::AlignedBytes;
 pub(crate) use header::GROUP_BYTES;
 use header::Header;
 pub use header::{BLOCK_ROWS, LevelBytes};
-use memory::AlignedBytes;
 use std::io;
 
 /// Why some bytes or numbers are not a row store. All of them are faults of the input.

@@ -21,78 +21,83 @@ struct Moves {
 
 /// A shuffle index that gives zero.
 const NONE: u8 = 0x80;
+const FEWEST: usize = 8;
+const MOST: usize = 32;
 
-/// Where symbol `place` of eight goes: its 128-bit half, the first bit inside it, and its 64-bit lane of the loaded vector.
-fn place_of(bits: usize, place: usize) -> (usize, usize, usize) {
-    let half = place / 4;
-    let start = place * bits - half * (4 * bits / 8 * 8);
-    (half, start, place / 2 % 2)
+/// For packing, by number of bits.
+static TO_STREAM: [Moves; MOST - FEWEST + 1] = all(true);
+/// For unpacking, by number of bits.
+static FROM_STREAM: [Moves; MOST - FEWEST + 1] = all(false);
+
+const fn all(to_stream: bool) -> [Moves; MOST - FEWEST + 1] {
+    let mut moves = [const { Moves::empty() }; MOST - FEWEST + 1];
+    let mut bits = FEWEST;
+    while bits <= MOST {
+        moves[bits - FEWEST] = Moves::new(bits, to_stream);
+        bits += 1;
+    }
+    moves
 }
 
 impl Moves {
-    /// For packing.
-    fn to_stream(bits: usize) -> Moves {
-        let mut moves = Moves::empty(bits);
-        for place in 0..8 {
-            let (half, start, lane) = place_of(bits, place);
-            let (shuffle, shifts) = moves.side(place);
-            shifts[2 * half + lane] = (start % 8) as u64;
-            let bytes = (start % 8 + bits).div_ceil(8);
-            for byte in 0..bytes {
-                shuffle[16 * half + start / 8 + byte] = (8 * lane + byte) as u8;
-            }
-        }
-        if bits % 2 == 1 {
-            moves.shared[0] = (4 * bits / 8) as u8;
-        }
-        moves
-    }
-
-    /// For unpacking.
-    fn from_stream(bits: usize) -> Moves {
-        let mut moves = Moves::empty(bits);
-        for place in 0..8 {
-            let (half, start, lane) = place_of(bits, place);
-            let (shuffle, shifts) = moves.side(place);
-            shifts[2 * half + lane] = (start % 8) as u64;
-            let bytes = (start % 8 + bits).div_ceil(8);
-            for byte in 0..bytes {
-                shuffle[16 * half + 8 * lane + byte] = (start / 8 + byte) as u8;
-            }
-        }
-        moves
-    }
-
-    fn empty(bits: usize) -> Moves {
-        assert!((8..=32).contains(&bits), "vector packing is for 8 to 32 bits");
+    const fn empty() -> Moves {
         Moves {
             even: [NONE; 32],
             odd: [NONE; 32],
             even_shift: [0; 4],
             odd_shift: [0; 4],
-            middle: 4 * bits / 8,
+            middle: 0,
             shared: [NONE; 16],
         }
     }
 
-    fn side(&mut self, place: usize) -> (&mut [u8; 32], &mut [u64; 4]) {
-        if place % 2 == 0 { (&mut self.even, &mut self.even_shift) } else { (&mut self.odd, &mut self.odd_shift) }
+    const fn new(bits: usize, to_stream: bool) -> Moves {
+        let mut moves = Moves::empty();
+        moves.middle = 4 * bits / 8;
+        let mut place = 0;
+        while place < 8 {
+            // The 128-bit half, the first bit inside it, and the 64-bit lane of the symbol.
+            let half = place / 4;
+            let start = place * bits - half * moves.middle * 8;
+            let lane = place / 2 % 2;
+            let mut byte = 0;
+            while byte < (start % 8 + bits).div_ceil(8) {
+                let (packed, loose) = (start / 8 + byte, 8 * lane + byte);
+                let (to, from) = if to_stream { (packed, loose) } else { (loose, packed) };
+                if place % 2 == 0 {
+                    moves.even[16 * half + to] = from as u8;
+                } else {
+                    moves.odd[16 * half + to] = from as u8;
+                }
+                byte += 1;
+            }
+            if place % 2 == 0 {
+                moves.even_shift[2 * half + lane] = (start % 8) as u64;
+            } else {
+                moves.odd_shift[2 * half + lane] = (start % 8) as u64;
+            }
+            place += 1;
+        }
+        if bits % 2 == 1 {
+            moves.shared[0] = moves.middle as u8;
+        }
+        moves
     }
-}
 
-/// Bytes that the two 16-byte accesses of a step may touch from its start.
-fn reach(moves: &Moves) -> usize {
-    moves.middle + 16
+    /// Bytes that the two 16-byte accesses of a step may touch from its start.
+    fn reach(&self) -> usize {
+        self.middle + 16
+    }
 }
 
 #[target_feature(enable = "avx2,fma")]
 pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
     let step = bits as usize;
-    let moves = Moves::to_stream(step);
+    let moves = &TO_STREAM[step - FEWEST];
     let steps = symbols.len() / 8;
     assert!(out.len() >= steps * step);
     // The last steps would write beyond the end, so they go another way.
-    let safe_steps = (out.len() + step).saturating_sub(reach(&moves)).div_euclid(step).min(steps);
+    let safe_steps = (out.len() + step).saturating_sub(moves.reach()).div_euclid(step).min(steps);
     // SAFETY: the arrays have the size of the vectors; step i reads symbols 8i..8i+8 and writes `reach` bytes from i·step,
     // which ends at or before `out.len()` for i < safe_steps.
     unsafe {
@@ -119,13 +124,14 @@ pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) {
+pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
     let step = bits as usize;
-    let moves = Moves::from_stream(step);
+    let moves = &FROM_STREAM[step - FEWEST];
     let steps = symbols.len() / 8;
     assert!(packed.len() >= steps * step);
-    let safe_steps = (packed.len() + step).saturating_sub(reach(&moves)).div_euclid(step).min(steps);
+    let safe_steps = (packed.len() + step).saturating_sub(moves.reach()).div_euclid(step).min(steps);
     let mask = _mm256_set1_epi64x((u64::MAX >> (64 - bits)) as i64);
+    let mut largest = _mm256_setzero_si256();
     // SAFETY: as in `pack_words`, with reading and writing exchanged.
     unsafe {
         let even_shuffle = _mm256_loadu_si256(moves.even.as_ptr().cast());
@@ -142,8 +148,13 @@ pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) {
             let even = _mm256_and_si256(even, mask);
             let odd = _mm256_and_si256(odd, mask);
             let eight = _mm256_or_si256(even, _mm256_slli_epi64::<32>(odd));
+            largest = _mm256_max_epu32(largest, eight);
             _mm256_storeu_si256(symbols.as_mut_ptr().add(8 * i).cast(), eight);
         }
     }
-    super::portable::unpack_words(bits, &packed[safe_steps * step..], &mut symbols[8 * safe_steps..]);
+    let mut words = [0; 8];
+    // SAFETY: eight words are 32 bytes.
+    unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), largest) };
+    let rest = super::portable::unpack_words(bits, &packed[safe_steps * step..], &mut symbols[8 * safe_steps..]);
+    words.into_iter().fold(rest, u32::max)
 }

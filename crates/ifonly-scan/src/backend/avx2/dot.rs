@@ -1,6 +1,9 @@
 //! Dot products with `vpmaddwd`: the even and the odd bytes of a group are two vectors of 16-bit pairs, each multiplied with
 //! the pair of digits of a limb and summed to 32 bits in one instruction. 32 rows (narrow) or 16 (wide) are in flight.
 
+// Vectors are named by their place in two arrays at a time.
+#![allow(clippy::needless_range_loop)]
+
 use super::super::{Blocks, Planes, assert_shapes};
 use crate::dot::{Chunk, Dot, GroupDigits, Kind, NARROW, WEIGHTS};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};

@@ -1,4 +1,4 @@
-//! Memory for large row stores: aligned to the machine's huge pages and advised to use them.
+//! Memory for row stores and form values: aligned to the machine's huge pages and advised to use them.
 //!
 //! A scan touches every page once. With 4 KiB pages the address translation alone costs a third of the read speed,
 //! so large buffers start on a 2 MiB boundary and ask the kernel for 2 MiB pages; where it refuses, nothing breaks.
@@ -11,7 +11,7 @@ const HUGE_PAGE: usize = 2 << 20;
 const LINE: usize = 64;
 
 /// Zeroed bytes at an aligned address.
-pub(super) struct AlignedBytes {
+pub(crate) struct AlignedBytes {
     start: NonNull<u8>,
     layout: Layout,
 }
@@ -23,7 +23,7 @@ unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
     /// `length` zeros.
-    pub(super) fn zeroed(length: usize) -> AlignedBytes {
+    pub(crate) fn zeroed(length: usize) -> AlignedBytes {
         let alignment = if length >= HUGE_PAGE { HUGE_PAGE } else { LINE };
         let layout = Layout::from_size_align(length.max(1), alignment).expect("a row store fits the address space");
         // SAFETY: the layout has a non-zero size.
@@ -36,14 +36,26 @@ impl AlignedBytes {
     }
 
     /// The same bytes followed by zeros up to `length`.
-    pub(super) fn grown(&self, length: usize) -> AlignedBytes {
+    pub(crate) fn grown(&self, length: usize) -> AlignedBytes {
         let mut bigger = AlignedBytes::zeroed(length);
         let kept = self.layout.size().min(length);
         bigger.as_mut()[..kept].copy_from_slice(&self.as_ref()[..kept]);
         bigger
     }
 
-    pub(super) fn as_mut(&mut self) -> &mut [u8] {
+    /// The bytes as words in the machine's order.
+    pub(crate) fn words(&self) -> &[u32] {
+        // SAFETY: the start is aligned to a cache line, the length rounded down, and any bits are a word.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.layout.size() / 4) }
+    }
+
+    /// The bytes as words in the machine's order.
+    pub(crate) fn words_mut(&mut self) -> &mut [u32] {
+        // SAFETY: as in `words`, and `self` is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.layout.size() / 4) }
+    }
+
+    pub(crate) fn as_mut(&mut self) -> &mut [u8] {
         // SAFETY: `start` points at `layout.size()` initialised bytes that `self` owns exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
