@@ -2,19 +2,24 @@
 //!
 //! The positions of an answer are cut into spans of whole blocks. A span is computed and packed on its own, by any thread;
 //! 64 rows of any symbols end at a byte boundary, so spans simply follow each other in the stream. The sink gets them in
-//! order, and a stored-order answer holds only as many spans as threads work on. A shuffled answer first keeps the form
-//! values of all rows (4 bytes each, 8 for q ≥ 2^31), then picks them in order.
+//! order, and a stored-order answer holds only as many spans as threads work on.
+//!
+//! A shuffled answer first keeps the form values of all rows (4 bytes each, 8 for q ≥ 2^31). With the keys of the order
+//! ([`Query::order_keys`]) it sends them through the buckets of [`ifonly_core::order::Shuffle`], which moves memory in
+//! order; with a finished order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
 
 use crate::backend::{Backend, Kernels};
 use crate::dot::{NARROW, WIDE};
-use crate::memory::AlignedBytes;
+use crate::memory::{AlignedBytes, Spare};
 use crate::pack;
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Gathered, Scratch, TILE_ROWS, TileProgram, used_forms};
 use ifonly_core::form::{Job, Output, Shape};
-use ifonly_core::keys::KeyedRows;
+use ifonly_core::keys::{KeyedRows, TranscriptKeys};
+use ifonly_core::order::{self, Shuffle};
 use rayon::prelude::*;
-use std::ops::ControlFlow;
+use std::borrow::Cow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// Spans handed out per thread between two visits to the sink: enough that threads rarely wait for the slowest.
@@ -63,6 +68,7 @@ pub struct Scanner {
     threads: usize,
     pool: Option<Arc<rayon::ThreadPool>>,
     span_rows: usize,
+    spare: Arc<Spare>,
 }
 
 /// One query of a batch.
@@ -72,12 +78,26 @@ pub struct Query<'a> {
     pub job: &'a Job<'a>,
     /// The servers' common randomness for it.
     pub keys: &'a KeyedRows,
+    /// The keys of the order of the rows, for a shuffled answer; the job itself then names no order.
+    pub order_keys: Option<&'a TranscriptKeys>,
+}
+
+impl<'a> Query<'a> {
+    /// A query in the order that its job says.
+    pub fn new(job: &'a Job<'a>, keys: &'a KeyedRows) -> Query<'a> {
+        Query { job, keys, order_keys: None }
+    }
+
+    /// The same query in the order of [`ifonly_core::order::permutation`] under these keys.
+    pub fn shuffled_by(self, order_keys: Option<&'a TranscriptKeys>) -> Query<'a> {
+        Query { order_keys, ..self }
+    }
 }
 
 impl Scanner {
     /// The fastest backend on the caller's own thread.
     pub fn new() -> Scanner {
-        Scanner { kernels: Kernels::best(), threads: 1, pool: None, span_rows: 16 * TILE_ROWS }
+        Scanner { kernels: Kernels::best(), threads: 1, pool: None, span_rows: 16 * TILE_ROWS, spare: Arc::default() }
     }
 
     /// A pool of `threads` threads of its own; answers that run at the same time share them. One thread or less means
@@ -114,7 +134,17 @@ impl Scanner {
         keys: &KeyedRows,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.answer_batch(store, &[Query { job, keys }], &mut |_, bytes| sink(bytes))
+        self.answer_query(store, &Query::new(job, keys), sink)
+    }
+
+    /// The packed answer of one query, span by span.
+    pub fn answer_query(
+        &self,
+        store: &RowStore,
+        query: &Query<'_>,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
+        self.answer_batch(store, &[*query], &mut |_, bytes| sink(bytes))
     }
 
     /// The packed answer of one job as a whole.
@@ -142,11 +172,8 @@ impl Scanner {
         let values = self.gather_values(store, &plans);
         let mut wanted = vec![true; plans.len()];
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
-        let spans = rows.div_ceil(self.span_rows);
-        let per_wave = if self.pool.is_some() { self.threads * SPANS_PER_THREAD } else { 1 };
-        for wave in (0..spans).step_by(per_wave) {
-            let in_wave = wave..(wave + per_wave).min(spans);
-            let results = self.map_spans(in_wave, |span, scratch| {
+        for wave in self.waves(rows.div_ceil(self.span_rows)) {
+            let results = self.map_spans(wave, |span, scratch| {
                 self.answer_span(&plans, &values, &wanted, span * self.span_rows, scratch)
             });
             for packed in results {
@@ -157,9 +184,10 @@ impl Scanner {
                 }
             }
             if !wanted.contains(&true) {
-                return Err(ScanError::Stopped);
+                break;
             }
         }
+        self.spare.give_back(values);
         if wanted.contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
@@ -168,18 +196,64 @@ impl Scanner {
         plans
             .iter()
             .map(|plan| {
-                let Some((values, _)) = &plan.shuffle else { return AlignedBytes::zeroed(0) };
-                let per_row = values.words_per_row();
-                // In huge pages: they are picked at random, and every small page would cost a translation.
-                let mut all = AlignedBytes::zeroed(store.rows() * per_row * 4);
-                let span_words = self.span_rows * per_row;
-                let words = &mut all.words_mut()[..store.rows() * per_row];
-                self.each_chunk(words, span_words, |span, out, scratch| {
-                    values.write_rows(self.kernels, span * self.span_rows, out, scratch);
-                });
+                let Some((values, order)) = &plan.shuffle else { return AlignedBytes::zeroed(0) };
+                let words = values.words_per_row();
+                // In huge pages: where values are picked at random, every small page would cost a translation.
+                let mut all = self.spare.take(store.rows() * words * 4);
+                let out = &mut all.words_mut()[..store.rows() * words];
+                match (order, words) {
+                    (Order::Picked(_), _) => self.each_chunk(out, self.span_rows * words, |span, out, scratch| {
+                        values.write_rows(self.kernels, span * self.span_rows, out, scratch);
+                    }),
+                    (Order::Moved(shuffle), 1) => self.move_values::<1>(store.rows(), values, shuffle, out),
+                    (Order::Moved(shuffle), 2) => self.move_values::<2>(store.rows(), values, shuffle, out),
+                    (Order::Moved(shuffle), _) => self.move_values::<4>(store.rows(), values, shuffle, out),
+                }
                 all
             })
             .collect()
+    }
+
+    /// Values of W words per row, brought into the order of a shuffle.
+    fn move_values<const W: usize>(
+        &self,
+        rows: usize,
+        values: &AnyProgram<'_>,
+        shuffle: &Shuffle<'_>,
+        out: &mut [u32],
+    ) {
+        let out = out.as_chunks_mut::<W>().0;
+        let mut scatter = shuffle.scatter([0; W]);
+        for wave in self.waves(rows.div_ceil(self.span_rows)) {
+            let computed = self.map_spans(wave, |span, scratch| {
+                let start = span * self.span_rows;
+                let mut words = vec![0; self.span_rows.min(rows - start) * W];
+                values.write_rows(self.kernels, start, &mut words, scratch);
+                words
+            });
+            for words in computed {
+                scatter.put(words.as_chunks::<W>().0.iter().copied(), out);
+            }
+        }
+        scatter.finish(out);
+        let mut rest = out;
+        let mut buckets = vec![];
+        for range in shuffle.buckets() {
+            let (bucket, tail) = rest.split_at_mut(range.len());
+            buckets.push(bucket);
+            rest = tail;
+        }
+        let inner = |(number, bucket): (usize, &mut [[u32; W]])| shuffle.shuffle_bucket(number, bucket);
+        match &self.pool {
+            Some(pool) => pool.install(|| buckets.into_par_iter().enumerate().for_each(inner)),
+            None => buckets.into_iter().enumerate().for_each(inner),
+        }
+    }
+
+    /// Runs of spans between two visits to the caller's thread.
+    fn waves(&self, spans: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let per_wave = if self.pool.is_some() { self.threads * SPANS_PER_THREAD } else { 1 };
+        (0..spans).step_by(per_wave).map(move |first| first..(first + per_wave).min(spans))
     }
 
     /// The packed symbols of one span for every query. Tiles are the outer loop, so that all queries read a tile while
@@ -204,8 +278,13 @@ impl Scanner {
                 let end = plan.rows.min(start + self.span_rows);
                 if wanted[query] && first < end {
                     let rows = TILE_ROWS.min(end - first);
-                    let gathered =
-                        plan.shuffle.as_ref().map(|(_, order)| Gathered { values: values[query].words(), order });
+                    let gathered = plan.shuffle.as_ref().map(|(_, order)| Gathered {
+                        values: values[query].words(),
+                        order: match order {
+                            Order::Picked(order) => Some(order.as_ref()),
+                            Order::Moved(_) => None,
+                        },
+                    });
                     plan.program.pack_tile(self.kernels, plan.bits, first, rows, gathered, scratch, &mut packed[query]);
                 }
             }
@@ -213,11 +292,7 @@ impl Scanner {
         packed
     }
 
-    fn map_spans<T: Send>(
-        &self,
-        spans: std::ops::Range<usize>,
-        work: impl Fn(usize, &mut Scratch) -> T + Sync,
-    ) -> Vec<T> {
+    fn map_spans<T: Send>(&self, spans: Range<usize>, work: impl Fn(usize, &mut Scratch) -> T + Sync) -> Vec<T> {
         match &self.pool {
             Some(pool) => pool.install(|| {
                 spans.into_par_iter().map_init(Scratch::default, |scratch, span| work(span, scratch)).collect()
@@ -251,7 +326,7 @@ impl Default for Scanner {
 }
 
 fn check(store: &RowStore, query: &Query<'_>) -> Result<(), ScanError> {
-    let Query { job, keys } = query;
+    let Query { job, keys, order_keys } = query;
     let program = job.program;
     let need = store.features();
     for (form, shape) in program.forms.iter().map(|form| &form.shape).enumerate() {
@@ -271,7 +346,7 @@ fn check(store: &RowStore, query: &Query<'_>) -> Result<(), ScanError> {
     if let Some(order) = job.order {
         // One pass without branches; a repeated row is wrong but harmless, a row beyond the end is not.
         let largest = order.iter().copied().fold(0, u32::max);
-        if order.len() != rows || (rows > 0 && largest as usize >= rows) {
+        if order_keys.is_some() || order.len() != rows || (rows > 0 && largest as usize >= rows) {
             return Err(ScanError::Order(rows));
         }
     }
@@ -292,28 +367,45 @@ struct Plan<'a> {
     bits: u32,
     program: AnyProgram<'a>,
     /// The first pass of a shuffled answer, and its order.
-    shuffle: Option<(AnyProgram<'a>, &'a [u32])>,
+    shuffle: Option<(AnyProgram<'a>, Order<'a>)>,
+}
+
+enum Order<'a> {
+    /// Values are picked by it.
+    Picked(Cow<'a, [u32]>),
+    /// Values are brought into it.
+    Moved(Shuffle<'a>),
+}
+
+impl<'a> Order<'a> {
+    fn of(query: &Query<'a>, rows: usize, words: usize) -> Option<Order<'a>> {
+        match (query.job.order, query.order_keys) {
+            (Some(order), _) => Some(Order::Picked(Cow::Borrowed(order))),
+            (None, Some(keys)) if matches!(words, 1 | 2 | 4) => Some(Order::Moved(Shuffle::new(keys, rows))),
+            (None, Some(keys)) => Some(Order::Picked(Cow::Owned(order::permutation(keys, rows)))),
+            (None, None) => None,
+        }
+    }
 }
 
 impl<'a> Plan<'a> {
     fn new(store: &'a RowStore, query: &Query<'a>) -> Plan<'a> {
-        let Query { job, keys } = *query;
+        let Query { job, keys, order_keys } = *query;
         let q = job.field.q();
         // Montgomery products need an odd q.
         let narrow = q < 1 << 31 && q % 2 == 1;
+        let gathers = job.order.is_some() || order_keys.is_some();
         let program = if narrow {
-            AnyProgram::Narrow(TileProgram::answer(store, job, keys))
+            AnyProgram::Narrow(TileProgram::answer(store, job, keys, gathers))
         } else {
-            AnyProgram::Wide(TileProgram::answer(store, job, keys))
+            AnyProgram::Wide(TileProgram::answer(store, job, keys, gathers))
         };
-        let shuffle = job.order.map(|order| {
-            let values = if narrow {
-                AnyProgram::Narrow(TileProgram::values(store, job))
-            } else {
-                AnyProgram::Wide(TileProgram::values(store, job))
-            };
-            (values, order)
-        });
+        let values = || match narrow {
+            true => AnyProgram::Narrow(TileProgram::values(store, job)),
+            false => AnyProgram::Wide(TileProgram::values(store, job)),
+        };
+        let words = used_forms(job).len() * if narrow { 1 } else { 2 };
+        let shuffle = Order::of(query, store.rows(), words).map(|order| (values(), order));
         Plan { rows: job.program.answered_rows(store.rows()), bits: job.field.bits(), program, shuffle }
     }
 }
