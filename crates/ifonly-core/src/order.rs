@@ -64,8 +64,7 @@ impl<'a> Shuffle<'a> {
     /// Brings the items of one bucket into their final order.
     pub fn shuffle_bucket<T: Copy>(&self, bucket: usize, items: &mut [T]) {
         let part = if self.digits.is_empty() { 0 } else { bucket + 1 };
-        let mut words = Words::new(self.keys.stream(Purpose::Order { part: part as u16 }));
-        shuffle(items, |n| words.below(n));
+        Words::new(self.keys.stream(Purpose::Order { part: part as u16 })).shuffle(items);
     }
 }
 
@@ -149,7 +148,8 @@ fn count(digits: &[u8]) -> [usize; 256] {
     std::array::from_fn(|digit| counters.iter().map(|counter| counter[digit] as usize).sum())
 }
 
-/// Fisher–Yates; `below(n)` must be uniform on `0..n`.
+/// Fisher–Yates; `below(n)` must be uniform on `0..n`. The definition; [`Words::shuffle`] does the same faster.
+#[cfg(test)]
 fn shuffle<T: Copy>(items: &mut [T], mut below: impl FnMut(u32) -> u32) {
     for last in (1..items.len()).rev() {
         items.swap(last, below(last as u32 + 1) as usize);
@@ -172,25 +172,55 @@ impl Words {
         Words { stream, buffer: vec![], used: 0, next_block: 0 }
     }
 
-    fn word(&mut self) -> u32 {
+    /// The words that have been read and not used, at least one.
+    fn ready(&mut self) -> &[[u8; 4]] {
         if self.used == self.buffer.len() * 4 {
             self.buffer.resize(Self::BLOCKS, [0; 16]);
             self.stream.blocks(self.next_block, &mut self.buffer);
             self.next_block += Self::BLOCKS as u128;
             self.used = 0;
         }
-        let word = self.buffer.as_flattened().as_chunks::<4>().0[self.used];
-        self.used += 1;
-        u32::from_le_bytes(word)
+        &self.buffer.as_flattened().as_chunks().0[self.used..]
     }
 
     /// Uniform on `0..n` (Lemire 2019): the high half of `word·n`, redrawn when the low half falls below `2^32 mod n`.
     fn below(&mut self, n: u32) -> u32 {
         loop {
-            let product = u64::from(self.word()) * u64::from(n);
+            let word = u32::from_le_bytes(self.ready()[0]);
+            self.used += 1;
+            let product = u64::from(word) * u64::from(n);
             let low = product as u32;
             if low >= n || low >= n.wrapping_neg() % n {
                 return (product >> 32) as u32;
+            }
+        }
+    }
+
+    /// Fisher–Yates with one [`Words::below`] per step. Choices are computed ahead of the swaps as long as no word could
+    /// be one to draw again.
+    fn shuffle<T: Copy>(&mut self, items: &mut [T]) {
+        const AHEAD: usize = 64;
+        let mut left = items.len();
+        while left > 1 {
+            let mut choices = [0u32; AHEAD];
+            let ready = self.ready();
+            let count = AHEAD.min(left - 1).min(ready.len());
+            let mut surely = true;
+            for ((choice, word), n) in choices.iter_mut().zip(&ready[..count]).zip((0..=left as u32).rev()) {
+                let product = u64::from(u32::from_le_bytes(*word)) * u64::from(n);
+                surely &= product as u32 >= n;
+                *choice = (product >> 32) as u32;
+            }
+            if surely {
+                self.used += count;
+                for &choice in &choices[..count] {
+                    left -= 1;
+                    items.swap(left, choice as usize);
+                }
+            } else {
+                let choice = self.below(left as u32) as usize;
+                left -= 1;
+                items.swap(left, choice);
             }
         }
     }
@@ -214,6 +244,27 @@ mod tests {
         }
         assert_eq!(counts.len(), 24);
         assert!(counts.values().all(|&count| count == 1));
+    }
+
+    #[test]
+    fn shuffling_ahead_equals_fisher_yates_even_where_words_are_drawn_again() {
+        let stream = RootKey::new(0, [7; 32]).transcript(&[9; 32]).stream(Purpose::Order { part: 3 });
+        for length in [0, 1, 2, 3, 63, 64, 65, 1000, 5000] {
+            let mut words = Words::new(stream.clone());
+            // Words of zeros: below 2^32 mod n unless n is a power of two.
+            words.ready();
+            for block in words.buffer.iter_mut().skip(1).step_by(7) {
+                *block = [0; 16];
+            }
+            let mut again = Words { buffer: words.buffer.clone(), ..Words::new(stream.clone()) };
+            again.next_block = words.next_block;
+            let mut expected: Vec<u32> = (0..length).collect();
+            let mut items = expected.clone();
+            shuffle(&mut expected, |n| again.below(n));
+            words.shuffle(&mut items);
+            assert_eq!(items, expected);
+            assert_eq!((words.used, words.next_block), (again.used, again.next_block));
+        }
     }
 
     #[test]
