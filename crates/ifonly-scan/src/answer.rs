@@ -149,7 +149,8 @@ impl Scanner {
 
     /// The packed answer of one job as a whole.
     pub fn answer_to_vec(&self, store: &RowStore, job: &Job<'_>, keys: &KeyedRows) -> Result<Vec<u8>, ScanError> {
-        let mut answer = vec![];
+        let symbols = job.program.answered_rows(store.rows()) * job.program.outputs.len();
+        let mut answer = Vec::with_capacity(pack::packed_length(job.field.bits(), symbols));
         self.answer(store, job, keys, &mut |bytes| {
             answer.extend_from_slice(bytes);
             ControlFlow::Continue(())
