@@ -142,7 +142,7 @@ impl<'a, const L: usize> TileProgram<'a, L> {
                 Step::Dot(dot) => kernels.dot(dot, blocks, Planes { words: done, stride }, out),
                 Step::Tables(tables) => {
                     let (low, high) = out.split_at_mut(stride);
-                    tables.evaluate(blocks, low, high);
+                    tables.evaluate(kernels, blocks, low, high);
                 }
                 Step::RowShares(shares) => {
                     for row in 0..rows {
