@@ -282,9 +282,12 @@ pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: 
     if agrees { Ok(()) } else { Err(Fault::WrongRecord) }
 }
 
+/// One entry per responder, in order; `None` for silence.
+type Responses = Vec<Option<Vec<u8>>>;
+
 /// Splits the key-check values off. Servers that disagree with the largest group are named and left out, as long as the
 /// deployment bears so many silent and lying servers; otherwise nobody can say who is right.
-fn split_checks(responses: Vec<Option<Vec<u8>>>, borne: usize) -> Result<(Vec<Option<Vec<u8>>>, Vec<usize>), Fault> {
+fn split_checks(responses: Responses, borne: usize) -> Result<(Responses, Vec<usize>), Fault> {
     let mut parts: Vec<Option<([u8; 16], Vec<u8>)>> = responses
         .into_iter()
         .map(|response| response?.split_first_chunk().map(|(check, body)| (*check, body.to_vec())))

@@ -49,11 +49,13 @@ fn row(random: &mut SeededRandom) -> Vec<u16> {
     row.into_iter().map(|level| level as u16).collect()
 }
 
+/// Own level, row's level: whether the row goes.
+type Rule = Box<dyn Fn(i64, i64) -> bool>;
+
 /// The same wishes a second time, as plainly as possible.
 #[derive(Default)]
 struct Plain {
-    /// Forbids a row: (feature, own level, row's level) → whether the row goes.
-    rules: Vec<(usize, Box<dyn Fn(i64, i64) -> bool>)>,
+    rules: Vec<(usize, Rule)>,
     weights: Vec<(i64, i64)>,
     pricing: Vec<Pricing>,
     few: bool,

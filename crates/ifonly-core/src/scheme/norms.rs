@@ -11,7 +11,7 @@ const X: &[Slot] = &[Slot::fresh("x", Features)];
 pub(super) fn powers(setting: &Setting<'_>, one: Symbol, power: impl Fn(u32) -> Vec<Symbol>) -> Form {
     let p = setting.params.exponent;
     let coefficient = |j: u32| {
-        let sign = if (p - j) % 2 == 0 { 1 } else { -1 };
+        let sign = if (p - j).is_multiple_of(2) { 1 } else { -1 };
         setting.scaled(sign * binomial(p, j), &power(p - j))
     };
     let mut coefficients: Vec<Vec<Symbol>> = (1..p).map(coefficient).collect();
