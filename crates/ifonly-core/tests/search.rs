@@ -86,7 +86,7 @@ fn shape(world: &World, secret: Secret, k: usize, random: &mut SeededRandom) -> 
     let mut seen = vec![];
     let search = Search::nearest(&world.deployment, secret, world.audience, k).unwrap();
     let _ = search.run(random, |server, bytes| {
-        let header = Message::decode(bytes).unwrap().header;
+        let header = &Message::decode(bytes).unwrap().header;
         seen.push((server, bytes.len(), header.phase, format!("{} {:?}", header.scheme, header.responders)));
         Some(world.respond(server, bytes).unwrap())
     });
@@ -121,7 +121,7 @@ fn a_failed_phase_does_not_change_the_traffic() {
     let mut seen = vec![];
     let search = Search::new(&world.deployment, instance.secret(), world.audience).unwrap();
     let result = search.run(&mut random, |server, bytes| {
-        let header = Message::decode(bytes).unwrap().header;
+        let header = &Message::decode(bytes).unwrap().header;
         seen.push((server, bytes.len(), header.phase, format!("{} {:?}", header.scheme, header.responders)));
         // Rubbish from server 2, silence from server 3.
         (server != 3).then(|| if server == 2 { vec![0xff; 40] } else { world.respond(server, bytes).unwrap() })

@@ -34,7 +34,7 @@ pub(super) const LP: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |params| params.exponent as usize - 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field)]),
+        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
         program: |setting, q, one| {
             let field = setting.field;
             let power = |exponent| q.slot(0).iter().map(|&x| field.pow(x, exponent)).collect::<Vec<_>>();
@@ -57,7 +57,7 @@ pub(super) const DOT: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field)]),
+        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
         program: |_, q, _| {
             let shape = Shape::Linear { norm: Symbol::ZERO, slope: q.slot(0).to_vec() };
             Program::new([Form { shape, constant: Symbol::ZERO }], [Output::Plain(0)])
