@@ -1,85 +1,23 @@
 //! Building a bundle: learn the columns, encode the accepted rows, write everything or nothing.
 
 use crate::accept::Accept;
+use crate::deploy;
+use crate::deviation::with_deviations;
 use crate::error::{BuildError, Place};
 use crate::format::{self, Shape};
 use crate::infer::{self, Verdict};
+use crate::options::BuildOptions;
 use crate::report::{FeatureReport, LeftOut, Report, Sizes};
 use crate::settings::{FeatureSettings, Settings, find_column};
 use crate::source::{Progress, Row, Source, Stage};
 use crate::stats::{ColumnStats, is_missing};
 use crate::write::{self, Staging};
-use ifonly_core::manifest::{Contents, Manifest, ManifestError, Operator};
+use ifonly_core::manifest::Manifest;
 use ifonly_core::params::Params;
 use ifonly_core::record;
-use ifonly_core::schema::{Column, Encoded, Feature, Kind, Schema, Value, nearest};
+use ifonly_core::schema::{Column, Encoded, Feature, Schema, Value};
 use ifonly_core::scheme;
 use std::collections::HashMap;
-use std::path::PathBuf;
-
-/// What to build from what.
-#[derive(Clone, Debug, Default)]
-pub struct BuildOptions {
-    /// A CSV or Parquet file.
-    pub data: PathBuf,
-    /// The bundle's directory.
-    pub output: PathBuf,
-    /// Whether a bundle of that name is replaced.
-    pub replace: bool,
-    /// The column that says who was accepted; without one, here or in the schema file, every row was.
-    pub target: Option<String>,
-    /// Values or comparisons such as `>=5`, any of which means acceptance. They take the place of the schema file's.
-    pub accept: Vec<String>,
-    /// A schema file.
-    pub schema: Option<PathBuf>,
-    /// R of continuous columns that do not say otherwise; 100 unless the schema file says so.
-    pub levels: Option<u32>,
-    /// What separates the fields of a CSV file; the header tells where it is not given.
-    pub delimiter: Option<u8>,
-    /// The dataset's name; the file's unless given.
-    pub name: Option<String>,
-    /// The dataset's version; "1" unless given.
-    pub version: Option<String>,
-    /// How it will be served.
-    pub deployment: DeploymentOptions,
-}
-
-/// How a bundle will be served. What is not given is as in [`Contents::new`].
-#[derive(Clone, Debug, Default)]
-pub struct DeploymentOptions {
-    /// How many servers there are; 2 unless given.
-    pub servers: Option<u8>,
-    /// Who runs them, in order; their number takes the place of `servers`.
-    pub operators: Vec<Operator>,
-    /// T.
-    pub threshold: Option<usize>,
-    /// S.
-    pub silent: Option<usize>,
-    /// B.
-    pub lying: Option<usize>,
-    /// Whether every search lists the rows in a fresh order.
-    pub shuffle: Option<bool>,
-    /// Whether lies show.
-    pub verified: Option<bool>,
-    /// L1.
-    pub weight_limit: Option<u64>,
-    /// F.
-    pub immutable_limit: Option<usize>,
-    /// d_min.
-    pub mask: Option<u64>,
-    /// p.
-    pub exponent: Option<u32>,
-    /// The largest entry of a cost table; the largest weight times the widest feature squared unless given.
-    pub cost_limit: Option<u64>,
-    /// The largest k.
-    pub top_limit: Option<usize>,
-    /// The schemes to offer; all that fit unless given.
-    pub schemes: Vec<String>,
-    /// The scheme to prefer.
-    pub default_scheme: Option<String>,
-    /// The key epochs, the current one first.
-    pub epochs: Vec<u32>,
-}
 
 /// Builds a bundle. `progress` is called now and then during both passes over the data.
 pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Result<Report, BuildError> {
@@ -92,7 +30,8 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     let staging = Staging::new(&options.output, options.replace)?;
     let encoded = plan.encode(&schema, &learnt, &staging, progress)?;
     let schema = with_deviations(schema, &encoded.histograms)?;
-    let contents = plan.contents(schema, &learnt, encoded.record_length)?;
+    // `learn` has compared the number with the largest M.
+    let contents = deploy::contents(options, schema, learnt.accepted as usize, encoded.record_length)?;
     let manifest = Manifest::new(contents)?;
 
     let mut file = staging.file(format::MANIFEST)?;
@@ -109,7 +48,8 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     let features = manifest.schema().features().iter().zip(&encoded.clamped);
     let features = features.map(|(feature, &clamped)| FeatureReport::new(feature, clamped)).collect();
     let recommended = manifest.deployment(scheme::DEFAULT.name).is_ok() || !options.deployment.schemes.is_empty();
-    let not_recommended = (!recommended).then(|| not_offered(manifest.contents(), scheme::DEFAULT.name).to_string());
+    let not_recommended =
+        (!recommended).then(|| deploy::not_offered(manifest.contents(), scheme::DEFAULT.name).to_string());
     let (rows_read, rows_accepted) = (learnt.rows, learnt.accepted);
     Ok(Report { rows_read, rows_accepted, features, left_out, not_recommended, sizes, manifest })
 }
@@ -179,7 +119,7 @@ impl<'a> Plan<'a> {
         let mut count: u64 = 0;
         self.source.scan(&mut |row| {
             count += 1;
-            if count % REPORT_EVERY == 0 {
+            if count.is_multiple_of(REPORT_EVERY) {
                 progress(Progress { stage, done: row.done.min(total), total });
             }
             visit(&row, self.accepts(&row)?)
@@ -341,135 +281,8 @@ impl<'a> Plan<'a> {
         Ok(EncodedRows { record_length, files: [rows.finish()?, records.finish()?], histograms, clamped })
     }
 
-    fn contents(&self, schema: Schema, learnt: &Learnt, record_length: usize) -> Result<Contents, BuildError> {
-        let (options, wanted) = (self.options, &self.options.deployment);
-        let stem = options.data.file_stem().unwrap_or_default().to_string_lossy();
-        let name = options.name.as_deref().unwrap_or(&stem);
-        // `learn` has compared the number with the largest M.
-        let rows = learnt.accepted as usize;
-        let mut contents = Contents::new(name, schema, rows, record_length, wanted.servers.unwrap_or(2));
-        let default_cost = contents.cost_limit / contents.weight_limit;
-        fn set<T: Clone>(field: &mut T, wanted: &Option<T>) {
-            if let Some(value) = wanted {
-                *field = value.clone();
-            }
-        }
-        set(&mut contents.dataset.version, &options.version);
-        set(&mut contents.threshold, &wanted.threshold);
-        set(&mut contents.silent, &wanted.silent);
-        set(&mut contents.lying, &wanted.lying);
-        set(&mut contents.shuffle, &wanted.shuffle);
-        set(&mut contents.verified, &wanted.verified);
-        set(&mut contents.weight_limit, &wanted.weight_limit);
-        set(&mut contents.immutable_limit, &wanted.immutable_limit);
-        set(&mut contents.mask, &wanted.mask);
-        set(&mut contents.exponent, &wanted.exponent);
-        set(&mut contents.top_limit, &wanted.top_limit);
-        contents.cost_limit = wanted.cost_limit.unwrap_or(contents.weight_limit.saturating_mul(default_cost));
-        if !wanted.operators.is_empty() {
-            contents.operators = wanted.operators.clone();
-        }
-        if !wanted.epochs.is_empty() {
-            contents.epochs = wanted.epochs.clone();
-        }
-        contents.offer_all();
-        choose_schemes(&mut contents, wanted)?;
-        Ok(contents)
-    }
-
     fn cell(&self, place: Place, column: usize, reason: String) -> BuildError {
         let column = self.source.columns()[column].clone();
         BuildError::Cell { path: self.source.path().clone(), place, column, reason }
-    }
-}
-
-fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result<(), BuildError> {
-    for name in &wanted.schemes {
-        if !contents.schemes.iter().any(|offer| offer.name == *name) {
-            return Err(not_offered(contents, name));
-        }
-    }
-    if !wanted.schemes.is_empty() {
-        contents.schemes.retain(|offer| wanted.schemes.contains(&offer.name));
-    }
-    let offered = |name: &&str| contents.schemes.iter().any(|offer| offer.name == **name);
-    contents.default_scheme = match &wanted.default_scheme {
-        Some(name) if offered(&name.as_str()) => name.clone(),
-        Some(name) => return Err(not_offered(contents, name)),
-        None => {
-            // The recommended one, or else the one that tells the user least.
-            let preferred = [scheme::DEFAULT.name, "gated-costs", "gated-ranges+", "gated+", "gated-ranges", "gated"];
-            let first = contents.schemes.first().map(|offer| offer.name.as_str());
-            let chosen = preferred.into_iter().find(offered).or(first);
-            chosen.ok_or_else(|| not_offered(contents, scheme::DEFAULT.name))?.to_owned()
-        }
-    };
-    Ok(())
-}
-
-/// Why a scheme is not among the offers: let the manifest's own checks say it.
-fn not_offered(contents: &Contents, name: &str) -> BuildError {
-    let Some(scheme) = scheme::named(name) else {
-        let near = nearest(name, scheme::ALL.iter().map(|scheme| scheme.name)).map(str::to_owned);
-        return ManifestError::UnknownScheme { name: name.into(), nearest: near }.into();
-    };
-    if let Some(feature) = contents.schema.features().iter().find(|feature| feature.is_nominal()) {
-        if scheme.metric != scheme::Metric::Table {
-            return ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() }.into();
-        }
-    }
-    let rule = ifonly_core::prime::FieldRule::Deployment;
-    match ifonly_core::deployment::Deployment::new(scheme, contents.params(), rule) {
-        Err(source) => ManifestError::Deployment { scheme: name.into(), source }.into(),
-        Ok(deployment) => {
-            let (need, have) = (deployment.servers(), contents.operators.len());
-            ManifestError::TooFewOperators { scheme: scheme.name, need, have }.into()
-        }
-    }
-}
-
-/// The schema with each ordered feature's median absolute deviation, from how many rows have each level.
-fn with_deviations(schema: Schema, histograms: &[Vec<u64>]) -> Result<Schema, BuildError> {
-    let mut features = schema.features().to_vec();
-    for (feature, histogram) in features.iter_mut().zip(histograms) {
-        if !matches!(feature.kind, Kind::Categorical { .. }) {
-            feature.mad = median_absolute_deviation(histogram);
-        }
-    }
-    Ok(Schema::new(features)?)
-}
-
-fn median_absolute_deviation(histogram: &[u64]) -> Option<f64> {
-    let values = || histogram.iter().enumerate().filter(|(_, count)| **count > 0);
-    let middle = median(values().map(|(level, &count)| (level as f64, count)).collect())?;
-    median(values().map(|(level, &count)| ((level as f64 - middle).abs(), count)).collect())
-}
-
-/// The middle of counted values; between two middles, their mean.
-fn median(mut values: Vec<(f64, u64)>) -> Option<f64> {
-    values.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let total: u64 = values.iter().map(|(_, count)| count).sum();
-    let at = |rank: u64| {
-        let mut seen = 0;
-        values.iter().find_map(|(value, count)| {
-            seen += count;
-            (seen > rank).then_some(*value)
-        })
-    };
-    Some((at(total.checked_sub(1)? / 2)? + at(total / 2)?) / 2.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn deviations_are_medians_of_distances_to_the_median() {
-        // Levels 0, 0, 1, 4: median 0.5, distances 0.5, 0.5, 0.5, 3.5.
-        assert_eq!(median_absolute_deviation(&[2, 1, 0, 0, 1]), Some(0.5));
-        // Levels 1, 2, 6: median 2, distances 1, 0, 4.
-        assert_eq!(median_absolute_deviation(&[0, 1, 1, 0, 0, 0, 1]), Some(1.0));
-        assert_eq!(median_absolute_deviation(&[0, 9]), Some(0.0));
-        assert_eq!(median_absolute_deviation(&[0, 0]), None);
     }
 }

@@ -32,7 +32,7 @@ impl CsvSource {
         }
         let mut source =
             CsvSource { path: path.into(), columns: vec![], bytes, delimiter: delimiter.unwrap_or(sniff(&header)) };
-        let (mut reader, _) = source.reader()?;
+        let mut reader = source.reader(&Rc::new(Cell::new(MAX_ROW_BYTES)))?;
         let names = reader.headers().map_err(|error| source.explain(error))?.clone();
         if names.is_empty() {
             return refuse("the file is empty; the first line must name the columns");
@@ -42,7 +42,8 @@ impl CsvSource {
     }
 
     pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
-        let (mut reader, budget) = self.reader()?;
+        let budget = Rc::new(Cell::new(MAX_ROW_BYTES));
+        let mut reader = self.reader(&budget)?;
         let mut record = StringRecord::new();
         loop {
             budget.set(MAX_ROW_BYTES);
@@ -56,12 +57,11 @@ impl CsvSource {
         }
     }
 
-    fn reader(&self) -> Result<(Reader<Budgeted<File>>, Rc<Cell<u64>>), BuildError> {
+    fn reader(&self, budget: &Rc<Cell<u64>>) -> Result<Reader<Budgeted>, BuildError> {
         let io = |source| BuildError::Io { action: "read", path: self.path.clone(), source };
-        let budget = Rc::new(Cell::new(MAX_ROW_BYTES));
         let file = Budgeted { inner: File::open(&self.path).map_err(io)?, budget: budget.clone() };
         let reader = ReaderBuilder::new().delimiter(self.delimiter).buffer_capacity(1 << 16).from_reader(file);
-        Ok((reader, budget))
+        Ok(reader)
     }
 
     fn explain(&self, error: csv::Error) -> BuildError {
@@ -101,12 +101,12 @@ fn sniff(header: &[u8]) -> u8 {
 }
 
 /// A reader that gives out so many bytes until somebody fills it up again: a field without end must not fill the memory.
-struct Budgeted<R> {
-    inner: R,
+struct Budgeted {
+    inner: File,
     budget: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Budgeted<R> {
+impl Read for Budgeted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         let left = self.budget.get().checked_sub(count as u64);

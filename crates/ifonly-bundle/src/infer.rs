@@ -70,13 +70,13 @@ impl Column<'_> {
         if stats.is_numeric() {
             return self.numeric();
         }
-        if let Some((place, word)) = &stats.first_word {
-            if stats.numbers >= 20 && stats.numbers * 10 >= stats.present * 9 && count > 20 {
-                let reason = format!(
-                    "{word:?} is not a number, but nearly all other values are; correct it, or list the column under categorical or exclude"
-                );
-                return Err(self.cell(*place, reason));
-            }
+        let nearly_numeric = stats.numbers >= 20 && stats.numbers * 10 >= stats.present * 9 && count > 20;
+        if let Some((place, word)) = stats.first_word.as_ref().filter(|_| nearly_numeric) {
+            let reason = format!(
+                "{word:?} is not a number, but nearly all other values are; correct it, or list the column under \
+                 categorical or exclude"
+            );
+            return Err(self.cell(*place, reason));
         }
         if stats.is_mostly_unique() {
             return Ok(Err("it looks like an identifier or free text: its values hardly repeat".into()));
