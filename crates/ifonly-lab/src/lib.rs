@@ -1,0 +1,16 @@
+//! The lab of ifonly: how much a user learns about the database, what a determined user can do about it, and the
+//! paper's experiments, run again.
+//!
+//! * [`leakage`] computes what one search tells the user, exactly or by sampling.
+//! * [`random`] and [`progress`] serve all of them.
+//!
+//! Nothing of this crate is linked into a server or a client.
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod leakage;
+pub mod progress;
+pub mod random;
+
+pub use error::LabError;
