@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod data;
 mod error;
 pub mod leakage;
 pub mod progress;

@@ -12,6 +12,9 @@ use super::closed::{log2_factorial, order_entropy, tuple_entropy};
 use super::multisets::{Counts, visit_multisets};
 use super::setting::{Drawing, Order};
 
+/// More states than this are not followed: the probability is then not a number.
+const STATES: usize = 20_000;
+
 /// The leakage for one x, exactly.
 pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: Drawing, order: Order) -> f64 {
     let (tuple, orders) = masked_entropies(classes, m, d_min, drawing);
@@ -33,7 +36,7 @@ pub(crate) fn population(counts: &Counts) -> Classes {
     Classes::new(counts.iter().map(|&(class, k)| (class, f64::from(k))))
 }
 
-/// `log₂` of the probability of one tuple with these counts of masked costs.
+/// `log₂` of the probability of one tuple with these counts of masked costs; not a number if that is too much work.
 pub(crate) fn log2_probability(classes: &Classes, z: &Counts, d_min: u32, drawing: Drawing) -> f64 {
     let mut windows = Windows::start(classes, d_min, drawing);
     for &(value, k) in z {
@@ -135,6 +138,9 @@ impl<'a> Windows<'a> {
     fn place(&self, value: i64, k: u32) -> Self {
         let window = self.window(value);
         let mut states: Vec<(Counts, f64)> = Vec::new();
+        if self.states.len() > STATES {
+            return Windows { states: vec![(Counts::new(), f64::NAN)], placed: self.placed + k, ..*self };
+        }
         for (taken, weight) in &self.states {
             let relevant: Counts = taken.iter().filter(|&&(class, _)| class > value - self.d_min).copied().collect();
             self.spread(window, k, relevant, *weight, &mut states);
