@@ -1,0 +1,297 @@
+//! The field F_q for any prime q < 2^62, and its reduced symbols.
+//!
+//! Products are reduced by Barrett's method: with `m = ⌊2^64/q⌋` and one high product for q < 2^32, with a 128-bit
+//! product above. Nothing here is written for secrets' timing beyond what follows from straight-line arithmetic.
+
+use crate::prime::{self, FieldRule, MAX_BITS};
+use crate::random::Random;
+use zeroize::DefaultIsZeroes;
+
+/// An element of F_q, always reduced: `0 ≤ value < q`. Only a [`Field`] makes one.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Symbol(u64);
+
+impl Symbol {
+    /// Zero, which every field has.
+    pub const ZERO: Symbol = Symbol(0);
+    /// One, which every field has.
+    pub const ONE: Symbol = Symbol(1);
+
+    /// The representative in `0..q`.
+    pub fn value(self) -> u64 {
+        self.0
+    }
+
+    /// Whether this is zero.
+    pub fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl DefaultIsZeroes for Symbol {}
+
+// Symbols are shares or secrets more often than not, so they do not print.
+impl std::fmt::Debug for Symbol {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Symbol(..)")
+    }
+}
+
+/// Why a number is not the size of a field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FieldError {
+    /// q has a divisor.
+    #[error("q = {0} is not prime; a field of the protocol needs a prime q")]
+    NotPrime(u64),
+    /// q is too large for this implementation.
+    #[error("q = {0} is not below 2^62")]
+    TooLarge(u64),
+    /// No q below 2^62 exceeds the bound.
+    #[error("no prime below 2^62 exceeds the bound {0}; use fewer levels, features or smaller weights")]
+    BoundTooLarge(u128),
+}
+
+/// F_q with the constants of its reduction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    q: u64,
+    bits: u32,
+    /// ⌊2^64/q⌋ for q < 2^32, ⌊2^(2·bits)/q⌋ above.
+    barrett: u64,
+}
+
+impl Field {
+    /// The field with q elements.
+    pub fn new(q: u64) -> Result<Field, FieldError> {
+        if q >> MAX_BITS != 0 {
+            return Err(FieldError::TooLarge(q));
+        }
+        if !prime::is_prime(q) {
+            return Err(FieldError::NotPrime(q));
+        }
+        let bits = u64::BITS - (q - 1).leading_zeros();
+        let barrett = if q < 1 << 32 {
+            ((1u128 << 64) / u128::from(q)) as u64
+        } else {
+            ((1u128 << (2 * bits)) / u128::from(q)) as u64
+        };
+        Ok(Field { q, bits, barrett })
+    }
+
+    /// The field that `rule` gives for a scheme whose values stay at or below `bound`.
+    pub fn above(bound: u128, rule: FieldRule) -> Result<Field, FieldError> {
+        let q = prime::choose(bound, rule).ok_or(FieldError::BoundTooLarge(bound))?;
+        Field::new(q)
+    }
+
+    /// The number of elements.
+    pub fn q(&self) -> u64 {
+        self.q
+    }
+
+    /// Bits per symbol on the wire, ⌈log2 q⌉.
+    pub fn bits(&self) -> u32 {
+        self.bits
+    }
+
+    /// `value` as a symbol, if it is reduced.
+    pub fn symbol(&self, value: u64) -> Option<Symbol> {
+        (value < self.q).then_some(Symbol(value))
+    }
+
+    /// `value` modulo q.
+    pub fn reduce(&self, value: u64) -> Symbol {
+        Symbol(value % self.q)
+    }
+
+    /// `value` modulo q, for signed numbers.
+    pub fn reduce_signed(&self, value: i64) -> Symbol {
+        Symbol((i128::from(value)).rem_euclid(i128::from(self.q)) as u64)
+    }
+
+    /// The representative in `-(q-1)/2 ..= (q-1)/2`: a symbol read as a signed residue.
+    pub fn signed(&self, a: Symbol) -> i64 {
+        if a.0 > self.q / 2 { a.0 as i64 - self.q as i64 } else { a.0 as i64 }
+    }
+
+    /// a + b.
+    #[inline]
+    pub fn add(&self, a: Symbol, b: Symbol) -> Symbol {
+        let sum = a.0 + b.0;
+        Symbol(if sum >= self.q { sum - self.q } else { sum })
+    }
+
+    /// a − b.
+    #[inline]
+    pub fn sub(&self, a: Symbol, b: Symbol) -> Symbol {
+        Symbol(if a.0 >= b.0 { a.0 - b.0 } else { a.0 + self.q - b.0 })
+    }
+
+    /// −a.
+    #[inline]
+    pub fn neg(&self, a: Symbol) -> Symbol {
+        self.sub(Symbol::ZERO, a)
+    }
+
+    /// a · b.
+    #[inline]
+    pub fn mul(&self, a: Symbol, b: Symbol) -> Symbol {
+        if self.q < 1 << 32 { self.reduce_64(a.0 * b.0) } else { self.reduce_128(u128::from(a.0) * u128::from(b.0)) }
+    }
+
+    /// a · b + c.
+    #[inline]
+    pub fn mul_add(&self, a: Symbol, b: Symbol, c: Symbol) -> Symbol {
+        self.add(self.mul(a, b), c)
+    }
+
+    /// a^exponent.
+    pub fn pow(&self, a: Symbol, mut exponent: u64) -> Symbol {
+        let (mut base, mut power) = (a, self.reduce(1));
+        while exponent > 0 {
+            if exponent & 1 == 1 {
+                power = self.mul(power, base);
+            }
+            base = self.mul(base, base);
+            exponent >>= 1;
+        }
+        power
+    }
+
+    /// 1/a, or `None` for zero.
+    pub fn inverse(&self, a: Symbol) -> Option<Symbol> {
+        (!a.is_zero()).then(|| self.pow(a, self.q - 2))
+    }
+
+    /// 1/a for every element with one inversion (Montgomery's trick), or `None` if one of them is zero.
+    pub fn batch_inverse(&self, elements: &[Symbol]) -> Option<Vec<Symbol>> {
+        let mut product = Symbol::ONE;
+        let mut inverses = Vec::with_capacity(elements.len());
+        for &element in elements {
+            inverses.push(product);
+            product = self.mul(product, element);
+        }
+        let mut tail = self.inverse(product)?;
+        for (inverse, &element) in inverses.iter_mut().zip(elements).rev() {
+            *inverse = self.mul(*inverse, tail);
+            tail = self.mul(tail, element);
+        }
+        Some(inverses)
+    }
+
+    /// Σ a_k·b_k.
+    pub fn dot(&self, a: &[Symbol], b: &[Symbol]) -> Symbol {
+        a.iter().zip(b).fold(Symbol::ZERO, |sum, (&a, &b)| self.mul_add(a, b, sum))
+    }
+
+    /// A uniform symbol, by masked rejection.
+    pub fn sample(&self, random: &mut (impl Random + ?Sized)) -> Symbol {
+        Symbol(random.below(self.q))
+    }
+
+    /// A uniform non-zero symbol.
+    pub fn sample_nonzero(&self, random: &mut (impl Random + ?Sized)) -> Symbol {
+        Symbol(1 + random.below(self.q - 1))
+    }
+
+    /// Barrett for x < 2^64, q < 2^32: `⌊x·m/2^64⌋` is the quotient or one less.
+    #[inline]
+    fn reduce_64(&self, x: u64) -> Symbol {
+        let quotient = ((u128::from(x) * u128::from(self.barrett)) >> 64) as u64;
+        let rest = x - quotient * self.q;
+        Symbol(if rest >= self.q { rest - self.q } else { rest })
+    }
+
+    /// Barrett for x < q²: the estimated quotient is at most two too small.
+    #[inline]
+    fn reduce_128(&self, x: u128) -> Symbol {
+        let high = (x >> (self.bits - 1)) as u64;
+        let quotient = (u128::from(high) * u128::from(self.barrett)) >> (self.bits + 1);
+        let mut rest = (x - quotient * u128::from(self.q)) as u64;
+        while rest >= self.q {
+            rest -= self.q;
+        }
+        Symbol(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SeededRandom;
+
+    #[test]
+    fn products_agree_with_128_bit_division_for_every_size_of_q() {
+        let mut random = SeededRandom::new(1);
+        for bits in 2..=62 {
+            let q = prime::choose(1 << (bits - 1), FieldRule::Paper).filter(|&q| q >> 62 == 0).unwrap();
+            for q in [q, prime::choose(u128::from(q - 1), FieldRule::Deployment).unwrap()] {
+                let field = Field::new(q).unwrap();
+                for _ in 0..500 {
+                    let a = field.sample(&mut random);
+                    let b = field.symbol(q - 1 - random.below(q.min(4))).unwrap();
+                    for (a, b) in [(a, b), (b, b), (a, a)] {
+                        let (x, y) = (u128::from(a.value()), u128::from(b.value()));
+                        let modulus = u128::from(q);
+                        assert_eq!(u128::from(field.mul(a, b).value()), x * y % modulus, "q={q}");
+                        assert_eq!(u128::from(field.add(a, b).value()), (x + y) % modulus, "q={q}");
+                        assert_eq!(u128::from(field.sub(a, b).value()), (x + modulus - y) % modulus, "q={q}");
+                    }
+                    if let Some(inverse) = field.inverse(a) {
+                        assert_eq!(field.mul(a, inverse), Symbol::ONE);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiny_fields_satisfy_the_axioms_exhaustively() {
+        for q in [2, 3, 5, 7, 11, 13] {
+            let field = Field::new(q).unwrap();
+            let all: Vec<Symbol> = (0..q).map(|v| field.symbol(v).unwrap()).collect();
+            for &a in &all {
+                assert_eq!(field.add(a, field.neg(a)), Symbol::ZERO);
+                assert_eq!(field.inverse(a).is_none(), a.is_zero());
+                for &b in &all {
+                    assert_eq!(field.mul(a, b).value(), a.value() * b.value() % q);
+                    assert_eq!(field.sub(field.add(a, b), b), a);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn batch_inverse_is_the_inverse_of_each() {
+        let field = Field::new(809).unwrap();
+        let elements: Vec<Symbol> = (1..809).map(|v| field.symbol(v).unwrap()).collect();
+        let inverses = field.batch_inverse(&elements).unwrap();
+        for (&a, &b) in elements.iter().zip(&inverses) {
+            assert_eq!(field.mul(a, b), Symbol::ONE);
+        }
+        assert_eq!(field.batch_inverse(&[Symbol::ONE, Symbol::ZERO]), None);
+        assert_eq!(field.batch_inverse(&[]), Some(vec![]));
+    }
+
+    #[test]
+    fn signed_residues_round_trip() {
+        let field = Field::new(809).unwrap();
+        for v in -404..=404 {
+            assert_eq!(field.signed(field.reduce_signed(v)), v);
+        }
+        assert_eq!(field.reduce_signed(i64::MIN).value(), i128::from(i64::MIN).rem_euclid(809) as u64);
+    }
+
+    #[test]
+    fn refuses_composites_and_sizes_out_of_range() {
+        assert_eq!(Field::new(1), Err(FieldError::NotPrime(1)));
+        assert_eq!(Field::new(0), Err(FieldError::NotPrime(0)));
+        assert_eq!(Field::new(9), Err(FieldError::NotPrime(9)));
+        assert_eq!(Field::new(1 << 62), Err(FieldError::TooLarge(1 << 62)));
+        assert_eq!(Field::new(2).unwrap().bits(), 1);
+        assert_eq!(Field::new(3).unwrap().bits(), 2);
+        assert_eq!(Field::new(257).unwrap().bits(), 9);
+    }
+}

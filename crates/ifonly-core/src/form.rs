@@ -1,0 +1,305 @@
+//! Row functions, the programs made of them, and the plain evaluator that every faster scan must equal.
+//!
+//! A row function is always `v_i = constant + Σ_k f_k(y_ik)` with f_k from the query. Three shapes cover all schemes:
+//! linear, polynomial and table. A scheme turns the shares that a server received into a [`Program`]: some forms, and
+//! what becomes of their values in each row. It never loops over features itself; a scan does, here or elsewhere.
+
+use crate::field::{Field, Symbol};
+
+/// One row function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// How the features enter.
+    pub shape: Shape,
+    /// The part without y.
+    pub constant: Symbol,
+}
+
+/// How the features of a row enter a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `norm·‖y‖² + Σ_k slope_k·y_k`.
+    Linear {
+        /// The factor of the squared norm.
+        norm: Symbol,
+        /// One factor per feature.
+        slope: Vec<Symbol>,
+    },
+    /// `Σ_j Σ_k coefficients[j-1][k]·y_k^j`, j from 1.
+    Polynomial(Vec<Vec<Symbol>>),
+    /// `Σ_k tables[k][y_k]`, one entry per level.
+    Table(Vec<Vec<Symbol>>),
+}
+
+impl Form {
+    /// The form at one row. Table entries beyond a table count as 0; rows are checked against their ranges when loaded.
+    pub fn evaluate(&self, field: &Field, row: &[u16]) -> Symbol {
+        let level = |y: u16| field.reduce(u64::from(y));
+        let features = match &self.shape {
+            Shape::Linear { norm, slope } => row.iter().zip(slope).fold(Symbol::ZERO, |sum, (&y, &b)| {
+                let y = level(y);
+                field.mul_add(y, field.mul_add(*norm, y, b), sum)
+            }),
+            Shape::Polynomial(coefficients) => row.iter().enumerate().fold(Symbol::ZERO, |sum, (k, &y)| {
+                let horner = |value, c: &Vec<Symbol>| field.mul(field.add(value, c[k]), level(y));
+                field.add(sum, coefficients.iter().rev().fold(Symbol::ZERO, horner))
+            }),
+            Shape::Table(tables) => row.iter().zip(tables).fold(Symbol::ZERO, |sum, (&y, table)| {
+                field.add(sum, table.get(usize::from(y)).copied().unwrap_or_default())
+            }),
+        };
+        field.add(self.constant, features)
+    }
+}
+
+/// One symbol of a row's answer, before its pads. Numbers index [`Program::forms`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// `v`.
+    Plain(usize),
+    /// `v + μ_i·unit`.
+    Masked {
+        /// The masked form.
+        form: usize,
+        /// 1, or a share of it.
+        unit: Symbol,
+    },
+    /// `v_i − v_{i+1}`; there is one row less.
+    Difference(usize),
+    /// `ρ_i·v`, ρ_i uniform and non-zero.
+    Blinded(usize),
+    /// `cost + σ_i·gate`, σ_i uniform.
+    Hidden {
+        /// The form that shows where the gate is 0.
+        cost: usize,
+        /// The form that hides it elsewhere.
+        gate: usize,
+    },
+    /// `s_i²·square + s_i·linear + constant`, s_i the row's own share.
+    Selected {
+        /// The factor of s².
+        square: usize,
+        /// The factor of s.
+        linear: usize,
+        /// What is left at s = 0.
+        constant: Symbol,
+    },
+}
+
+/// What a server computes for every row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The row functions.
+    pub forms: Vec<Form>,
+    /// The symbols of one row's answer, in order.
+    pub outputs: Vec<Output>,
+    /// One share per position for [`Output::Selected`], empty otherwise.
+    pub row_shares: Vec<Symbol>,
+}
+
+impl Program {
+    /// A program without row shares.
+    pub fn new(forms: impl Into<Vec<Form>>, outputs: impl Into<Vec<Output>>) -> Program {
+        Program { forms: forms.into(), outputs: outputs.into(), row_shares: vec![] }
+    }
+
+    /// How many rows the answer has for a database of `rows` rows.
+    pub fn answered_rows(&self, rows: usize) -> usize {
+        let differs = self.outputs.iter().any(|output| matches!(output, Output::Difference(_)));
+        if differs { rows.saturating_sub(1) } else { rows }
+    }
+
+    /// The part of an output that has neither y nor a server's secret in it. Whoever made the shares can compute it.
+    pub fn known(&self, output: usize) -> Symbol {
+        match self.outputs[output] {
+            Output::Plain(form) | Output::Masked { form, .. } | Output::Hidden { cost: form, .. } => {
+                self.forms[form].constant
+            }
+            Output::Difference(_) | Output::Blinded(_) => Symbol::ZERO,
+            Output::Selected { constant, .. } => constant,
+        }
+    }
+
+    /// This program followed by another, whose forms are renumbered.
+    pub fn followed_by(mut self, other: Program) -> Program {
+        let shift = self.forms.len();
+        self.forms.extend(other.forms);
+        self.outputs.extend(other.outputs.into_iter().map(|output| match output {
+            Output::Plain(form) => Output::Plain(form + shift),
+            Output::Masked { form, unit } => Output::Masked { form: form + shift, unit },
+            Output::Difference(form) => Output::Difference(form + shift),
+            Output::Blinded(form) => Output::Blinded(form + shift),
+            Output::Hidden { cost, gate } => Output::Hidden { cost: cost + shift, gate: gate + shift },
+            Output::Selected { square, linear, constant } => {
+                Output::Selected { square: square + shift, linear: linear + shift, constant }
+            }
+        }));
+        self
+    }
+}
+
+/// The rows of a database, one after another, each feature an integer level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    width: usize,
+    values: Vec<u16>,
+}
+
+/// Why some numbers are not rows of a database.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowsError {
+    /// A row has another number of features than the ranges.
+    #[error("row {row} has {have} features instead of {need}")]
+    Width {
+        /// Counted from 0.
+        row: usize,
+        /// Features found.
+        have: usize,
+        /// Features wanted.
+        need: usize,
+    },
+    /// A level is above its feature's range.
+    #[error("row {row}, feature {feature}: level {level} is above {range}")]
+    Level {
+        /// Counted from 0.
+        row: usize,
+        /// Counted from 0.
+        feature: usize,
+        /// What was found.
+        level: u16,
+        /// The largest level.
+        range: u32,
+    },
+}
+
+impl Rows {
+    /// Rows whose levels have been checked against `ranges` (feature k holds `0..=ranges[k]`).
+    pub fn new<R: AsRef<[u16]>>(ranges: &[u32], rows: impl IntoIterator<Item = R>) -> Result<Rows, RowsError> {
+        let mut values = vec![];
+        for (number, row) in rows.into_iter().enumerate() {
+            let row = row.as_ref();
+            if row.len() != ranges.len() {
+                return Err(RowsError::Width { row: number, have: row.len(), need: ranges.len() });
+            }
+            for (feature, (&level, &range)) in row.iter().zip(ranges).enumerate() {
+                if u32::from(level) > range {
+                    return Err(RowsError::Level { row: number, feature, level, range });
+                }
+            }
+            values.extend_from_slice(row);
+        }
+        Ok(Rows { width: ranges.len(), values })
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.values.len().checked_div(self.width).unwrap_or(0)
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Row i, counted from 0.
+    pub fn row(&self, i: usize) -> &[u16] {
+        &self.values[i * self.width..(i + 1) * self.width]
+    }
+
+    /// All rows in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u16]> {
+        (0..self.len()).map(|i| self.row(i))
+    }
+}
+
+/// The randomness that all servers share and no user knows, by position in the answer.
+pub trait RowRandomness {
+    /// Z'_j of one output's row, j from 1 to κ; uniform.
+    fn pad(&self, output: usize, j: usize, position: usize) -> Symbol;
+    /// ρ_i; uniform and non-zero.
+    fn rho(&self, position: usize) -> Symbol;
+    /// σ_i; uniform.
+    fn sigma(&self, position: usize) -> Symbol;
+    /// μ(i); uniform on `0..d_min`.
+    fn mu(&self, position: usize) -> Symbol;
+}
+
+/// What a scan needs beside the rows: the program and the server's place.
+#[derive(Clone, Debug)]
+pub struct Job<'a> {
+    /// The field.
+    pub field: &'a Field,
+    /// The server's evaluation point.
+    pub alpha: Symbol,
+    /// The number of pad coefficients per output.
+    pub kappa: usize,
+    /// What to compute.
+    pub program: &'a Program,
+    /// `order[p]` is the stored row at position p of the answer; `None` for the stored order.
+    pub order: Option<&'a [u32]>,
+}
+
+/// The answer of one server: for each position, its outputs one after another. Plain and slow; the definition.
+pub fn answer(job: &Job<'_>, rows: &Rows, randomness: &impl RowRandomness) -> Vec<Symbol> {
+    let Job { field, program, .. } = job;
+    let row_at = |position: usize| rows.row(job.order.map_or(position, |order| order[position] as usize));
+    let value = |form: usize, position| program.forms[form].evaluate(field, row_at(position));
+    let mut symbols = Vec::with_capacity(program.answered_rows(rows.len()) * program.outputs.len());
+    for i in 0..program.answered_rows(rows.len()) {
+        for (number, output) in program.outputs.iter().enumerate() {
+            let bare = match *output {
+                Output::Plain(form) => value(form, i),
+                Output::Masked { form, unit } => field.mul_add(randomness.mu(i), unit, value(form, i)),
+                Output::Difference(form) => field.sub(value(form, i), value(form, i + 1)),
+                Output::Blinded(form) => field.mul(randomness.rho(i), value(form, i)),
+                Output::Hidden { cost, gate } => field.mul_add(randomness.sigma(i), value(gate, i), value(cost, i)),
+                Output::Selected { square, linear, constant } => {
+                    let s = program.row_shares[i];
+                    let inner = field.mul_add(s, value(square, i), value(linear, i));
+                    field.mul_add(s, inner, constant)
+                }
+            };
+            // Σ_j α^j·Z'_j by Horner's rule, from the highest coefficient down.
+            let pads = (1..=job.kappa)
+                .rev()
+                .fold(Symbol::ZERO, |sum, j| field.mul(job.alpha, field.add(sum, randomness.pad(number, j, i))));
+            symbols.push(field.add(bare, pads));
+        }
+    }
+    symbols
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field() -> Field {
+        Field::new(10_007).unwrap()
+    }
+
+    fn symbols(values: &[u64]) -> Vec<Symbol> {
+        values.iter().map(|&v| field().symbol(v).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_three_shapes_are_their_formulas() {
+        let constant = Symbol::ONE;
+        let row = [3, 5];
+        let linear = Shape::Linear { norm: symbols(&[2])[0], slope: symbols(&[10, 100]) };
+        assert_eq!(Form { shape: linear, constant }.evaluate(&field(), &row).value(), 1 + 2 * 34 + 30 + 500);
+        let cubic = Shape::Polynomial(vec![symbols(&[1, 2]), symbols(&[0, 3]), symbols(&[4, 0])]);
+        assert_eq!(Form { shape: cubic, constant }.evaluate(&field(), &row).value(), 1 + 3 + 10 + 75 + 4 * 27);
+        let table = Shape::Table(vec![symbols(&[0, 0, 0, 7]), symbols(&[0, 0, 0, 0, 0, 11])]);
+        assert_eq!(Form { shape: table, constant }.evaluate(&field(), &row).value(), 19);
+    }
+
+    #[test]
+    fn rows_name_the_place_of_a_fault() {
+        assert_eq!(
+            Rows::new(&[2, 2], [[1, 2], [3, 0]]).unwrap_err().to_string(),
+            "row 1, feature 0: level 3 is above 2"
+        );
+        assert_eq!(Rows::new(&[2], [[1, 2]]).unwrap_err(), RowsError::Width { row: 0, have: 2, need: 1 });
+    }
+}

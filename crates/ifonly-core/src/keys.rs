@@ -1,0 +1,339 @@
+//! The randomness that the servers share: root keys, epochs, and labelled random-access streams.
+//!
+//! `K_τ = BLAKE3_keyed(root, "transcript" ‖ τ)`. Every purpose has a stream of its own under K_τ: AES-128 in counter mode,
+//! with the key from `BLAKE3_keyed(K_τ, label)`. A label is a [`Purpose`], six bytes that no two purposes share, and a
+//! purpose fixes what its numbers are (uniform, non-zero, below d_min), so one index cannot serve two ends.
+//!
+//! A number of position i is the little-endian word (4 bytes when q < 2^32, else 8) at offset `i·width` of the stream,
+//! masked to the bits it needs. Words that are not below the limit are drawn again from blocks that no position
+//! reaches: block counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and every row can be computed anywhere.
+
+use crate::field::{Field, Symbol};
+use crate::form::RowRandomness;
+use crate::random::{Random, mask_for};
+use aes::Aes128;
+use aes::cipher::{BlockCipherEncrypt, KeyInit};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// The servers' common secret for one key epoch.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct RootKey {
+    bytes: [u8; 32],
+    #[zeroize(skip)]
+    epoch: u32,
+}
+
+impl RootKey {
+    /// The key of `epoch`.
+    pub fn new(epoch: u32, bytes: [u8; 32]) -> RootKey {
+        RootKey { bytes, epoch }
+    }
+
+    /// A fresh key.
+    pub fn generate(epoch: u32, random: &mut impl Random) -> RootKey {
+        let mut bytes = [0; 32];
+        random.fill(&mut bytes);
+        RootKey { bytes, epoch }
+    }
+
+    /// Which epoch this key is for; the client's header names it.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The 32 bytes, for a key file.
+    pub fn expose(&self) -> &[u8; 32] {
+        &self.bytes
+    }
+
+    /// The keys of one transcript.
+    pub fn transcript(&self, tau: &[u8; 32]) -> TranscriptKeys {
+        TranscriptKeys { key: derive(&self.bytes, &[b"transcript", &self.epoch.to_le_bytes(), tau]) }
+    }
+
+    /// A key for the all-or-nothing encoding of stored record `row`, the same at all servers of this epoch.
+    pub(crate) fn record(&self, digest: &[u8; 32], row: u64) -> [u8; 16] {
+        let key: [u8; 32] = derive(&self.bytes, &[b"record", &self.epoch.to_le_bytes(), digest, &row.to_le_bytes()]);
+        let mut short = [0; 16];
+        short.copy_from_slice(&key[..16]);
+        short
+    }
+}
+
+impl std::fmt::Debug for RootKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RootKey(epoch {}, ..)", self.epoch)
+    }
+}
+
+/// BLAKE3 keyed by `key` over the parts, each preceded by its length so that no two lists of parts collide.
+fn derive(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    for part in parts {
+        hasher.update(&(part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// What a stream is for. The six-byte label is the tag, then two little-endian numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Purpose {
+    /// Z'_j of an output.
+    Pad {
+        /// Which symbol of the row.
+        output: u16,
+        /// Which coefficient, from 1.
+        j: u16,
+    },
+    /// ρ.
+    Rho,
+    /// σ.
+    Sigma,
+    /// μ.
+    Mu,
+    /// The order of the rows; `part` is 0 for the split into buckets and b+1 inside bucket b.
+    Order {
+        /// Which part of the derivation.
+        part: u16,
+    },
+    /// The pad of coefficient j of a record's answer.
+    RecordPad {
+        /// Which coefficient, from 0.
+        j: u16,
+    },
+    /// The value by which a client sees that servers agree.
+    KeyCheck,
+}
+
+impl Purpose {
+    /// The label; injective because the tags differ and the numbers have fixed places.
+    pub fn label(self) -> [u8; 6] {
+        let (tag, a, b) = match self {
+            Purpose::Pad { output, j } => (1u16, output, j),
+            Purpose::Rho => (2, 0, 0),
+            Purpose::Sigma => (3, 0, 0),
+            Purpose::Mu => (4, 0, 0),
+            Purpose::Order { part } => (5, part, 0),
+            Purpose::RecordPad { j } => (6, j, 0),
+            Purpose::KeyCheck => (7, 0, 0),
+        };
+        let mut label = [0; 6];
+        label[..2].copy_from_slice(&tag.to_le_bytes());
+        label[2..4].copy_from_slice(&a.to_le_bytes());
+        label[4..].copy_from_slice(&b.to_le_bytes());
+        label
+    }
+}
+
+/// All keyed randomness of one transcript.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct TranscriptKeys {
+    key: [u8; 32],
+}
+
+impl std::fmt::Debug for TranscriptKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TranscriptKeys(..)")
+    }
+}
+
+impl TranscriptKeys {
+    /// Equal at two servers exactly when root key, epoch and transcript are.
+    pub fn check_value(&self) -> [u8; 16] {
+        let mut value = [0; 16];
+        self.stream(Purpose::KeyCheck).fill(0, &mut value);
+        value
+    }
+
+    /// The key stream of one purpose.
+    pub fn stream(&self, purpose: Purpose) -> KeyStream {
+        let mut key = derive(&self.key, &[b"stream", &purpose.label()]);
+        let mut short = [0; 16];
+        short.copy_from_slice(&key[..16]);
+        let stream = KeyStream { cipher: Aes128::new(&short.into()) };
+        key.zeroize();
+        short.zeroize();
+        stream
+    }
+
+    /// The streams that `outputs` outputs with `kappa` pads each draw from.
+    pub fn rows(&self, field: &Field, outputs: usize, kappa: usize, d_min: u64) -> KeyedRows {
+        let uniform = |purpose, limit, shift| SymbolStream::new(self.stream(purpose), field, limit, shift);
+        let pads = (0..outputs)
+            .flat_map(|output| (1..=kappa).map(move |j| Purpose::Pad { output: output as u16, j: j as u16 }))
+            .map(|purpose| uniform(purpose, field.q(), 0))
+            .collect();
+        KeyedRows {
+            kappa,
+            pads,
+            rho: uniform(Purpose::Rho, field.q() - 1, 1),
+            sigma: uniform(Purpose::Sigma, field.q(), 0),
+            mu: uniform(Purpose::Mu, d_min.max(1), 0),
+        }
+    }
+}
+
+/// AES-128 in counter mode with random access: block c is the cipher of c as 16 little-endian bytes.
+#[derive(Clone)]
+pub struct KeyStream {
+    // Wipes its round keys on drop.
+    cipher: Aes128,
+}
+
+impl std::fmt::Debug for KeyStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyStream(..)")
+    }
+}
+
+impl KeyStream {
+    /// Blocks `first..first + blocks.len()`.
+    pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
+        const AT_ONCE: usize = 32;
+        for (group, chunk) in blocks.chunks_mut(AT_ONCE).enumerate() {
+            let start = first + (group * AT_ONCE) as u128;
+            let mut buffer = [aes::Block::default(); AT_ONCE];
+            for (place, block) in buffer.iter_mut().take(chunk.len()).enumerate() {
+                *block = (start + place as u128).to_le_bytes().into();
+            }
+            self.cipher.encrypt_blocks(&mut buffer[..chunk.len()]);
+            for (out, block) in chunk.iter_mut().zip(&buffer) {
+                out.copy_from_slice(block);
+            }
+        }
+    }
+
+    /// Bytes `offset..offset + bytes.len()`.
+    pub fn fill(&self, offset: u64, bytes: &mut [u8]) {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let mut blocks = [[0; 16]; 32];
+            let inside = (at % 16) as usize;
+            let wanted = (inside + bytes.len() - done).div_ceil(16).min(blocks.len());
+            self.blocks(u128::from(at / 16), &mut blocks[..wanted]);
+            let flat = &blocks.as_flattened()[inside..wanted * 16];
+            let take = flat.len().min(bytes.len() - done);
+            bytes[done..done + take].copy_from_slice(&flat[..take]);
+            done += take;
+        }
+    }
+
+    /// The 64-bit word of a redraw, in the counters that no position reaches.
+    fn redraw(&self, position: u64, attempt: u32) -> u64 {
+        let mut block = [[0; 16]];
+        self.blocks((1 << 127) + (u128::from(position) << 32) + u128::from(attempt), &mut block);
+        let [block] = block;
+        let mut word = [0; 8];
+        word.copy_from_slice(&block[..8]);
+        u64::from_le_bytes(word)
+    }
+}
+
+/// A stream of numbers `shift + 0..limit`, one per position, each exactly uniform.
+#[derive(Clone, Debug)]
+pub struct SymbolStream {
+    stream: KeyStream,
+    field: Field,
+    width: usize,
+    limit: u64,
+    shift: u64,
+}
+
+impl SymbolStream {
+    fn new(stream: KeyStream, field: &Field, limit: u64, shift: u64) -> SymbolStream {
+        let width = if field.q() < 1 << 32 { 4 } else { 8 };
+        SymbolStream { stream, field: field.clone(), width, limit, shift }
+    }
+
+    /// Bytes of key stream per position.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Numbers are below this before the shift.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Added to each number: 1 for a non-zero stream.
+    pub fn shift(&self) -> u64 {
+        self.shift
+    }
+
+    /// The bytes that the numbers are read from.
+    pub fn key_stream(&self) -> &KeyStream {
+        &self.stream
+    }
+
+    /// The number of a position whose first word (already read from the stream) is `word`.
+    pub fn symbol_from_word(&self, position: u64, word: u64) -> Symbol {
+        let mask = mask_for(self.limit);
+        let mut draw = word & mask;
+        let mut attempt = 0;
+        while draw >= self.limit {
+            draw = self.stream.redraw(position, attempt) & mask;
+            attempt += 1;
+        }
+        self.field.reduce(draw + self.shift)
+    }
+
+    /// The number of one position.
+    pub fn symbol(&self, position: usize) -> Symbol {
+        let mut word = [0; 8];
+        self.stream.fill((position * self.width) as u64, &mut word[..self.width]);
+        self.symbol_from_word(position as u64, u64::from_le_bytes(word))
+    }
+}
+
+/// The keyed [`RowRandomness`] of one answer.
+#[derive(Clone, Debug)]
+pub struct KeyedRows {
+    kappa: usize,
+    pads: Vec<SymbolStream>,
+    rho: SymbolStream,
+    sigma: SymbolStream,
+    mu: SymbolStream,
+}
+
+impl KeyedRows {
+    /// The stream behind [`RowRandomness::pad`].
+    pub fn pad_stream(&self, output: usize, j: usize) -> &SymbolStream {
+        &self.pads[output * self.kappa + j - 1]
+    }
+
+    /// The stream behind [`RowRandomness::rho`].
+    pub fn rho_stream(&self) -> &SymbolStream {
+        &self.rho
+    }
+
+    /// The stream behind [`RowRandomness::sigma`].
+    pub fn sigma_stream(&self) -> &SymbolStream {
+        &self.sigma
+    }
+
+    /// The stream behind [`RowRandomness::mu`].
+    pub fn mu_stream(&self) -> &SymbolStream {
+        &self.mu
+    }
+}
+
+impl RowRandomness for KeyedRows {
+    fn pad(&self, output: usize, j: usize, position: usize) -> Symbol {
+        self.pad_stream(output, j).symbol(position)
+    }
+
+    fn rho(&self, position: usize) -> Symbol {
+        self.rho.symbol(position)
+    }
+
+    fn sigma(&self, position: usize) -> Symbol {
+        self.sigma.symbol(position)
+    }
+
+    fn mu(&self, position: usize) -> Symbol {
+        self.mu.symbol(position)
+    }
+}

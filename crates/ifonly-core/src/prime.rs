@@ -1,0 +1,120 @@
+//! Primes: a test that is right for every 64-bit number, and the two rules that choose q.
+//!
+//! The deployment rule takes the largest prime below 2^b, with b the smallest bit length that holds the bound: b bits
+//! per symbol and almost no rejection when sampling. The paper's rule takes the smallest prime above the bound.
+
+/// How q follows from a scheme's bound (q must exceed the bound).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldRule {
+    /// The largest prime below 2^b, b as small as possible.
+    Deployment,
+    /// The smallest prime above the bound.
+    Paper,
+}
+
+/// Fields stop here: sums of two symbols and balanced limbs still fit into 64 bits.
+pub const MAX_BITS: u32 = 62;
+
+/// Miller–Rabin with the first twelve primes as bases, which is exact below 3.3·10^24 (Sorenson and Webster, 2015).
+pub fn is_prime(n: u64) -> bool {
+    const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
+    if n < 2 {
+        return false;
+    }
+    if let Some(&p) = BASES.iter().find(|&&p| n % p == 0) {
+        return n == p;
+    }
+    let twos = (n - 1).trailing_zeros();
+    let odd = (n - 1) >> twos;
+    BASES.iter().all(|&base| {
+        let mut power = pow_mod(base, odd, n);
+        if power == 1 || power == n - 1 {
+            return true;
+        }
+        (1..twos).any(|_| {
+            power = mul_mod(power, power, n);
+            power == n - 1
+        })
+    })
+}
+
+/// The q that `rule` gives for `bound`, or `None` when it would not fit into [`MAX_BITS`] bits.
+pub fn choose(bound: u128, rule: FieldRule) -> Option<u64> {
+    let bound = u64::try_from(bound).ok()?;
+    let limit = 1u64 << MAX_BITS;
+    match rule {
+        FieldRule::Deployment => (2..=MAX_BITS).find_map(|bits| largest_below(1 << bits).filter(|&q| q > bound)),
+        FieldRule::Paper => (bound.checked_add(1)?..limit).find(|&n| is_prime(n)),
+    }
+}
+
+fn largest_below(n: u64) -> Option<u64> {
+    (2..n).rev().find(|&candidate| is_prime(candidate))
+}
+
+fn mul_mod(a: u64, b: u64, n: u64) -> u64 {
+    (u128::from(a) * u128::from(b) % u128::from(n)) as u64
+}
+
+fn pow_mod(mut base: u64, mut exponent: u64, n: u64) -> u64 {
+    let mut power = 1;
+    base %= n;
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            power = mul_mod(power, base, n);
+        }
+        base = mul_mod(base, base, n);
+        exponent >>= 1;
+    }
+    power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_trial_division() {
+        for n in 0..20_000u64 {
+            let trial = n >= 2 && (2..).take_while(|k| k * k <= n).all(|k| n % k != 0);
+            assert_eq!(is_prime(n), trial, "{n}");
+        }
+    }
+
+    #[test]
+    fn knows_strong_pseudoprimes_and_the_ends_of_the_range() {
+        // Strong pseudoprimes to the first k prime bases, k = 1..9, 11 (Jaeschke; Jiang and Deng), and a Carmichael number.
+        for n in [
+            2047u64,
+            1373653,
+            25326001,
+            3215031751,
+            2152302898747,
+            3474749660383,
+            341550071728321,
+            3825123056546413051,
+            1195068768795265792,
+            561,
+            u64::MAX,
+        ] {
+            assert!(!is_prime(n), "{n}");
+        }
+        for n in [18446744073709551557u64, (1 << 61) - 1, 4611686018427387847, 4294967291] {
+            assert!(is_prime(n), "{n}");
+        }
+    }
+
+    #[test]
+    fn both_rules_choose_the_q_they_promise() {
+        assert_eq!(choose(800, FieldRule::Paper), Some(809));
+        assert_eq!(choose(756, FieldRule::Paper), Some(757));
+        assert_eq!(choose(110_000, FieldRule::Deployment), Some(131_071));
+        // 1021 is the largest prime below 2^10, so a bound of 1021 needs one bit more.
+        assert_eq!(choose(1020, FieldRule::Deployment), Some(1021));
+        assert_eq!(choose(1021, FieldRule::Deployment), Some(2039));
+        assert_eq!(choose(1, FieldRule::Deployment), Some(3));
+        assert_eq!(choose(1 << 62, FieldRule::Deployment), None);
+        assert_eq!(choose(1 << 62, FieldRule::Paper), None);
+        assert_eq!(choose(u128::MAX, FieldRule::Paper), None);
+    }
+}

@@ -1,0 +1,185 @@
+//! Where uniform numbers come from.
+//!
+//! A user's shares draw from the operating system's generator and nothing else: a seed expanded by a generator would
+//! make the user's privacy computational. The trait exists so that proofs can enumerate every draw.
+
+/// A source of uniform numbers.
+pub trait Random {
+    /// Fills `bytes` with uniform bytes.
+    fn fill(&mut self, bytes: &mut [u8]);
+
+    /// A uniform number in `0..n`, n ≥ 1, by masked rejection: never `% n`.
+    fn below(&mut self, n: u64) -> u64 {
+        let mask = mask_for(n);
+        loop {
+            let mut bytes = [0; 8];
+            self.fill(&mut bytes);
+            let draw = u64::from_le_bytes(bytes) & mask;
+            if draw < n {
+                return draw;
+            }
+        }
+    }
+}
+
+/// The smallest 2^b − 1 that covers `0..n`.
+pub(crate) fn mask_for(n: u64) -> u64 {
+    debug_assert!(n > 0, "0..0 has no uniform number");
+    u64::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0)
+}
+
+/// The operating system's generator.
+#[derive(Debug, Default)]
+pub struct OsRandom {
+    buffer: Buffer,
+}
+
+// One system call per 512 bytes: a query of a million symbols should not make a million calls.
+struct Buffer {
+    bytes: zeroize::Zeroizing<[u8; 512]>,
+    used: usize,
+}
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Buffer { bytes: zeroize::Zeroizing::new([0; 512]), used: 512 }
+    }
+}
+
+impl std::fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Buffer(..)")
+    }
+}
+
+impl Random for OsRandom {
+    /// # Panics
+    /// If the operating system has no randomness: going on without it would break the promise of the protocol.
+    fn fill(&mut self, bytes: &mut [u8]) {
+        let buffer = &mut self.buffer;
+        for byte in bytes {
+            if buffer.used == buffer.bytes.len() {
+                getrandom::fill(&mut buffer.bytes[..]).expect("the operating system gives randomness");
+                buffer.used = 0;
+            }
+            *byte = std::mem::take(&mut buffer.bytes[buffer.used]);
+            buffer.used += 1;
+        }
+    }
+}
+
+/// A reproducible source for test vectors, demonstrations and experiments. **Never for a person's query.**
+pub struct SeededRandom(blake3::OutputReader);
+
+impl SeededRandom {
+    /// The source of `seed`.
+    pub fn new(seed: u64) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("ifonly seeded randomness v1");
+        hasher.update(&seed.to_le_bytes());
+        SeededRandom(hasher.finalize_xof())
+    }
+}
+
+impl Random for SeededRandom {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill(bytes);
+    }
+}
+
+/// Plays every sequence of draws once: an odometer whose digits are the draws, each with its own base.
+///
+/// Run the code under proof once per [`Exhaustive::turn`]; the runs together cover the sample space with equal weight
+/// as long as the bases along one prefix do not change.
+///
+/// ```
+/// use ifonly_core::random::{Exhaustive, Random};
+/// let mut seen = vec![];
+/// let mut all = Exhaustive::default();
+/// while all.turn() {
+///     seen.push((all.below(2), all.below(3)));
+/// }
+/// assert_eq!(seen, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+/// ```
+#[derive(Debug, Default)]
+pub struct Exhaustive {
+    digits: Vec<(u64, u64)>,
+    next: usize,
+    started: bool,
+}
+
+impl Exhaustive {
+    /// Moves to the next sequence; false when all have been played.
+    pub fn turn(&mut self) -> bool {
+        self.next = 0;
+        if !std::mem::replace(&mut self.started, true) {
+            return true;
+        }
+        while let Some((digit, base)) = self.digits.pop() {
+            if digit + 1 < base {
+                self.digits.push((digit + 1, base));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Random for Exhaustive {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            *byte = self.below(256) as u8;
+        }
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        if self.next == self.digits.len() {
+            self.digits.push((0, n));
+        }
+        let (digit, base) = self.digits[self.next];
+        assert_eq!(base, n, "the same prefix of draws must lead to the same next draw");
+        self.next += 1;
+        digit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_cover_the_range_and_no_more() {
+        assert_eq!(mask_for(1), 0);
+        assert_eq!(mask_for(2), 1);
+        assert_eq!(mask_for(3), 3);
+        assert_eq!(mask_for(4), 3);
+        assert_eq!(mask_for(5), 7);
+        assert_eq!(mask_for(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn masked_rejection_is_uniform_over_all_bytes() {
+        // Every first byte once: 5 of 8 masked values are kept, each from the same number of bytes.
+        struct OneByte(u8);
+        impl Random for OneByte {
+            fn fill(&mut self, bytes: &mut [u8]) {
+                bytes.fill(0);
+                bytes[0] = self.0;
+                self.0 = 0; // a rejected draw continues with 0, counted apart below
+            }
+        }
+        let mut counts = [0; 5];
+        for byte in 0..=255u8 {
+            counts[OneByte(byte).below(5) as usize] += 1;
+        }
+        assert_eq!(counts, [32 + 96, 32, 32, 32, 32]);
+    }
+
+    #[test]
+    fn the_operating_system_fills_everything() {
+        let mut random = OsRandom::default();
+        let mut bytes = vec![0; 4096];
+        random.fill(&mut bytes);
+        assert!((0..=255u8).all(|b| bytes.contains(&b) || bytes.iter().filter(|&&x| x == 0).count() < 64));
+        assert_ne!(bytes[..2048], bytes[2048..]);
+    }
+}
