@@ -15,7 +15,9 @@ pub enum LabError {
         reason: String,
     },
     /// An exact computation would take too long.
-    #[error("{what} needs about {steps:.1e} steps, the limit is {limit:.0e}: use --samples N for a Monte Carlo estimate with its standard error")]
+    #[error(
+        "{what} needs about {steps:.1e} steps, the limit is {limit:.0e}: use --samples N for a Monte Carlo estimate with its standard error"
+    )]
     TooLarge {
         /// What was to be enumerated.
         what: &'static str,

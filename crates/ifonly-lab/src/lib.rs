@@ -2,16 +2,20 @@
 //! paper's experiments, run again.
 //!
 //! * [`leakage`] computes what one search tells the user, exactly or by sampling.
-//! * [`random`] and [`progress`] serve all of them.
+//! * [`attack`] plays users who want more than that.
+//! * [`data`] prepares the paper's data sets, [`plot`] draws; [`random`] and [`progress`] serve all of them.
 //!
 //! Nothing of this crate is linked into a server or a client.
 
 #![forbid(unsafe_code)]
 
+pub mod attack;
 pub mod data;
 mod error;
 pub mod leakage;
+pub mod plot;
 pub mod progress;
 pub mod random;
+pub mod report;
 
 pub use error::LabError;

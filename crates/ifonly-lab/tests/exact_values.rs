@@ -13,10 +13,9 @@ fn assert_six_decimals(found: f64, expected: f64, what: &str) {
 
 #[test]
 fn synthetic_leakage_in_bits() {
-    for (world, baseline, diff, mask_2, mask_3) in [
-        ((4, 2, 5), 16.304035, 16.186122, 14.153051, 12.908683),
-        ((3, 3, 3), 10.933811, 8.994713, 8.712918, 7.434316),
-    ] {
+    for (world, baseline, diff, mask_2, mask_3) in
+        [((4, 2, 5), 16.304035, 16.186122, 14.153051, 12.908683), ((3, 3, 3), 10.933811, 8.994713, 8.712918, 7.434316)]
+    {
         assert_six_decimals(bits("baseline", world, |s| s), baseline, "baseline");
         assert_six_decimals(bits("diff", world, |s| s), diff, "diff");
         for (d_min, expected) in [(1, baseline), (2, mask_2), (3, mask_3)] {

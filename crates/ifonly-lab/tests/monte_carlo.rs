@@ -16,7 +16,10 @@ fn estimates_lie_within_four_standard_errors_of_the_exact_value() {
                 let truth = exact(&setting, Population::Grid).unwrap();
                 let found = estimate(&setting, Population::Grid, SAMPLING, &Quiet).unwrap();
                 let allowed = 4.0 * found.standard_error + 1e-9;
-                assert!((found.bits - truth).abs() < allowed, "{name} {d_min} {order:?} {drawing:?}: {truth}, {found:?}");
+                assert!(
+                    (found.bits - truth).abs() < allowed,
+                    "{name} {d_min} {order:?} {drawing:?}: {truth}, {found:?}"
+                );
             }
         }
     }
@@ -25,7 +28,8 @@ fn estimates_lie_within_four_standard_errors_of_the_exact_value() {
 #[test]
 fn given_rows_are_sampled_without_bias_and_with_all_queries_used() {
     let mut stream = Stream::new(3, 0);
-    let mut list = |n: usize| -> Vec<Vec<u32>> { (0..n).map(|_| (0..4).map(|_| stream.below(5) as u32).collect()).collect() };
+    let mut list =
+        |n: usize| -> Vec<Vec<u32>> { (0..n).map(|_| (0..4).map(|_| stream.below(5) as u32).collect()).collect() };
     let (rows, queries) = (list(30), list(10));
     let population = Population::Rows { rows: &rows, queries: &queries };
     for (name, d_min, order) in [("diff", 1, Order::Fixed), ("mask", 2, Order::Fixed), ("mask", 2, Order::Shuffled)] {
@@ -40,7 +44,8 @@ fn given_rows_are_sampled_without_bias_and_with_all_queries_used() {
 #[test]
 fn the_control_variate_pays_and_a_seed_repeats() {
     let mut stream = Stream::new(9, 0);
-    let mut list = |n: usize| -> Vec<Vec<u32>> { (0..n).map(|_| (0..6).map(|_| stream.below(9) as u32).collect()).collect() };
+    let mut list =
+        |n: usize| -> Vec<Vec<u32>> { (0..n).map(|_| (0..6).map(|_| stream.below(9) as u32).collect()).collect() };
     let (rows, queries) = (list(100), list(4));
     let population = Population::Rows { rows: &rows, queries: &queries };
     let setting = Setting { d_min: 2, ..Setting::new(Scheme::named("mask").unwrap(), 8, 6, 5) };

@@ -70,7 +70,9 @@ fn difference_and_mask_leak_no_more_than_baseline_and_wider_masks_less() {
 #[test]
 fn linearised_schemes_and_equal_weights_change_nothing() {
     let world = (3, 3, 3);
-    for (left, right) in [("baseline", "linear-baseline+"), ("diff", "linear-diff+"), ("single-phase", "linear-single-phase+")] {
+    for (left, right) in
+        [("baseline", "linear-baseline+"), ("diff", "linear-diff+"), ("single-phase", "linear-single-phase+")]
+    {
         let equal = Setting { weights: vec![2; 3], ..setting(right, world) };
         assert!((bits(&setting(left, world)) - bits(&equal)).abs() < 1e-12);
     }

@@ -13,8 +13,15 @@ use crate::random::NumpyShuffle;
 
 /// The highest level.
 const R: u32 = 10;
-const NUMERIC: [&str; 7] =
-    ["age", "priors_count", "juv_fel_count", "juv_misd_count", "juv_other_count", "days_b_screening_arrest", "jail_days"];
+const NUMERIC: [&str; 7] = [
+    "age",
+    "priors_count",
+    "juv_fel_count",
+    "juv_misd_count",
+    "juv_other_count",
+    "days_b_screening_arrest",
+    "jail_days",
+];
 const CATEGORICAL: [&str; 4] = ["charge_degree", "race", "age_cat", "sex"];
 
 /// Distinct quantised rows by label.
@@ -42,8 +49,12 @@ pub fn compas(path: &Path) -> Result<CompasSplit, LabError> {
     }
     let labels = table.numbers("is_recid")?;
     let left_out = table.len() / 5 + usize::from(table.len() % 5 > 0);
-    let split: Vec<usize> =
-        NumpyShuffle::new(42).permutation(table.len() as u32).into_iter().skip(left_out).map(|row| row as usize).collect();
+    let split: Vec<usize> = NumpyShuffle::new(42)
+        .permutation(table.len() as u32)
+        .into_iter()
+        .skip(left_out)
+        .map(|row| row as usize)
+        .collect();
     let levels: Vec<Vec<u32>> = columns.iter().map(|column| quantise(column, &split)).collect();
     let (mut rejected, mut accepted, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     for (position, &row) in split.iter().enumerate() {

@@ -28,7 +28,11 @@ impl Table {
 
     /// The cells of a column.
     pub(super) fn column(&self, name: &str) -> Result<impl Iterator<Item = &str>, LabError> {
-        let at = self.header.iter().position(|other| other == name).ok_or_else(|| self.fault(0, name, "there is no such column"))?;
+        let at = self
+            .header
+            .iter()
+            .position(|other| other == name)
+            .ok_or_else(|| self.fault(0, name, "there is no such column"))?;
         Ok(self.rows.iter().map(move |row| row[at].as_str()))
     }
 

@@ -9,8 +9,17 @@ use crate::LabError;
 use crate::random::Stream;
 
 const FEATURES: [&str; 11] = [
-    "fixed_acidity", "volatile_acidity", "citric_acid", "residual_sugar", "chlorides", "free_sulfur_dioxide",
-    "total_sulfur_dioxide", "density", "pH", "sulphates", "alcohol",
+    "fixed_acidity",
+    "volatile_acidity",
+    "citric_acid",
+    "residual_sugar",
+    "chlorides",
+    "free_sulfur_dioxide",
+    "total_sulfur_dioxide",
+    "density",
+    "pH",
+    "sulphates",
+    "alcohol",
 ];
 
 /// Scaled rows.
@@ -91,7 +100,10 @@ impl Wine {
     /// The database and the queries of one round.
     pub fn round(&self, m: usize, queries: usize, seed: u64, round: u64) -> WineDatabase {
         let mut stream = Stream::new(seed, round);
-        WineDatabase { rows: stream.choose(self.accepted.len(), m), queries: stream.choose(self.rejected.len(), queries) }
+        WineDatabase {
+            rows: stream.choose(self.accepted.len(), m),
+            queries: stream.choose(self.rejected.len(), queries),
+        }
     }
 }
 

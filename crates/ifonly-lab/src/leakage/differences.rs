@@ -13,11 +13,8 @@ use super::setting::Drawing;
 /// `log₂ P(differences)` of any tuple with these counts.
 pub(crate) fn log2_probability(classes: &Classes, counts: &Counts, m: u32, drawing: Drawing) -> f64 {
     let Some(&(first, _)) = counts.first() else { return 0.0 };
-    let logs: Vec<f64> = classes
-        .sizes
-        .iter()
-        .filter_map(|&(class, _)| log2_weight(classes, counts, class - first, drawing))
-        .collect();
+    let logs: Vec<f64> =
+        classes.sizes.iter().filter_map(|&(class, _)| log2_weight(classes, counts, class - first, drawing)).collect();
     log2_sum(&logs)
         - match drawing {
             Drawing::WithoutReplacement => log2_falling(classes.total, m),

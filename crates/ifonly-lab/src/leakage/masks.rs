@@ -61,11 +61,8 @@ fn masked_entropies(classes: &Classes, m: u32, d_min: u32, drawing: Drawing) -> 
 
 /// The number of multisets of masked costs is that of this many kinds.
 pub(crate) fn kinds(classes: &Classes, d_min: u32) -> f64 {
-    let mut values: Vec<i64> = classes
-        .sizes
-        .iter()
-        .flat_map(|&(class, _)| (0..i64::from(d_min)).map(move |mask| class + mask))
-        .collect();
+    let mut values: Vec<i64> =
+        classes.sizes.iter().flat_map(|&(class, _)| (0..i64::from(d_min)).map(move |mask| class + mask)).collect();
     values.sort_unstable();
     values.dedup();
     values.len() as f64

@@ -77,8 +77,9 @@ fn cases(setting: &Setting, population: Population) -> Result<Vec<(f64, Classes)
     for rule in &rules {
         match population {
             Population::Grid => cases.extend(grid::classes_of_all_queries(rule, setting.r)?),
-            Population::Rows { rows, queries } => cases
-                .extend(queries.iter().map(|x| (1.0 / queries.len() as f64, classes_of_rows(rule, x, rows)))),
+            Population::Rows { rows, queries } => {
+                cases.extend(queries.iter().map(|x| (1.0 / queries.len() as f64, classes_of_rows(rule, x, rows))))
+            }
         }
     }
     Ok(cases.into_iter().map(|(probability, classes)| (probability * share, classes)).collect())
@@ -112,7 +113,8 @@ fn check(setting: &Setting, population: Population) -> Result<(), LabError> {
 
 fn check_effort(setting: &Setting, cases: &[(f64, Classes)]) -> Result<(), LabError> {
     let masked = setting.scheme.decoded == Decoded::Masked && setting.d_min > 1;
-    let kinds = |classes: &Classes| if masked { masks::kinds(classes, setting.d_min) } else { classes.sizes.len() as f64 };
+    let kinds =
+        |classes: &Classes| if masked { masks::kinds(classes, setting.d_min) } else { classes.sizes.len() as f64 };
     let closed = match setting.drawing {
         Drawing::WithReplacement if masked => setting.order == Order::Fixed,
         _ => !masked && setting.scheme.decoded != Decoded::Differences,

@@ -60,7 +60,8 @@ pub fn estimate(
     let each = sampling.samples / queries.len() as u64;
     // Half of a tenth still has to fit a slope.
     if each < 40 {
-        let reason = format!("{} leaves {each} for each of {} queries; at least 40 are needed", sampling.samples, queries.len());
+        let reason =
+            format!("{} leaves {each} for each of {} queries; at least 40 are needed", sampling.samples, queries.len());
         return Err(LabError::flag("--samples", reason));
     }
     progress.start("sampling databases", queries.len() as u64);
@@ -83,7 +84,12 @@ pub fn estimate(
 }
 
 /// The queries to use, each with the number of its rule, and whether they are a sample.
-fn queries(setting: &Setting, population: Population, rules: &[Rule], sampling: Sampling) -> (Vec<(usize, Vec<u32>)>, bool) {
+fn queries(
+    setting: &Setting,
+    population: Population,
+    rules: &[Rule],
+    sampling: Sampling,
+) -> (Vec<(usize, Vec<u32>)>, bool) {
     let mut stream = Stream::new(sampling.seed, 0);
     let wanted = sampling.queries.max(2);
     match population {
@@ -194,7 +200,14 @@ struct Sampler<'a> {
 impl<'a> Sampler<'a> {
     fn new(classes: &'a Classes) -> Self {
         let mut sum = 0.0;
-        let cumulative = classes.sizes.iter().map(|&(_, size)| { sum += size; sum }).collect();
+        let cumulative = classes
+            .sizes
+            .iter()
+            .map(|&(_, size)| {
+                sum += size;
+                sum
+            })
+            .collect();
         Sampler { classes, cumulative }
     }
 

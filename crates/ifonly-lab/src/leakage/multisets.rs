@@ -55,7 +55,11 @@ fn descend(
 pub(crate) fn check_count(kinds: f64, m: u32, times: f64) -> Result<(), LabError> {
     let count: f64 = (0..m).map(|j| (kinds + f64::from(j)) / f64::from(j + 1)).product();
     if count * times > LIMIT {
-        return Err(LabError::TooLarge { what: "visiting every multiset of classes", steps: count * times, limit: LIMIT });
+        return Err(LabError::TooLarge {
+            what: "visiting every multiset of classes",
+            steps: count * times,
+            limit: LIMIT,
+        });
     }
     Ok(())
 }

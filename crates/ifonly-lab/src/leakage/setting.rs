@@ -217,7 +217,9 @@ impl Setting {
         match self.metric {
             Some(metric) if metric == scheme.metric => {}
             Some(Metric::Power(p)) if power_scheme && p % 2 == 0 && p > 0 => {}
-            Some(Metric::Power(p)) if power_scheme => return refuse("--p", format!("{p} is not a positive even power")),
+            Some(Metric::Power(p)) if power_scheme => {
+                return refuse("--p", format!("{p} is not a positive even power"));
+            }
             Some(_) if !scheme.any_cost => return refuse("--metric", format!("{} has a cost of its own", scheme.name)),
             _ => {}
         }
@@ -265,7 +267,11 @@ fn subsets(d: usize, size: usize) -> Result<Vec<Vec<usize>>, LabError> {
     const LIMIT: f64 = 1e4;
     let count: f64 = (0..size).map(|j| (d - j) as f64 / (j + 1) as f64).product();
     if count > LIMIT {
-        return Err(LabError::TooLarge { what: "averaging over the sets of constrained features", steps: count, limit: LIMIT });
+        return Err(LabError::TooLarge {
+            what: "averaging over the sets of constrained features",
+            steps: count,
+            limit: LIMIT,
+        });
     }
     let mut found = vec![Vec::new()];
     for k in 0..d {
