@@ -3,6 +3,7 @@
 //!
 //! * [`leakage`] computes what one search tells the user, exactly or by sampling.
 //! * [`attack`] plays users who want more than that.
+//! * [`reproduce`] runs the paper's experiments again, [`report`] writes them down, [`cli`] is the commands.
 //! * [`data`] prepares the paper's data sets, [`plot`] draws; [`random`] and [`progress`] serve all of them.
 //!
 //! Nothing of this crate is linked into a server or a client.
@@ -10,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attack;
+pub mod cli;
 pub mod data;
 mod error;
 pub mod leakage;
@@ -17,5 +19,6 @@ pub mod plot;
 pub mod progress;
 pub mod random;
 pub mod report;
+pub mod reproduce;
 
 pub use error::LabError;

@@ -43,6 +43,21 @@ impl Exhibit {
     }
 }
 
+impl Exhibit {
+    /// The exhibit for a terminal: columns aligned, no picture.
+    pub fn text_page(&self) -> String {
+        let rows = || std::iter::once(&self.columns).chain(&self.rows);
+        let width = |column: usize| rows().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let mut page = format!("{}\n\n{}\n\n", self.title, self.text);
+        for row in rows() {
+            let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
+            let _ = writeln!(page, "{}", cells.join("  ").trim_end());
+        }
+        page
+    }
+}
+
 fn line(cells: &[String]) -> String {
     let escaped: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
     format!("| {} |", escaped.join(" | "))

@@ -15,3 +15,25 @@ pub mod trilateration;
 
 pub use sessions::{ModelSessions, Session, Sessions, World};
 pub use share::Share;
+
+use crate::LabError;
+use crate::progress::Progress;
+use crate::report::Exhibit;
+
+/// The attacks by name.
+pub const NAMES: [&str; 4] = ["trilateration", "linking", "radix", "stopping"];
+
+/// The size at which the attacks are shown: levels 0..=100, 11 features, 500 rows.
+const SIZE: (u32, usize, usize) = (100, 11, 500);
+
+/// One attack at the size at which it is shown.
+pub fn run(name: &str, seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
+    let (r, d, m) = SIZE;
+    match name {
+        "trilateration" => Ok(trilateration::run(r, d, m, seed)),
+        "linking" => Ok(linking::run(r, d, &[10, 20, 50, 100, 200, 500, 1000, 2000, 5000], seed, progress)),
+        "radix" => radix::run(r, d, m, seed),
+        "stopping" => stopping::run(3, 3, 3),
+        other => Err(LabError::flag("NAME", format!("there is no attack {other:?}; there are {}", NAMES.join(", ")))),
+    }
+}
