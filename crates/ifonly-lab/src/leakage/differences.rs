@@ -28,6 +28,7 @@ fn log2_weight(classes: &Classes, counts: &Counts, t: i64, drawing: Drawing) -> 
     for &(value, k) in counts {
         let size = classes.size(value + t);
         match drawing {
+            Drawing::WithoutReplacement if k == 1 && size > 0.0 => log += size.log2(),
             Drawing::WithoutReplacement if size >= f64::from(k) => log += log2_falling(size, k),
             Drawing::WithReplacement if size > 0.0 => log += f64::from(k) * size.log2(),
             _ => return None,

@@ -95,7 +95,7 @@ fn by_combinations(immutable: u32) -> f64 {
                 }
             }
             let total: f64 = counts.values().sum();
-            counts.values().map(|count| -(count / total) * (count / total).log2()).sum()
+            counts.values().map(|count| count / total * (total / count).log2()).sum()
         })
         .collect();
     entropies.iter().sum::<f64>() / entropies.len() as f64
