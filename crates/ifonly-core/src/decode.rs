@@ -1,0 +1,379 @@
+//! From the servers' answers to the values at 0, with silent and lying servers.
+//!
+//! Each row's answers are a codeword: a polynomial of degree ≤ κ at the servers' points. Normally κ+1 answers are
+//! interpolated at 0 with precomputed weights. With more, all rows share the same liars: one random linear combination
+//! of the rows is error-corrected (Berlekamp–Welch), the liars are dropped, and *all* rows are checked; a chance
+//! cancellation in the combination is met with another one. The combination is drawn locally and seen by no server.
+//! The same code serves F_q (distances) and GF(2^8) (records).
+
+use crate::field::{Field, Symbol};
+use crate::random::Random;
+
+/// The arithmetic that decoding needs.
+pub trait Arithmetic {
+    /// A field element; the default is zero.
+    type Element: Copy + Default + PartialEq;
+    /// One.
+    fn one(&self) -> Self::Element;
+    /// a + b.
+    fn add(&self, a: Self::Element, b: Self::Element) -> Self::Element;
+    /// a − b.
+    fn sub(&self, a: Self::Element, b: Self::Element) -> Self::Element;
+    /// a · b.
+    fn mul(&self, a: Self::Element, b: Self::Element) -> Self::Element;
+    /// 1/a, or `None` for zero.
+    fn inverse(&self, a: Self::Element) -> Option<Self::Element>;
+    /// A uniform element.
+    fn sample(&self, random: &mut dyn Random) -> Self::Element;
+}
+
+impl Arithmetic for Field {
+    type Element = Symbol;
+    fn one(&self) -> Symbol {
+        Symbol::ONE
+    }
+    fn add(&self, a: Symbol, b: Symbol) -> Symbol {
+        Field::add(self, a, b)
+    }
+    fn sub(&self, a: Symbol, b: Symbol) -> Symbol {
+        Field::sub(self, a, b)
+    }
+    fn mul(&self, a: Symbol, b: Symbol) -> Symbol {
+        Field::mul(self, a, b)
+    }
+    fn inverse(&self, a: Symbol) -> Option<Symbol> {
+        Field::inverse(self, a)
+    }
+    fn sample(&self, random: &mut dyn Random) -> Symbol {
+        Field::sample(self, random)
+    }
+}
+
+/// Why answers cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// Not enough servers answered.
+    #[error("{have} servers answered, but decoding needs {need}; silent: {silent:?}")]
+    TooFewAnswers {
+        /// Answers that came.
+        have: usize,
+        /// Answers needed.
+        need: usize,
+        /// Who was silent, counted from 1.
+        silent: Vec<usize>,
+    },
+    /// An answer has the wrong length.
+    #[error("server {server} answered with {have} symbols instead of {need}")]
+    Length {
+        /// Counted from 1.
+        server: usize,
+        /// Symbols that came.
+        have: usize,
+        /// Symbols expected.
+        need: usize,
+    },
+    /// More servers lied than the deployment corrects, and they are known.
+    #[error("servers {liars:?} lied, but the deployment corrects only {allowed}")]
+    Liars {
+        /// Counted from 1.
+        liars: Vec<usize>,
+        /// B.
+        allowed: usize,
+    },
+    /// More servers lied than can be told apart.
+    #[error("the answers of the servers disagree, and too many lied to tell who; nothing was decoded")]
+    TooManyLies,
+}
+
+/// Another combination after so many chance cancellations; at q = 3 the last one is reached with probability 3^-64.
+const TRIES: usize = 64;
+
+/// Answers that agree with each other in every row.
+#[derive(Clone, Debug)]
+pub struct Agreed<'a, E> {
+    /// The point and the answer of `degree + 1` servers.
+    columns: Vec<(E, &'a [E])>,
+    /// Servers whose answers were wrong and have been left out, counted from 1.
+    pub liars: Vec<usize>,
+}
+
+/// Finds servers that agree on polynomials of degree ≤ `degree` (`None` is a silent server).
+pub fn agree<'a, F: Arithmetic>(
+    field: &F,
+    points: &[F::Element],
+    degree: usize,
+    lying: usize,
+    answers: &'a [Option<Vec<F::Element>>],
+    random: &mut dyn Random,
+) -> Result<Agreed<'a, F::Element>, DecodeError> {
+    let spoke: Vec<usize> = (0..answers.len().min(points.len())).filter(|&n| answers[n].is_some()).collect();
+    if spoke.len() <= degree {
+        let silent = (0..points.len()).filter(|n| !spoke.contains(n)).map(|n| n + 1).collect();
+        return Err(DecodeError::TooFewAnswers { have: spoke.len(), need: degree + 1, silent });
+    }
+    let columns: Vec<(F::Element, &[F::Element])> =
+        spoke.iter().filter_map(|&n| Some((points[n], answers[n].as_deref()?))).collect();
+    let need = columns[0].1.len();
+    if let Some(odd) = columns.iter().position(|(_, column)| column.len() != need) {
+        return Err(DecodeError::Length { server: spoke[odd] + 1, have: columns[odd].1.len(), need });
+    }
+    for _ in 0..TRIES {
+        let wrong = find_liars(field, &columns, degree, random).ok_or(DecodeError::TooManyLies)?;
+        let mut honest: Vec<(F::Element, &[F::Element])> =
+            (0..columns.len()).filter(|n| !wrong.contains(n)).map(|n| columns[n]).collect();
+        if !consistent(field, &honest, degree) {
+            continue;
+        }
+        let liars: Vec<usize> = wrong.iter().map(|&n| spoke[n] + 1).collect();
+        if liars.len() > lying {
+            return Err(DecodeError::Liars { liars, allowed: lying });
+        }
+        honest.truncate(degree + 1);
+        return Ok(Agreed { columns: honest, liars });
+    }
+    Err(DecodeError::TooManyLies)
+}
+
+impl<E: Copy + Default + PartialEq> Agreed<'_, E> {
+    /// Coefficient `number` of every row's polynomial; number 0 is the value at 0.
+    pub fn coefficient<F: Arithmetic<Element = E>>(&self, field: &F, number: usize) -> Vec<E> {
+        let points: Vec<E> = self.columns.iter().map(|column| column.0).collect();
+        combine(field, &self.columns, &coefficient_weights(field, &points, number))
+    }
+}
+
+/// The w_n with `coefficient = Σ w_n·f(α_n)` for every polynomial f with as many coefficients as there are points.
+pub fn coefficient_weights<F: Arithmetic>(field: &F, points: &[F::Element], number: usize) -> Vec<F::Element> {
+    // Σ_n w_n·α_n^i = 1[i = number], a Vandermonde system.
+    let equation = |i: usize| {
+        let mut row: Vec<F::Element> = points.iter().map(|&point| power(field, point, i)).collect();
+        row.push(if i == number { field.one() } else { F::Element::default() });
+        row
+    };
+    let system = (0..points.len()).map(equation).collect();
+    // Unwrap safety: the points are distinct, so the system has exactly one solution.
+    solve(field, system, points.len()).expect("evaluation points are distinct")
+}
+
+/// The w_n with `f(at) = Σ w_n·f(α_n)` (Lagrange).
+fn value_weights<F: Arithmetic>(field: &F, points: &[F::Element], at: F::Element) -> Vec<F::Element> {
+    let weight = |n: usize| {
+        points.iter().enumerate().filter(|&(m, _)| m != n).fold(field.one(), |weight, (_, &other)| {
+            // Unwrap safety: the points are distinct, so no difference is zero.
+            let inverse = field.inverse(field.sub(points[n], other)).expect("evaluation points are distinct");
+            field.mul(weight, field.mul(inverse, field.sub(at, other)))
+        })
+    };
+    (0..points.len()).map(weight).collect()
+}
+
+fn combine<F: Arithmetic>(
+    field: &F,
+    columns: &[(F::Element, &[F::Element])],
+    weights: &[F::Element],
+) -> Vec<F::Element> {
+    let row = |row: usize| {
+        let terms = columns.iter().zip(weights).map(|(column, &weight)| field.mul(weight, column.1[row]));
+        terms.fold(F::Element::default(), |sum, term| field.add(sum, term))
+    };
+    (0..columns.first().map_or(0, |column| column.1.len())).map(row).collect()
+}
+
+/// Whether every row of the columns lies on a polynomial of degree ≤ `degree`.
+fn consistent<F: Arithmetic>(field: &F, columns: &[(F::Element, &[F::Element])], degree: usize) -> bool {
+    if columns.len() <= degree {
+        return false;
+    }
+    let (base, extra) = columns.split_at(degree + 1);
+    let points: Vec<F::Element> = base.iter().map(|column| column.0).collect();
+    extra.iter().all(|&(point, column)| combine(field, base, &value_weights(field, &points, point)) == column)
+}
+
+/// The columns that are off in a random combination of the rows; `None` when no few columns explain it.
+fn find_liars<F: Arithmetic>(
+    field: &F,
+    columns: &[(F::Element, &[F::Element])],
+    degree: usize,
+    random: &mut dyn Random,
+) -> Option<Vec<usize>> {
+    if columns.len() == degree + 1 {
+        return Some(vec![]);
+    }
+    let mut combined = vec![F::Element::default(); columns.len()];
+    for row in 0..columns[0].1.len() {
+        let factor = field.sample(random);
+        for (sum, (_, column)) in combined.iter_mut().zip(columns) {
+            *sum = field.add(*sum, field.mul(factor, column[row]));
+        }
+    }
+    let points: Vec<F::Element> = columns.iter().map(|column| column.0).collect();
+    (0..=(columns.len() - degree - 1) / 2).find_map(|errors| correct(field, &points, &combined, degree, errors))
+}
+
+/// Berlekamp–Welch: `Q(α) = y·E(α)` with E monic of degree `errors` and deg Q ≤ degree + errors. The wrong places are the
+/// roots of E; what is left must lie on a polynomial.
+fn correct<F: Arithmetic>(
+    field: &F,
+    points: &[F::Element],
+    values: &[F::Element],
+    degree: usize,
+    errors: usize,
+) -> Option<Vec<usize>> {
+    let q_terms = degree + errors + 1;
+    let equation = |(&point, &value): (&F::Element, &F::Element)| {
+        let mut row: Vec<F::Element> = (0..q_terms).map(|i| power(field, point, i)).collect();
+        let product = |i: usize| field.mul(value, power(field, point, i));
+        row.extend((0..errors).map(|i| field.sub(F::Element::default(), product(i))));
+        row.push(product(errors));
+        row
+    };
+    let system = points.iter().zip(values).map(equation).collect();
+    let solution = solve(field, system, q_terms + errors)?;
+    let locator =
+        |at| solution[q_terms..].iter().rev().fold(field.one(), |sum, &term| field.add(field.mul(sum, at), term));
+    let is_root: Vec<bool> = points.iter().map(|&point| locator(point) == F::Element::default()).collect();
+    let rest: Vec<(F::Element, &[F::Element])> =
+        (0..points.len()).filter(|&n| !is_root[n]).map(|n| (points[n], std::slice::from_ref(&values[n]))).collect();
+    consistent(field, &rest, degree).then(|| (0..points.len()).filter(|&n| is_root[n]).collect())
+}
+
+fn power<F: Arithmetic>(field: &F, base: F::Element, exponent: usize) -> F::Element {
+    (0..exponent).fold(field.one(), |product, _| field.mul(product, base))
+}
+
+/// One solution of the linear system whose rows end with the right-hand side, by Gauss–Jordan; free unknowns are 0.
+fn solve<F: Arithmetic>(field: &F, mut rows: Vec<Vec<F::Element>>, unknowns: usize) -> Option<Vec<F::Element>> {
+    let zero = F::Element::default();
+    let mut pivots = vec![];
+    for column in 0..unknowns {
+        let place = pivots.len();
+        let Some(found) = (place..rows.len()).find(|&row| rows[row][column] != zero) else { continue };
+        rows.swap(place, found);
+        let inverse = field.inverse(rows[place][column])?;
+        for entry in &mut rows[place] {
+            *entry = field.mul(*entry, inverse);
+        }
+        let pivot = rows[place].clone();
+        for (number, row) in rows.iter_mut().enumerate() {
+            let factor = row[column];
+            if number != place && factor != zero {
+                for (entry, &above) in row.iter_mut().zip(&pivot) {
+                    *entry = field.sub(*entry, field.mul(factor, above));
+                }
+            }
+        }
+        pivots.push(column);
+    }
+    if rows[pivots.len()..].iter().any(|row| row[unknowns] != zero) {
+        return None;
+    }
+    let mut solution = vec![zero; unknowns];
+    for (row, column) in rows.iter().zip(pivots) {
+        solution[column] = row[unknowns];
+    }
+    Some(solution)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SeededRandom;
+    use crate::share::Points;
+
+    struct Case {
+        field: Field,
+        points: Points,
+        truth: Vec<Symbol>,
+        answers: Vec<Option<Vec<Symbol>>>,
+    }
+
+    impl Case {
+        fn decode(
+            &self,
+            kappa: usize,
+            lying: usize,
+            random: &mut SeededRandom,
+        ) -> Result<(Vec<Symbol>, Vec<usize>), DecodeError> {
+            let agreed = agree(&self.field, self.points.as_slice(), kappa, lying, &self.answers, random)?;
+            Ok((agreed.coefficient(&self.field, 0), agreed.liars))
+        }
+    }
+
+    fn case(q: u64, servers: usize, kappa: usize, rows: usize, random: &mut SeededRandom) -> Case {
+        let field = Field::new(q).unwrap();
+        let points = Points::usual(&field, servers).unwrap();
+        let polynomials: Vec<Vec<Symbol>> =
+            (0..rows).map(|_| (0..=kappa).map(|_| field.sample(random)).collect()).collect();
+        let at = |p: &[Symbol], x| p.iter().rev().fold(Symbol::ZERO, |sum, &c| field.mul_add(sum, x, c));
+        let answers = points.as_slice().iter().map(|&x| Some(polynomials.iter().map(|p| at(p, x)).collect())).collect();
+        Case { truth: polynomials.iter().map(|p| p[0]).collect(), field, points, answers }
+    }
+
+    fn spoil(field: &Field, answer: &mut Option<Vec<Symbol>>, random: &mut SeededRandom) {
+        for symbol in answer.iter_mut().flatten() {
+            *symbol = field.add(*symbol, field.sample_nonzero(random));
+        }
+    }
+
+    #[test]
+    fn liars_are_named_and_silence_is_borne() {
+        let mut random = SeededRandom::new(2);
+        for q in [11, 809, (1 << 61) - 1] {
+            for (kappa, silent, lying) in [(1, 0, 0), (1, 1, 0), (1, 0, 1), (2, 1, 1), (3, 0, 2), (2, 2, 2)] {
+                let servers = kappa + 1 + silent + 2 * lying;
+                for _ in 0..20 {
+                    let mut case = case(q, servers, kappa, 12, &mut random);
+                    for n in 0..silent {
+                        case.answers[n] = None;
+                    }
+                    for n in silent..silent + lying {
+                        spoil(&case.field, &mut case.answers[n], &mut random);
+                    }
+                    let (values, liars) = case.decode(kappa, lying, &mut random).unwrap();
+                    assert_eq!(values, case.truth);
+                    assert_eq!(liars, (silent + 1..=silent + lying).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_liar_too_many_is_an_error() {
+        let mut random = SeededRandom::new(3);
+        for (kappa, silent, lying) in [(1, 1, 0), (1, 0, 1), (2, 1, 1), (3, 0, 2)] {
+            let servers = kappa + 1 + silent + 2 * lying;
+            for _ in 0..50 {
+                let mut case = case(809, servers, kappa, 12, &mut random);
+                for n in 0..=lying {
+                    spoil(&case.field, &mut case.answers[n], &mut random);
+                }
+                let error = case.decode(kappa, lying, &mut random).unwrap_err();
+                assert!(matches!(error, DecodeError::TooManyLies | DecodeError::Liars { .. }), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_lie_in_a_single_row_is_found() {
+        let mut random = SeededRandom::new(4);
+        for row in 0..40 {
+            let mut case = case(5, 4, 1, 40, &mut random);
+            let answer = case.answers[2].as_mut().unwrap();
+            answer[row] = case.field.add(answer[row], Symbol::ONE);
+            assert_eq!(case.decode(1, 1, &mut random), Ok((case.truth.clone(), vec![3])));
+        }
+    }
+
+    #[test]
+    fn too_few_and_uneven_answers_are_named() {
+        let mut random = SeededRandom::new(5);
+        let mut case = case(809, 3, 2, 4, &mut random);
+        case.answers[1].as_mut().unwrap().pop();
+        let error = case.decode(2, 0, &mut random).unwrap_err();
+        assert_eq!(error, DecodeError::Length { server: 2, have: 3, need: 4 });
+        case.answers[1] = None;
+        let error = case.decode(2, 0, &mut random).unwrap_err();
+        assert_eq!(error, DecodeError::TooFewAnswers { have: 2, need: 3, silent: vec![2] });
+    }
+}

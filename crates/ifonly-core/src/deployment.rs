@@ -1,0 +1,295 @@
+//! A scheme under given parameters: from the two follow field, servers, sizes and costs.
+
+use crate::field::{Field, FieldError, Symbol};
+use crate::form::Program;
+use crate::params::{Params, ParamsError};
+use crate::prime::FieldRule;
+use crate::random::Random;
+use crate::scheme::{Opening, Phase, Scheme, Setting, Slot};
+use crate::secret::Secret;
+use crate::share::{Points, PointsError, Vectors, share};
+
+/// A scheme with its parameters, field and evaluation points, all checked.
+#[derive(Clone, Debug)]
+pub struct Deployment {
+    scheme: &'static Scheme,
+    params: Params,
+    field: Field,
+    points: Points,
+}
+
+/// Why a deployment cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeploymentError {
+    /// A parameter makes no sense.
+    #[error(transparent)]
+    Params(#[from] ParamsError),
+    /// No field for the bound, or q is no field.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// The points do not serve.
+    #[error(transparent)]
+    Points(#[from] PointsError),
+    /// q would let values wrap.
+    #[error("q = {q} must exceed {bound}, the largest value of scheme {scheme}")]
+    FieldTooSmall {
+        /// The field.
+        q: u64,
+        /// What it must exceed.
+        bound: u128,
+        /// The scheme.
+        scheme: &'static str,
+    },
+    /// More or fewer points than servers.
+    #[error("scheme {scheme} needs {need} servers, but {have} points were given")]
+    Servers {
+        /// The scheme.
+        scheme: &'static str,
+        /// N.
+        need: usize,
+        /// Points given.
+        have: usize,
+    },
+    /// Servers are numbered in a byte.
+    #[error("scheme {scheme} would need {servers} servers under these parameters; 255 is the most")]
+    TooManyServers {
+        /// The scheme.
+        scheme: &'static str,
+        /// N.
+        servers: usize,
+    },
+    /// Verified answers need linearity.
+    #[error(
+        "scheme {scheme} is not linear in the shares, so its answers cannot be verified; use a linear or gated one"
+    )]
+    NotVerifiable {
+        /// The scheme.
+        scheme: &'static str,
+    },
+}
+
+/// Symbols of F_q over all servers and phases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// From the user.
+    pub up: u128,
+    /// To the user.
+    pub down: u128,
+}
+
+impl Cost {
+    /// Both directions.
+    pub fn total(self) -> u128 {
+        self.up + self.down
+    }
+}
+
+impl Deployment {
+    /// With the field that `rule` gives and the usual points.
+    pub fn new(scheme: &'static Scheme, params: Params, rule: FieldRule) -> Result<Deployment, DeploymentError> {
+        params.check()?;
+        let servers = servers(scheme, &params);
+        // The field must also have a non-zero point for every server.
+        let field = Field::above((scheme.bound)(&params).max(servers as u128), rule)?;
+        let points = Points::usual(&field, servers)?;
+        Deployment::checked(scheme, params, field, points)
+    }
+
+    /// With the q and the points of a manifest.
+    pub fn with_field(
+        scheme: &'static Scheme,
+        params: Params,
+        q: u64,
+        alphas: &[i64],
+    ) -> Result<Deployment, DeploymentError> {
+        params.check()?;
+        let field = Field::new(q)?;
+        let points = Points::new(&field, alphas)?;
+        let bound = (scheme.bound)(&params);
+        if u128::from(q) <= bound {
+            return Err(DeploymentError::FieldTooSmall { q, bound, scheme: scheme.name });
+        }
+        Deployment::checked(scheme, params, field, points)
+    }
+
+    fn checked(
+        scheme: &'static Scheme,
+        params: Params,
+        field: Field,
+        points: Points,
+    ) -> Result<Deployment, DeploymentError> {
+        let need = servers(scheme, &params);
+        if need > 255 {
+            return Err(DeploymentError::TooManyServers { scheme: scheme.name, servers: need });
+        }
+        if points.len() != need {
+            return Err(DeploymentError::Servers { scheme: scheme.name, need, have: points.len() });
+        }
+        if params.verified && scheme.phases.iter().any(|phase| (phase.degree)(&params) != 1) {
+            return Err(DeploymentError::NotVerifiable { scheme: scheme.name });
+        }
+        Ok(Deployment { scheme, params, field, points })
+    }
+
+    /// The scheme.
+    pub fn scheme(&self) -> &'static Scheme {
+        self.scheme
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// F_q.
+    pub fn field(&self) -> &Field {
+        &self.field
+    }
+
+    /// The point of each server.
+    pub fn points(&self) -> &Points {
+        &self.points
+    }
+
+    /// The number of rounds before the record is fetched.
+    pub fn phases(&self) -> usize {
+        self.scheme.phases.len()
+    }
+
+    fn phase(&self, phase: usize) -> &'static Phase {
+        &self.scheme.phases[phase]
+    }
+
+    /// What user and servers both know.
+    pub fn setting(&self) -> Setting<'_> {
+        Setting { field: &self.field, params: &self.params }
+    }
+
+    /// κ = degree·T: pads per output, and one less than the servers that decoding needs.
+    pub fn kappa(&self, phase: usize) -> usize {
+        kappa(self.phase(phase), &self.params)
+    }
+
+    /// The servers that a phase asks: the first `κ + 1 + S + 2B`.
+    pub fn responders(&self, phase: usize) -> usize {
+        responders(self.phase(phase), &self.params)
+    }
+
+    /// N, the servers that any phase asks.
+    pub fn servers(&self) -> usize {
+        self.points.len()
+    }
+
+    /// The length of each vector that a server receives; verified queries hold everything twice, then r.
+    pub fn slot_lengths(&self, phase: usize) -> Vec<usize> {
+        let mut lengths: Vec<usize> =
+            self.phase(phase).slots.iter().map(|slot| slot.length.symbols(&self.params)).collect();
+        if self.params.verified {
+            lengths.extend(lengths.clone());
+            lengths.push(1);
+        }
+        lengths
+    }
+
+    /// Symbols per answered row.
+    pub fn outputs(&self, phase: usize) -> usize {
+        self.phase(phase).reading.outputs() * if self.params.verified { 2 } else { 1 }
+    }
+
+    /// Symbols in one server's answer.
+    pub fn answer_length(&self, phase: usize) -> usize {
+        let rows = match self.phase(phase).reading {
+            crate::scheme::Reading::Difference => self.params.rows - 1,
+            _ => self.params.rows,
+        };
+        rows * self.outputs(phase)
+    }
+
+    /// The symbols of all phases and servers, without the record. Carried shares count where they were first sent.
+    pub fn cost(&self) -> Cost {
+        let verified = if self.params.verified { 2 } else { 1 };
+        (0..self.phases()).fold(Cost::default(), |cost, phase| {
+            let fresh = |slot: &&Slot| !slot.carried;
+            let slots = self.phase(phase).slots.iter().filter(fresh);
+            let symbols: usize = slots.map(|slot| slot.length.symbols(&self.params)).sum();
+            let servers = self.responders(phase) as u128;
+            Cost {
+                up: cost.up + servers * (symbols * verified + (verified - 1)) as u128,
+                down: cost.down + servers * self.answer_length(phase) as u128,
+            }
+        })
+    }
+
+    /// What the user shares in a phase; in a verified one everything again times r, then r itself.
+    pub fn open(&self, phase: usize, secret: &Secret, theta: &[bool], r: Option<Symbol>) -> Opening {
+        let mut opening = (self.phase(phase).secrets)(secret, &self.setting(), theta);
+        if let Some(r) = r {
+            let scale = |vector: &[Symbol]| vector.iter().map(|&s| self.field.mul(r, s)).collect::<Vec<_>>();
+            let scaled: Vec<Vec<Symbol>> = opening.vectors.iter().map(scale).collect();
+            for vector in scaled {
+                opening.vectors.push(vector);
+            }
+            opening.vectors.push(vec![r]);
+        }
+        opening
+    }
+
+    /// The shares of a phase's vectors, one entry per responder. Carried slots repeat the shares of the phase before.
+    pub fn share(
+        &self,
+        phase: usize,
+        vectors: &Vectors,
+        before: Option<&[Vectors]>,
+        random: &mut (impl Random + ?Sized),
+    ) -> Vec<Vectors> {
+        let points = &self.points.as_slice()[..self.responders(phase)];
+        let mut shares: Vec<Vectors> = points.iter().map(|_| Vectors::new([])).collect();
+        for (number, vector) in vectors.iter().enumerate() {
+            let slot = self.phase(phase).slots.get(number);
+            let earlier = slot.filter(|slot| slot.carried).and_then(|slot| {
+                let place = self.phase(phase - 1).slots.iter().position(|other| other.name == slot.name)?;
+                Some((before?, place))
+            });
+            match earlier {
+                Some((before, place)) => {
+                    for (share, before) in shares.iter_mut().zip(before) {
+                        share.push(before.slot(place).to_vec());
+                    }
+                }
+                None => {
+                    let parts = share(&self.field, points, self.params.threshold, vector, random);
+                    for (share, part) in shares.iter_mut().zip(parts) {
+                        share.push(part);
+                    }
+                }
+            }
+        }
+        shares
+    }
+
+    /// What a server with these shares computes.
+    pub fn program(&self, phase: usize, vectors: &Vectors) -> Program {
+        let program = self.phase(phase).program;
+        if !self.params.verified {
+            return program(&self.setting(), vectors, Symbol::ONE);
+        }
+        let half = vectors.len() / 2;
+        let part =
+            |from: usize| Vectors::new((from..from + half).map(|s| vectors.slot(s).to_vec()).collect::<Vec<_>>());
+        let r = vectors.slot(2 * half)[0];
+        program(&self.setting(), &part(0), Symbol::ONE).followed_by(program(&self.setting(), &part(half), r))
+    }
+}
+
+fn kappa(phase: &Phase, params: &Params) -> usize {
+    (phase.degree)(params) * params.threshold
+}
+
+fn responders(phase: &Phase, params: &Params) -> usize {
+    kappa(phase, params) + 1 + params.silent + 2 * params.lying
+}
+
+fn servers(scheme: &Scheme, params: &Params) -> usize {
+    scheme.phases.iter().map(|phase| responders(phase, params)).max().unwrap_or(0)
+}

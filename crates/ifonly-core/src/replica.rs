@@ -1,0 +1,255 @@
+//! One server's side of the protocol: open a message, check it, say what to compute. The scan itself is somebody else's.
+
+use crate::deployment::Deployment;
+use crate::field::Symbol;
+use crate::form::{self, Job, Program, Rows};
+use crate::keys::{RootKey, TranscriptKeys};
+use crate::order;
+use crate::package;
+use crate::scheme::Scheme;
+use crate::share::Vectors;
+use crate::spir::Fetch;
+use crate::transcript::{Message, RECORD_PHASE, Tau};
+use crate::wire::{self, WireError};
+
+/// What a server refuses, and why. All of these are the client's fault; none depends on what the query hides.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The bytes are no message.
+    #[error("malformed message: {0}")]
+    Malformed(#[from] WireError),
+    /// Another manifest.
+    #[error("the query was made for another manifest; fetch the manifest again")]
+    Manifest,
+    /// A scheme that is not offered.
+    #[error("scheme {0:?} is not offered here; the manifest lists what is")]
+    Scheme(String),
+    /// A phase that the scheme does not have.
+    #[error("scheme {scheme} has no phase {phase}")]
+    Phase {
+        /// The scheme.
+        scheme: &'static str,
+        /// As received.
+        phase: u8,
+    },
+    /// A key epoch that is not served.
+    #[error("key epoch {0} is not served here; fetch the manifest again")]
+    Epoch(u32),
+    /// The responders are not those of the scheme.
+    #[error("this phase asks servers 1 to {need}")]
+    Responders {
+        /// How many.
+        need: usize,
+    },
+    /// A message for another server.
+    #[error("this message is for server {meant}, not for server {here}")]
+    Server {
+        /// Whom it names.
+        meant: u8,
+        /// Who received it.
+        here: u8,
+    },
+    /// The first phase has no parent, every other one has.
+    #[error("only the first phase of a search has no parent")]
+    Parent,
+    /// The commitment does not open to the payload.
+    #[error("the commitment does not open to the payload")]
+    Commitment,
+}
+
+/// What a server serves: the schemes of a manifest, under some key epochs.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    index: u8,
+    digest: [u8; 32],
+    deployments: Vec<Deployment>,
+    keys: Vec<RootKey>,
+    record_length: usize,
+}
+
+/// A checked request for a phase's answer.
+#[derive(Debug)]
+pub struct Ask<'a> {
+    /// The scheme's deployment.
+    pub deployment: &'a Deployment,
+    /// Which phase.
+    pub phase: usize,
+    /// What to compute per row.
+    pub program: Program,
+    /// The transcript's randomness.
+    pub keys: TranscriptKeys,
+    /// Where the order of the rows comes from; `None` for the stored order.
+    pub order: Option<TranscriptKeys>,
+    /// This server's point.
+    pub alpha: Symbol,
+}
+
+/// A checked request for a record.
+#[derive(Debug)]
+pub struct FetchAsk {
+    /// The sizes.
+    pub fetch: Fetch,
+    /// The selection.
+    pub payload: Vec<u8>,
+    /// The transcript's randomness.
+    pub keys: TranscriptKeys,
+    /// Where the order of the rows comes from; `None` for the stored order.
+    pub order: Option<TranscriptKeys>,
+}
+
+/// What a message asks for.
+#[derive(Debug)]
+pub enum Request<'a> {
+    /// A phase's answer.
+    Answer(Ask<'a>),
+    /// A record.
+    Record(FetchAsk),
+}
+
+impl Replica {
+    /// Server `index` (counted from 1) of the manifest with this digest.
+    pub fn new(
+        index: u8,
+        digest: [u8; 32],
+        deployments: Vec<Deployment>,
+        keys: Vec<RootKey>,
+        record_length: usize,
+    ) -> Replica {
+        Replica { index, digest, deployments, keys, record_length }
+    }
+
+    /// The longest message that can be meant for this server: a limit before anything is read.
+    pub fn longest_message(&self) -> usize {
+        let deployments = self.deployments.iter();
+        let lengths = deployments.flat_map(|deployment| {
+            let overhead = Message::overhead(deployment.scheme().name, deployment.servers());
+            let phases = (0..deployment.phases()).filter_map(|phase| {
+                let symbols = deployment.slot_lengths(phase).iter().sum();
+                wire::packed_length(deployment.field(), symbols)
+            });
+            phases.chain([self.fetch(deployment).query_length()]).map(move |payload| overhead + payload)
+        });
+        lengths.max().unwrap_or(0)
+    }
+
+    /// The sizes of a record fetch under one of the schemes.
+    pub fn fetch(&self, deployment: &Deployment) -> Fetch {
+        Fetch::new(deployment.params(), deployment.servers(), self.record_length)
+    }
+
+    /// Checks a message and says what it asks for.
+    pub fn open(&self, bytes: &[u8]) -> Result<Request<'_>, Refusal> {
+        let message = Message::decode(bytes)?;
+        let header = &message.header;
+        if header.digest != self.digest {
+            return Err(Refusal::Manifest);
+        }
+        let offered = |deployment: &&Deployment| deployment.scheme().name == header.scheme;
+        let deployment = self.deployments.iter().find(offered).ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
+        let scheme: &'static Scheme = deployment.scheme();
+        let is_record = header.phase == RECORD_PHASE;
+        if !is_record && usize::from(header.phase) >= deployment.phases() {
+            return Err(Refusal::Phase { scheme: scheme.name, phase: header.phase });
+        }
+        let phase = usize::from(header.phase);
+        let need = if is_record { deployment.servers() } else { deployment.responders(phase) };
+        if header.responders.len() != need || header.responders.iter().zip(1..).any(|(&n, place)| n != place) {
+            return Err(Refusal::Responders { need });
+        }
+        if message.server != self.index || usize::from(self.index) > need {
+            return Err(Refusal::Server { meant: message.server, here: self.index });
+        }
+        if (header.parent == Tau::default()) != (header.phase == 0) {
+            return Err(Refusal::Parent);
+        }
+        let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
+        // Before the commitment, because it is cheaper: the payload must have exactly the size that the scheme says.
+        let lengths = deployment.slot_lengths(phase.min(deployment.phases() - 1));
+        let fetch = self.fetch(deployment);
+        let symbols = match is_record {
+            true if fetch.is_query(&message.payload) => vec![],
+            true => {
+                let (have, need) = (message.payload.len(), fetch.query_length());
+                return Err(WireError::Length { what: "the record query", have, need }.into());
+            }
+            false => wire::unpack(deployment.field(), &message.payload, lengths.iter().sum())?,
+        };
+        if !message.verify() {
+            return Err(Refusal::Commitment);
+        }
+        let tau = message.tau();
+        let keys = key.transcript(&tau);
+        // The whole search has one order: that of its first phase.
+        let first = if header.phase == 0 { tau } else { header.parent };
+        let order = deployment.params().shuffle.then(|| key.transcript(&first));
+        if is_record {
+            return Ok(Request::Record(FetchAsk { fetch, payload: message.payload, keys, order }));
+        }
+        let mut rest = symbols.as_slice();
+        let vectors = lengths.iter().map(|&length| {
+            let (vector, tail) = rest.split_at(length);
+            rest = tail;
+            vector.to_vec()
+        });
+        let vectors = Vectors::new(vectors.collect::<Vec<_>>());
+        let alpha = deployment.points().as_slice()[usize::from(self.index) - 1];
+        Ok(Request::Answer(Ask { program: deployment.program(phase, &vectors), deployment, phase, keys, order, alpha }))
+    }
+
+    /// The sealed records as this server stores them, for the key epoch of `key` and one of the schemes.
+    pub fn seal<'r>(
+        &self,
+        deployment: &Deployment,
+        key: &RootKey,
+        records: impl Iterator<Item = &'r [u8]>,
+    ) -> Vec<Vec<u8>> {
+        let stored = self.fetch(deployment).stored_length();
+        let seal = |(row, record): (u64, &[u8])| {
+            let mut sealed = package::seal(record, &key.record(&self.digest, row));
+            sealed.resize(stored, 0);
+            sealed
+        };
+        (0..).zip(records).map(seal).collect()
+    }
+
+    /// The whole response to a message, computed plainly from rows and sealed records. Tests and demonstrations use it; a
+    /// server streams the same bytes from a faster scan.
+    pub fn respond(&self, bytes: &[u8], rows: &Rows, sealed: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
+        match self.open(bytes)? {
+            Request::Answer(ask) => Ok(ask.respond(rows)),
+            Request::Record(ask) => Ok(ask.respond(self.index, sealed)),
+        }
+    }
+}
+
+impl Ask<'_> {
+    /// `order[p]`, if the rows are shuffled.
+    pub fn permutation(&self) -> Option<Vec<u32>> {
+        Some(order::permutation(self.order.as_ref()?, self.deployment.params().rows))
+    }
+
+    /// Key-check value, then the packed answer.
+    pub fn respond(&self, rows: &Rows) -> Vec<u8> {
+        let (field, kappa) = (self.deployment.field(), self.deployment.kappa(self.phase));
+        let order = self.permutation();
+        let job = Job { field, alpha: self.alpha, kappa, program: &self.program, order: order.as_deref() };
+        let randomness = self.keys.rows(field, self.program.outputs.len(), kappa, self.deployment.params().mask);
+        let mut response = self.keys.check_value().to_vec();
+        response.extend(wire::pack(field, &form::answer(&job, rows, &randomness)));
+        response
+    }
+}
+
+impl FetchAsk {
+    /// Key-check value, then the padded inner product. `server` counts from 1.
+    pub fn respond(&self, server: u8, sealed: &[Vec<u8>]) -> Vec<u8> {
+        let order = self.order.as_ref().map(|keys| order::permutation(keys, sealed.len()));
+        let record = |p: usize| sealed[order.as_ref().map_or(p, |order| order[p] as usize)].as_slice();
+        let mut product = self.fetch.inner_product(&self.payload, record);
+        self.fetch.pad(usize::from(server) - 1, &self.keys, &mut product);
+        let mut response = self.keys.check_value().to_vec();
+        response.extend(product);
+        response
+    }
+}

@@ -1,0 +1,142 @@
+//! One phase on the user's side, at the level of symbols: share, cancel, decode, verify.
+//!
+//! Whoever made the shares can compute the part of each answer that has neither y nor a server's secret in it: the known
+//! part of the program that server n runs. It is subtracted from server n's answers, at all degrees at once; what is left
+//! has degree κ. After interpolation the known part at 0, the program of the secrets themselves, is added back.
+
+use crate::decode::{DecodeError, agree};
+use crate::deployment::Deployment;
+use crate::field::Symbol;
+use crate::random::Random;
+use crate::scheme::Opening;
+use crate::secret::Secret;
+use crate::share::Vectors;
+use zeroize::Zeroize;
+
+/// What the user keeps of one phase.
+#[derive(Debug)]
+pub struct Round {
+    phase: usize,
+    opening: Opening,
+    shares: Vec<Vectors>,
+    r: Option<Symbol>,
+}
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        self.opening.offset.zeroize();
+        self.r.zeroize();
+    }
+}
+
+/// The decoded values of a phase.
+#[derive(Debug)]
+pub struct Values {
+    /// Row by row, the scheme's outputs (without the verification's).
+    pub values: Vec<Symbol>,
+    /// The values of a row that no share selects.
+    pub empty_row: Vec<Symbol>,
+    /// Who lied and was left out, counted from 1.
+    pub liars: Vec<usize>,
+}
+
+/// Why a phase gave no values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RoundError {
+    /// The answers do not decode.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// An answer has the wrong number of symbols for the scheme.
+    #[error("the answers have {have} symbols instead of {need}")]
+    Length {
+        /// Symbols that came.
+        have: usize,
+        /// Symbols expected.
+        need: usize,
+    },
+    /// The second, scaled answer is not r times the first.
+    #[error("a server lied: position {position} fails verification")]
+    Unverified {
+        /// Counted from 0.
+        position: usize,
+    },
+}
+
+impl Round {
+    /// Shares the secrets of a phase. `theta` is what the phase before found, `before` its shares.
+    pub fn new(
+        deployment: &Deployment,
+        phase: usize,
+        secret: &Secret,
+        theta: &[bool],
+        before: Option<&Round>,
+        random: &mut (impl Random + ?Sized),
+    ) -> Round {
+        let r = deployment.params().verified.then(|| deployment.field().sample_nonzero(random));
+        let opening = deployment.open(phase, secret, theta, r);
+        let before = before.map(|round| round.shares.as_slice());
+        let shares = deployment.share(phase, &opening.vectors, before, random);
+        Round { phase, opening, shares, r }
+    }
+
+    /// The shares, one entry per responder.
+    pub fn shares(&self) -> &[Vectors] {
+        &self.shares
+    }
+
+    /// The values behind the answers of the responders (`None` for a silent one).
+    pub fn decode(
+        &self,
+        deployment: &Deployment,
+        mut answers: Vec<Option<Vec<Symbol>>>,
+        random: &mut dyn Random,
+    ) -> Result<Values, RoundError> {
+        let field = deployment.field();
+        let outputs = deployment.outputs(self.phase);
+        for (answer, share) in answers.iter_mut().zip(&self.shares) {
+            let Some(answer) = answer else { continue };
+            let need = deployment.answer_length(self.phase);
+            if answer.len() != need {
+                return Err(RoundError::Length { have: answer.len(), need });
+            }
+            let program = deployment.program(self.phase, share);
+            let known: Vec<Symbol> = (0..outputs).map(|output| program.known(output)).collect();
+            for row in answer.chunks_exact_mut(outputs) {
+                row.iter_mut().zip(&known).for_each(|(symbol, &known)| *symbol = field.sub(*symbol, known));
+            }
+        }
+        let points = &deployment.points().as_slice()[..deployment.responders(self.phase)];
+        let (kappa, lying) = (deployment.kappa(self.phase), deployment.params().lying);
+        let agreed = agree(field, points, kappa, lying, &answers, random)?;
+        let mut values = agreed.coefficient(field, 0);
+        if let Some(r) = self.r {
+            values = self.verified(deployment, values, r)?;
+        }
+        let program = deployment.program(self.phase, &self.opening.vectors);
+        let plain = outputs / if self.r.is_some() { 2 } else { 1 };
+        // The offset belongs to the cost, which is the last output.
+        let mut empty_row: Vec<Symbol> = (0..plain).map(|output| program.known(output)).collect();
+        empty_row[plain - 1] = field.add(empty_row[plain - 1], self.opening.offset);
+        for row in values.chunks_exact_mut(plain) {
+            row.iter_mut().zip(&empty_row).for_each(|(value, &known)| *value = field.add(*value, known));
+        }
+        Ok(Values { values, empty_row, liars: agreed.liars })
+    }
+
+    /// The first half of each row, if the second is r times it everywhere.
+    fn verified(&self, deployment: &Deployment, values: Vec<Symbol>, r: Symbol) -> Result<Vec<Symbol>, RoundError> {
+        let outputs = deployment.outputs(self.phase);
+        let mut first = Vec::with_capacity(values.len() / 2);
+        let mut failed = None;
+        for (position, row) in values.chunks_exact(outputs).enumerate() {
+            let (plain, scaled) = row.split_at(outputs / 2);
+            let honest = plain.iter().zip(scaled).all(|(&plain, &scaled)| deployment.field().mul(r, plain) == scaled);
+            if !honest && failed.is_none() {
+                failed = Some(position);
+            }
+            first.extend_from_slice(plain);
+        }
+        failed.map_or(Ok(first), |position| Err(RoundError::Unverified { position }))
+    }
+}

@@ -1,0 +1,139 @@
+//! Gated PCR: one round, T + 1 servers, and rows that violate the user's secret constraints reveal nothing.
+//!
+//! Two forms are shared, cost C and violations E, both linear in the shares. Per row the servers answer `ρ_i·E_i` and
+//! `C_i + σ_i·E_i`. E_i is an integer in [0, q), zero exactly for rows that qualify, whose second symbol is then the cost;
+//! for all others both symbols are uniform. The constant of E is multiplied by ρ_i and σ_i, so it is shared, not subtracted.
+//! Cost and gate are quadratic (few symbols up) or tables (anything separable).
+
+use super::Length::{Features, Levels, One};
+use super::{Gate, Metric, Opening, Origin, Phase, Reading, Scheme, Setting, Slot, linear};
+use crate::field::Symbol;
+use crate::form::{Form, Output, Program};
+use crate::params::Params;
+use crate::secret::Secret;
+use crate::share::Vectors;
+
+const X: Slot = Slot::fresh("x", Features);
+const W: Slot = linear::W_WX[0];
+const WX: Slot = linear::W_WX[1];
+const COST: Slot = Slot::fresh("cost", Levels);
+const H: Slot = Slot::fresh("h", Features);
+const HX: Slot = Slot::fresh("h∘x", Features);
+const HXX: Slot = Slot::fresh("Σh∘x²", One);
+const GATE: Slot = Slot::fresh("gate", Levels);
+
+const LEARNS: &str = "which rows qualify, and their costs";
+
+// The three costs, each with what the user opens and what the servers make of it.
+
+fn plain_cost(secret: &Secret, setting: &Setting<'_>) -> Opening {
+    let x = secret.x(setting.field);
+    let offset = setting.field.dot(&x, &x);
+    Opening::new([x]).with_offset(offset)
+}
+
+fn plain_form(setting: &Setting<'_>, q: &Vectors, one: Symbol) -> Form {
+    Form { constant: Symbol::ZERO, ..setting.distance(q.slot(0), one) }
+}
+
+fn weighted_cost(secret: &Secret, setting: &Setting<'_>) -> Opening {
+    linear::open(setting, &secret.x(setting.field), secret.w(setting.field))
+}
+
+fn weighted_form(setting: &Setting<'_>, q: &Vectors, _: Symbol) -> Form {
+    linear::form(setting, q.slot(0), q.slot(1))
+}
+
+fn table_cost(secret: &Secret, setting: &Setting<'_>) -> Opening {
+    Opening::new([secret.cost(setting.field, setting.params)])
+}
+
+fn table_form(setting: &Setting<'_>, q: &Vectors, _: Symbol) -> Form {
+    setting.table(q.slot(0))
+}
+
+// The two gates, whose slots follow those of the cost.
+
+fn immutable_gate(mut opening: Opening, secret: &Secret, setting: &Setting<'_>) -> Opening {
+    let (h, x) = (secret.h(setting.field), secret.x(setting.field));
+    let hx = setting.times(&h, &x);
+    let constant = setting.field.dot(&hx, &x);
+    for vector in [h, hx, vec![constant]] {
+        opening.vectors.push(vector);
+    }
+    opening
+}
+
+fn table_gate(mut opening: Opening, secret: &Secret, setting: &Setting<'_>) -> Opening {
+    opening.vectors.push(secret.gate(setting.field, setting.params));
+    opening
+}
+
+fn immutable_form(setting: &Setting<'_>, q: &Vectors) -> Form {
+    let first = q.len() - 3;
+    let constant = q.slot(first + 2)[0];
+    Form { constant, ..linear::form(setting, q.slot(first), q.slot(first + 1)) }
+}
+
+fn program(cost: Form, gate: Form) -> Program {
+    Program::new([cost, gate], [Output::Blinded(1), Output::Hidden { cost: 0, gate: 1 }])
+}
+
+/// Violations of a table gate count features.
+fn with_violations(params: &Params, most: u128) -> u128 {
+    most.max(params.features() as u128)
+}
+
+macro_rules! gated {
+    ($(#[$doc:meta])* $id:ident, $name:literal, $metric:ident, $gate:ident, [$($slot:expr),*], $bound:expr,
+     $cost:ident, $cost_form:ident, $open_gate:ident, |$setting:ident, $q:ident| $gate_form:expr) => {
+        $(#[$doc])*
+        pub(super) const $id: Scheme = Scheme {
+            name: $name,
+            origin: Origin::Ours,
+            learns: LEARNS,
+            metric: Metric::$metric,
+            gate: Gate::$gate,
+            bound: $bound,
+            phases: &[Phase {
+                slots: &[$($slot),*],
+                degree: |_| 1,
+                secrets: |secret, setting, _| $open_gate($cost(secret, setting), secret, setting),
+                program: |$setting, $q, one| program($cost_form($setting, $q, one), $gate_form),
+                reading: Reading::Gated,
+            }],
+        };
+    };
+}
+
+gated!(
+    /// Squared distance, immutable features.
+    GATED, "gated", Squared, Zeros, [X, H, HX, HXX], |params| params.delta(),
+    plain_cost, plain_form, immutable_gate, |setting, q| immutable_form(setting, q)
+);
+gated!(
+    /// Weighted squared distance, immutable features.
+    PLUS, "gated+", Weighted, Zeros, [W, WX, H, HX, HXX], |params| params.weighted_delta(),
+    weighted_cost, weighted_form, immutable_gate, |setting, q| immutable_form(setting, q)
+);
+gated!(
+    /// Squared distance, permitted sets.
+    RANGES, "gated-ranges", Squared, Table, [X, GATE], |params| with_violations(params, params.delta()),
+    plain_cost, plain_form, table_gate, |setting, q| setting.table(q.slot(1))
+);
+gated!(
+    /// Weighted squared distance, permitted sets.
+    RANGES_PLUS, "gated-ranges+", Weighted, Table, [W, WX, GATE],
+    |params| with_violations(params, params.weighted_delta()),
+    weighted_cost, weighted_form, table_gate, |setting, q| setting.table(q.slot(2))
+);
+gated!(
+    /// Any cost, immutable features.
+    COSTS, "gated-costs", Table, Zeros, [COST, H, HX, HXX], |params| params.table_bound().max(params.delta()),
+    table_cost, table_form, immutable_gate, |setting, q| immutable_form(setting, q)
+);
+gated!(
+    /// Any cost, permitted sets.
+    TABLES, "gated-tables", Table, Table, [COST, GATE], |params| with_violations(params, params.table_bound()),
+    table_cost, table_form, table_gate, |setting, q| setting.table(q.slot(1))
+);

@@ -1,0 +1,279 @@
+//! Schemes as data: which vectors are shared, what each server computes from its shares, how the decoded values are read.
+//!
+//! From a [`Scheme`] follow the number of servers, the sizes of all messages, the cost table, the field and the
+//! documentation (see [`Deployment`](crate::deployment::Deployment)). Threshold, silence, lies, verification and shuffle
+//! are the engine's business and appear in no scheme. To add one, write a short file here and list it in [`ALL`].
+
+use crate::field::{Field, Symbol};
+use crate::form::{Form, Program, Shape};
+use crate::params::Params;
+use crate::secret::Secret;
+use crate::share::Vectors;
+
+mod gated;
+mod linear;
+mod norms;
+mod pcr;
+mod pcr_plus;
+mod single_phase;
+mod table;
+mod two_phase;
+
+/// A whole scheme.
+#[derive(Debug)]
+pub struct Scheme {
+    /// The word for it on the command line, in manifests and on the wire.
+    pub name: &'static str,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What the user learns beside the record, for the documentation.
+    pub learns: &'static str,
+    /// How rows are compared.
+    pub metric: Metric,
+    /// Which rows qualify.
+    pub gate: Gate,
+    /// Decoded values stay at or below this; q must exceed it.
+    pub bound: fn(&Params) -> u128,
+    /// One round each.
+    pub phases: &'static [Phase],
+}
+
+/// Where a scheme comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The paper, with PROTOCOLS' corrections.
+    Paper,
+    /// This project.
+    Ours,
+}
+
+/// How rows are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Σ (y − x)².
+    Squared,
+    /// Σ w(y − x)².
+    Weighted,
+    /// Σ (y − x)^p.
+    Power,
+    /// Σ xy, and the largest wins.
+    Product,
+    /// Σ T_k[y_k].
+    Table,
+}
+
+/// Which rows qualify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// All.
+    None,
+    /// Those that agree with x on I; others reveal nothing.
+    Zeros,
+    /// Those that agree with x on I; others reveal how far they are off.
+    Scaled,
+    /// Those without a forbidden level; others reveal nothing.
+    Table,
+}
+
+/// One round of a scheme.
+#[derive(Debug)]
+pub struct Phase {
+    /// The vectors that are shared.
+    pub slots: &'static [Slot],
+    /// The highest degree in the shares that the user cannot cancel; κ = degree·T.
+    pub degree: fn(&Params) -> usize,
+    /// What the user shares.
+    pub secrets: fn(&Secret, &Setting<'_>, &[bool]) -> Opening,
+    /// What a server computes from its shares. The last argument is 1, or a share of r in a verified query.
+    pub program: fn(&Setting<'_>, &Vectors, Symbol) -> Program,
+    /// How the decoded values are read.
+    pub reading: Reading,
+}
+
+/// A shared vector.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// Its name in the vectors and the documentation.
+    pub name: &'static str,
+    /// Its length.
+    pub length: Length,
+    /// Whether the share is the one of the same name in the phase before.
+    pub carried: bool,
+}
+
+impl Slot {
+    /// A vector that is shared in this phase.
+    pub const fn fresh(name: &'static str, length: Length) -> Slot {
+        Slot { name, length, carried: false }
+    }
+
+    /// A vector whose share the servers know from the phase before.
+    pub const fn carried(name: &'static str, length: Length) -> Slot {
+        Slot { name, length, carried: true }
+    }
+}
+
+/// The length of a shared vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// 1.
+    One,
+    /// d.
+    Features,
+    /// (p − 1)·d.
+    Powers,
+    /// Σ(R_k + 1).
+    Levels,
+    /// M.
+    Rows,
+}
+
+impl Length {
+    /// In symbols.
+    pub fn symbols(self, params: &Params) -> usize {
+        match self {
+            Length::One => 1,
+            Length::Features => params.features(),
+            Length::Powers => (params.exponent as usize - 1) * params.features(),
+            Length::Levels => params.levels(),
+            Length::Rows => params.rows,
+        }
+    }
+}
+
+/// How the decoded values of a phase become costs.
+#[derive(Clone, Copy, Debug)]
+pub enum Reading {
+    /// The value is the cost.
+    Cost,
+    /// The value is the cost, and the largest wins.
+    Gain,
+    /// The value is the cost plus a mask.
+    Masked,
+    /// The value is the signed difference to the next row.
+    Difference,
+    /// Zero marks the rows of Θ; no cost yet.
+    Zeros,
+    /// The cost in the rows of Θ; elsewhere the value of the empty row.
+    Selected,
+    /// The cost, where it is at most this; above it, an immutable feature differs.
+    Scaled(fn(&Params) -> u128),
+    /// Two symbols: zero in the first marks a row whose second is the cost.
+    Gated,
+}
+
+impl Reading {
+    /// Symbols per row.
+    pub fn outputs(self) -> usize {
+        if matches!(self, Reading::Gated) { 2 } else { 1 }
+    }
+}
+
+/// What user and servers both know.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// F_q.
+    pub field: &'a Field,
+    /// The deployment's parameters.
+    pub params: &'a Params,
+}
+
+/// The user's vectors for one phase, and what to add to the decoded cost.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// One vector per slot.
+    pub vectors: Vectors,
+    /// The part of the cost that only the user knows and never shares.
+    pub offset: Symbol,
+}
+
+impl Opening {
+    fn new(vectors: impl Into<Vec<Vec<Symbol>>>) -> Opening {
+        Opening { vectors: Vectors::new(vectors), offset: Symbol::ZERO }
+    }
+
+    fn with_offset(self, offset: Symbol) -> Opening {
+        Opening { offset, ..self }
+    }
+}
+
+// The few vector expressions that schemes are written in.
+impl Setting<'_> {
+    fn times(&self, a: &[Symbol], b: &[Symbol]) -> Vec<Symbol> {
+        a.iter().zip(b).map(|(&a, &b)| self.field.mul(a, b)).collect()
+    }
+
+    fn scaled(&self, factor: i64, a: &[Symbol]) -> Vec<Symbol> {
+        let factor = self.field.reduce_signed(factor);
+        a.iter().map(|&a| self.field.mul(factor, a)).collect()
+    }
+
+    /// Σ a_k·b_k².
+    fn weighted_norm(&self, a: &[Symbol], b: &[Symbol]) -> Symbol {
+        self.field.dot(a, &self.times(b, b))
+    }
+
+    /// ‖y‖²·one − 2⟨x, y⟩ + ‖x‖²: the squared distance when `one` is 1.
+    fn distance(&self, x: &[Symbol], one: Symbol) -> Form {
+        Form { shape: Shape::Linear { norm: one, slope: self.scaled(-2, x) }, constant: self.field.dot(x, x) }
+    }
+
+    /// Σ_k square_k·y_k² + linear_k·y_k + constant.
+    fn quadratic(&self, square: Vec<Symbol>, linear: Vec<Symbol>, constant: Symbol) -> Form {
+        Form { shape: Shape::Polynomial(vec![linear, square]), constant }
+    }
+
+    /// Σ_k w_k(y_k − x_k)².
+    fn weighted_distance(&self, x: &[Symbol], w: &[Symbol]) -> Form {
+        self.quadratic(w.to_vec(), self.scaled(-2, &self.times(w, x)), self.weighted_norm(w, x))
+    }
+
+    /// Σ_k T_k[y_k], the tables one after another in `entries`.
+    fn table(&self, mut entries: &[Symbol]) -> Form {
+        let mut tables = Vec::with_capacity(self.params.features());
+        for &range in &self.params.ranges {
+            let (table, rest) = entries.split_at(range as usize + 1);
+            tables.push(table.to_vec());
+            entries = rest;
+        }
+        Form { shape: Shape::Table(tables), constant: Symbol::ZERO }
+    }
+}
+
+/// Every scheme, the paper's first.
+pub const ALL: &[&Scheme] = &[
+    &pcr::BASELINE,
+    &pcr::DIFF,
+    &pcr::MASK,
+    &two_phase::TWO_PHASE,
+    &two_phase::FOUR_SERVERS,
+    &single_phase::SINGLE_PHASE,
+    &pcr_plus::BASELINE,
+    &pcr_plus::DIFF,
+    &pcr_plus::MASK,
+    &two_phase::PLUS,
+    &single_phase::PLUS,
+    &norms::LP,
+    &norms::DOT,
+    &linear::BASELINE,
+    &linear::DIFF,
+    &linear::MASK,
+    &linear::SINGLE_PHASE,
+    &linear::SINGLE_PHASE_PLUS,
+    &linear::LP,
+    &table::TABLE,
+    &gated::GATED,
+    &gated::PLUS,
+    &gated::RANGES,
+    &gated::RANGES_PLUS,
+    &gated::COSTS,
+    &gated::TABLES,
+];
+
+/// The scheme that deployments should prefer.
+pub const DEFAULT: &Scheme = &gated::TABLES;
+
+/// The scheme of that name.
+pub fn named(name: &str) -> Option<&'static Scheme> {
+    ALL.iter().copied().find(|scheme| scheme.name == name)
+}

@@ -1,0 +1,128 @@
+//! Two-Phase I-PCR(+): first `ρ_i·‖Q1∘y_i − Q2‖²` shows Θ and nothing else, then h2 = 1[i ∈ Θ] selects whose distance shows.
+//!
+//! The paper lets the user stop when |Θ| ≤ 1; that would tell the servers, so both phases always run. Its four-server
+//! Remark multiplies a term that only the user could cancel by a secret ρ_i; the form here has the same N and cost.
+
+use super::Length::{Features, Rows};
+use super::{Gate, Metric, Opening, Origin, Phase, Reading, Scheme, Setting, Slot};
+use crate::field::{Field, Symbol};
+use crate::form::{Form, Output, Program};
+use crate::secret::Secret;
+use crate::share::Vectors;
+
+fn theta_symbols(field: &Field, theta: &[bool]) -> Vec<Symbol> {
+    theta.iter().map(|&selected| field.reduce(selected.into())).collect()
+}
+
+/// `s²·U + s·V + c` for the forms `U = Σ a·y²` and `V = Σ b·y`.
+fn selected(square: Form, linear: Form, constant: Symbol, row_shares: &[Symbol]) -> Program {
+    let output = Output::Selected { square: 0, linear: 1, constant };
+    Program { row_shares: row_shares.to_vec(), ..Program::new([square, linear], [output]) }
+}
+
+/// Shares h1 and x∘h1; zero exactly where a row agrees with x on I.
+const MATCH: Phase = Phase {
+    slots: &[Slot::fresh("h1", Features), Slot::fresh("x∘h1", Features)],
+    degree: |_| 2,
+    secrets: |secret, setting, _| {
+        let h1 = secret.h(setting.field);
+        let xh1 = setting.times(&h1, &secret.x(setting.field));
+        Opening::new([h1, xh1])
+    },
+    program: |setting, q, _| {
+        let (h1, xh1) = (q.slot(0), q.slot(1));
+        let linear = setting.scaled(-2, &setting.times(h1, xh1));
+        let form = setting.quadratic(setting.times(h1, h1), linear, setting.field.dot(xh1, xh1));
+        Program::new([form], [Output::Blinded(0)])
+    },
+    reading: Reading::Zeros,
+};
+
+/// `‖s·y − Q‖²` with the slots h2, x.
+fn select_distance(setting: &Setting<'_>, q: &Vectors, one: Symbol) -> Program {
+    let zeros = vec![Symbol::ZERO; setting.params.features()];
+    let square = setting.distance(&zeros, one);
+    let linear = Form { constant: Symbol::ZERO, ..setting.distance(q.slot(1), Symbol::ZERO) };
+    selected(square, linear, setting.field.dot(q.slot(1), q.slot(1)), q.slot(0))
+}
+
+fn select_secrets(secret: &Secret, setting: &Setting<'_>, theta: &[bool]) -> Opening {
+    Opening::new([theta_symbols(setting.field, theta), secret.x(setting.field)])
+}
+
+/// Three servers, two rounds.
+pub(super) const TWO_PHASE: Scheme = Scheme {
+    name: "two-phase",
+    origin: Origin::Paper,
+    learns: "which rows qualify, and their distances",
+    metric: Metric::Squared,
+    gate: Gate::Zeros,
+    bound: |params| params.delta(),
+    phases: &[
+        MATCH,
+        Phase {
+            slots: &[Slot::fresh("h2", Rows), Slot::fresh("x", Features)],
+            degree: |_| 2,
+            secrets: select_secrets,
+            program: select_distance,
+            reading: Reading::Selected,
+        },
+    ],
+};
+
+/// Four servers, then three: x is shared once, `ρ_i·Σ Q1(y − Q2)²` in the first phase.
+pub(super) const FOUR_SERVERS: Scheme = Scheme {
+    name: "two-phase-4",
+    origin: Origin::Paper,
+    learns: "which rows qualify, and their distances",
+    metric: Metric::Squared,
+    gate: Gate::Zeros,
+    bound: |params| params.delta(),
+    phases: &[
+        Phase {
+            slots: &[Slot::fresh("h1", Features), Slot::fresh("x", Features)],
+            degree: |_| 3,
+            secrets: |secret, setting, _| Opening::new([secret.h(setting.field), secret.x(setting.field)]),
+            program: |setting, q, _| {
+                Program::new([setting.weighted_distance(q.slot(1), q.slot(0))], [Output::Blinded(0)])
+            },
+            reading: Reading::Zeros,
+        },
+        Phase {
+            slots: &[Slot::fresh("h2", Rows), Slot::carried("x", Features)],
+            degree: |_| 2,
+            secrets: select_secrets,
+            program: select_distance,
+            reading: Reading::Selected,
+        },
+    ],
+};
+
+/// With weights: `Σ Q3(s·y − Q2)²` in the second phase.
+pub(super) const PLUS: Scheme = Scheme {
+    name: "two-phase+",
+    origin: Origin::Paper,
+    learns: "which rows qualify, and their weighted distances",
+    metric: Metric::Weighted,
+    gate: Gate::Zeros,
+    bound: |params| params.weighted_delta(),
+    phases: &[
+        MATCH,
+        Phase {
+            slots: &[Slot::fresh("h2", Rows), Slot::fresh("x", Features), Slot::fresh("w", Features)],
+            degree: |_| 3,
+            secrets: |secret, setting, theta| {
+                let field = setting.field;
+                Opening::new([theta_symbols(field, theta), secret.x(field), secret.w_with(field, 1)])
+            },
+            program: |setting, q, _| {
+                let (x, w) = (q.slot(1), q.slot(2));
+                let zeros = vec![Symbol::ZERO; setting.params.features()];
+                let square = setting.quadratic(w.to_vec(), zeros.clone(), Symbol::ZERO);
+                let linear = setting.quadratic(zeros, setting.scaled(-2, &setting.times(w, x)), Symbol::ZERO);
+                selected(square, linear, setting.weighted_norm(w, x), q.slot(0))
+            },
+            reading: Reading::Selected,
+        },
+    ],
+};

@@ -1,0 +1,248 @@
+//! What the user holds and no server may learn. Wiped on drop, never printed.
+
+use crate::field::{Field, Symbol};
+use crate::params::Params;
+use crate::scheme::{Gate, Metric, Scheme};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// The user's side of a query in levels: x, I, w, and tables where the scheme takes them.
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
+pub struct Secret {
+    x: Vec<u32>,
+    immutable: Vec<bool>,
+    weights: Vec<u64>,
+    cost: Option<Vec<Vec<u64>>>,
+    gate: Option<Vec<Vec<bool>>>,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// What is wrong with a secret. Counted features are from 0; values stay out of the text on purpose.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// A vector has another length than the database has features.
+    #[error("{what} has {have} entries, but the database has {need} features")]
+    Length {
+        /// Which vector.
+        what: &'static str,
+        /// Entries given.
+        have: usize,
+        /// Entries wanted.
+        need: usize,
+    },
+    /// A level of x is above its range.
+    #[error("feature {feature}: the level is above the feature's range")]
+    Level {
+        /// Which feature.
+        feature: usize,
+    },
+    /// A weight is 0 or above the limit.
+    #[error("feature {feature}: the weight is not in 1..={limit}, the manifest's limit")]
+    Weight {
+        /// Which feature.
+        feature: usize,
+        /// L1.
+        limit: u64,
+    },
+    /// More immutable features than F.
+    #[error("more immutable features than the manifest's limit of {limit}")]
+    TooManyImmutable {
+        /// F.
+        limit: usize,
+    },
+    /// A table has the wrong size or too large an entry.
+    #[error("feature {feature}: the {table} table needs {entries} entries of at most {limit}")]
+    Table {
+        /// Which feature.
+        feature: usize,
+        /// Cost or gate.
+        table: &'static str,
+        /// R_k + 1.
+        entries: usize,
+        /// The manifest's cost limit.
+        limit: u64,
+    },
+    /// The scheme has no place for this.
+    #[error("scheme {scheme} cannot carry {what}; choose one that does, such as {instead}")]
+    NotCarried {
+        /// The scheme's name.
+        scheme: &'static str,
+        /// What was given.
+        what: &'static str,
+        /// A scheme that takes it.
+        instead: &'static str,
+    },
+}
+
+impl Secret {
+    /// Somebody with the levels x, who would change anything at equal cost.
+    pub fn new(x: Vec<u32>) -> Secret {
+        Secret { immutable: vec![false; x.len()], weights: vec![1; x.len()], x, cost: None, gate: None }
+    }
+
+    /// With the set I of features that must not change.
+    pub fn immutable(mut self, immutable: Vec<bool>) -> Secret {
+        self.immutable = immutable;
+        self
+    }
+
+    /// With a weight per feature.
+    pub fn weights(mut self, weights: Vec<u64>) -> Secret {
+        self.weights = weights;
+        self
+    }
+
+    /// With the cost of every level of every feature, for schemes with table costs.
+    pub fn cost_tables(mut self, cost: Vec<Vec<u64>>) -> Secret {
+        self.cost = Some(cost);
+        self
+    }
+
+    /// With the forbidden levels (true) of every feature, for schemes with table gates.
+    pub fn gate_tables(mut self, gate: Vec<Vec<bool>>) -> Secret {
+        self.gate = Some(gate);
+        self
+    }
+
+    /// Whether `scheme` can carry this secret under `params`.
+    pub fn check(&self, scheme: &'static Scheme, params: &Params) -> Result<(), SecretError> {
+        let need = params.features();
+        let lengths = [
+            ("x", self.x.len()),
+            ("the immutable set", self.immutable.len()),
+            ("the weights", self.weights.len()),
+            ("the cost tables", self.cost.as_ref().map_or(need, Vec::len)),
+            ("the gate tables", self.gate.as_ref().map_or(need, Vec::len)),
+        ];
+        for (what, have) in lengths {
+            if have != need {
+                return Err(SecretError::Length { what, have, need });
+            }
+        }
+        if let Some(feature) = (0..need).find(|&k| self.x[k] > params.ranges[k]) {
+            return Err(SecretError::Level { feature });
+        }
+        let limit = params.weight_limit;
+        if let Some(feature) = (0..need).find(|&k| self.weights[k] == 0 || self.weights[k] > limit) {
+            return Err(SecretError::Weight { feature, limit });
+        }
+        self.check_carried(scheme)?;
+        if scheme.gate == Gate::Scaled && self.immutable.iter().filter(|&&fixed| fixed).count() > params.immutable_limit
+        {
+            return Err(SecretError::TooManyImmutable { limit: params.immutable_limit });
+        }
+        let limit = params.cost_limit;
+        for (feature, &range) in params.ranges.iter().enumerate() {
+            let entries = range as usize + 1;
+            if scheme.metric == Metric::Table {
+                let table = self.cost_table(feature, range);
+                if table.len() != entries || table.iter().any(|&cost| cost > limit) {
+                    return Err(SecretError::Table { feature, table: "cost", entries, limit });
+                }
+            }
+            if scheme.gate == Gate::Table && self.gate_table(feature, range).len() != entries {
+                return Err(SecretError::Table { feature, table: "gate", entries, limit: 1 });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_carried(&self, scheme: &'static Scheme) -> Result<(), SecretError> {
+        let refuse = |what, instead| Err(SecretError::NotCarried { scheme: scheme.name, what, instead });
+        let weighted = self.weights.iter().any(|&weight| weight != 1);
+        let constrained = self.immutable.contains(&true);
+        if constrained && scheme.gate == Gate::None {
+            return refuse("immutable features", "gated");
+        }
+        if weighted && !matches!(scheme.metric, Metric::Weighted | Metric::Table) {
+            return refuse("weights", "gated+");
+        }
+        if self.cost.is_some() && scheme.metric != Metric::Table {
+            return refuse("cost tables", "gated-tables");
+        }
+        if self.gate.is_some() && scheme.gate != Gate::Table {
+            return refuse("permitted sets", "gated-tables");
+        }
+        Ok(())
+    }
+
+    /// x as symbols.
+    pub(crate) fn x(&self, field: &Field) -> Vec<Symbol> {
+        self.x.iter().map(|&level| field.reduce(level.into())).collect()
+    }
+
+    /// w as symbols.
+    pub(crate) fn w(&self, field: &Field) -> Vec<Symbol> {
+        self.weights.iter().map(|&weight| field.reduce(weight)).collect()
+    }
+
+    /// `inside` on I and the weight elsewhere.
+    pub(crate) fn w_with(&self, field: &Field, inside: u64) -> Vec<Symbol> {
+        let weight = |(&fixed, &weight)| field.reduce(if fixed { inside } else { weight });
+        self.immutable.iter().zip(&self.weights).map(weight).collect()
+    }
+
+    /// h1 = 1[k ∈ I].
+    pub(crate) fn h(&self, field: &Field) -> Vec<Symbol> {
+        self.immutable.iter().map(|&fixed| field.reduce(fixed.into())).collect()
+    }
+
+    /// All cost tables, one after another.
+    pub(crate) fn cost(&self, field: &Field, params: &Params) -> Vec<Symbol> {
+        let tables = params.ranges.iter().enumerate().flat_map(|(k, &range)| self.cost_table(k, range));
+        tables.map(|cost| field.reduce(cost)).collect()
+    }
+
+    /// All gate tables, one after another; 1 is a violation.
+    pub(crate) fn gate(&self, field: &Field, params: &Params) -> Vec<Symbol> {
+        let tables = params.ranges.iter().enumerate().flat_map(|(k, &range)| self.gate_table(k, range));
+        tables.map(|violates| field.reduce(violates.into())).collect()
+    }
+
+    /// Without tables of their own, table schemes carry w_k(v − x_k)².
+    fn cost_table(&self, k: usize, range: u32) -> Vec<u64> {
+        match &self.cost {
+            Some(tables) => tables[k].clone(),
+            None => {
+                (0..=range).map(|v| self.weights[k].saturating_mul(u64::from(v.abs_diff(self.x[k])).pow(2))).collect()
+            }
+        }
+    }
+
+    /// Without tables of their own, table gates forbid every other level of an immutable feature.
+    fn gate_table(&self, k: usize, range: u32) -> Vec<bool> {
+        let changed = |v| self.immutable[k] && v != self.x[k];
+        match &self.gate {
+            Some(tables) => tables[k].iter().zip(0..).map(|(&forbidden, v)| forbidden || changed(v)).collect(),
+            None => (0..=range).map(changed).collect(),
+        }
+    }
+
+    /// What the protocol computes for a row, in the clear: the client's check of the record that it fetched.
+    /// `None` where a gate hides the row.
+    pub fn plain_cost(&self, scheme: &Scheme, params: &Params, row: &[u16]) -> Option<u64> {
+        let features = || row.iter().enumerate().map(|(k, &y)| (k, u32::from(y)));
+        let open = match scheme.gate {
+            Gate::None => true,
+            Gate::Zeros | Gate::Scaled => features().all(|(k, y)| !self.immutable[k] || y == self.x[k]),
+            Gate::Table => features().all(|(k, y)| !self.gate_table(k, params.ranges[k])[y as usize]),
+        };
+        let gap = |k: usize, y: u32| u64::from(y.abs_diff(self.x[k]));
+        open.then(|| {
+            features()
+                .map(|(k, y)| match scheme.metric {
+                    Metric::Squared => gap(k, y).pow(2),
+                    Metric::Weighted => self.weights[k] * gap(k, y).pow(2),
+                    Metric::Power => gap(k, y).pow(params.exponent),
+                    Metric::Product => u64::from(y) * u64::from(self.x[k]),
+                    Metric::Table => self.cost_table(k, params.ranges[k])[y as usize],
+                })
+                .sum()
+        })
+    }
+}

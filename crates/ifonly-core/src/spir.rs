@@ -1,0 +1,324 @@
+//! Fetching one record by symmetric PIR.
+//!
+//! Over GF(2^8), for N servers, threshold T, S silent and B lying: records are cut into L = N − T − S − 2B stripes, and for
+//! stripe s of record m server n receives `Σ_{j<T} α_n^j·Z_{m,s,j} + α_n^{T+s}·1[m = θ]`, the Z uniform. Its answer, the inner
+//! product with all stripes plus pads `Σ_{j<T} α_n^j·P_j`, is a polynomial whose coefficients T.. are the stripes of record θ
+//! and whose lower ones are noise: rate L/N, any T servers see uniform bytes, and the user sees one record and noise.
+//!
+//! With N = 2, T = 1 the same formula runs over GF(2) with the points 0 and 1: a random subset of the rows, and the same
+//! with bit θ flipped. M bits up per server.
+
+use crate::decode::{Arithmetic, DecodeError, agree};
+use crate::gf256::Gf256;
+use crate::keys::{Purpose, TranscriptKeys};
+use crate::package::OVERHEAD;
+use crate::params::Params;
+use crate::random::Random;
+
+/// The sizes of a record fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    rows: usize,
+    sealed_length: usize,
+    servers: usize,
+    threshold: usize,
+    lying: usize,
+    stripes: usize,
+}
+
+impl Fetch {
+    /// For `servers` servers and records of `record_length` bytes before they are sealed.
+    pub fn new(params: &Params, servers: usize, record_length: usize) -> Fetch {
+        // Decoding distances needs κ + 1 > T servers beside the silent and lying ones, so at least one stripe is left.
+        let stripes = servers.saturating_sub(params.threshold + params.silent + 2 * params.lying).max(1);
+        Fetch {
+            rows: params.rows,
+            sealed_length: record_length + OVERHEAD,
+            servers,
+            threshold: params.threshold,
+            lying: params.lying,
+            stripes,
+        }
+    }
+
+    /// Whether bits are enough.
+    fn is_binary(&self) -> bool {
+        self.servers == 2 && self.threshold == 1
+    }
+
+    /// Stripes per record.
+    pub fn stripes(&self) -> usize {
+        self.stripes
+    }
+
+    /// Bytes of one stripe, and of one server's answer.
+    pub fn stripe_length(&self) -> usize {
+        self.sealed_length.div_ceil(self.stripes)
+    }
+
+    /// Bytes of a sealed record as servers store it: filled up with zeros to whole stripes.
+    pub fn stored_length(&self) -> usize {
+        self.stripe_length() * self.stripes
+    }
+
+    /// Bytes that each server receives.
+    pub fn query_length(&self) -> usize {
+        if self.is_binary() { self.rows.div_ceil(8) } else { self.rows * self.stripes }
+    }
+
+    /// The point of server n, counted from 0.
+    fn point(&self, server: usize) -> u8 {
+        server as u8 + 1
+    }
+
+    /// One payload per server. Without a row in mind, `None` fetches nothing and looks the same.
+    pub fn queries(&self, row: Option<usize>, random: &mut (impl Random + ?Sized)) -> Vec<Vec<u8>> {
+        if self.is_binary() {
+            let mut subset = vec![0; self.query_length()];
+            random.fill(&mut subset);
+            // Bits beyond the last row stay zero, so that there is one query for one subset.
+            if let (Some(last), spare @ 1..) = (subset.last_mut(), self.rows % 8) {
+                *last &= (1 << spare) - 1;
+            }
+            let mut flipped = subset.clone();
+            if let Some(row) = row {
+                flipped[row / 8] ^= 1 << (row % 8);
+            }
+            return vec![subset, flipped];
+        }
+        let mut queries = vec![Vec::with_capacity(self.query_length()); self.servers];
+        let mut noise = vec![0; self.threshold];
+        for place in 0..self.rows * self.stripes {
+            random.fill(&mut noise);
+            let wanted = row == Some(place / self.stripes);
+            for (server, query) in queries.iter_mut().enumerate() {
+                query.push(self.entry(server, &noise, wanted.then_some(place % self.stripes)));
+            }
+        }
+        queries
+    }
+
+    /// `Σ_j α^j·noise_j`, plus `α^{T+s}` where stripe s is wanted.
+    fn entry(&self, server: usize, noise: &[u8], stripe: Option<usize>) -> u8 {
+        let mut power = 1;
+        let mut entry = 0;
+        for &z in noise {
+            entry ^= Gf256.mul(power, z);
+            power = Gf256.mul(power, self.point(server));
+        }
+        stripe.map_or(entry, |stripe| (0..stripe).fold(power, |power, _| Gf256.mul(power, self.point(server))) ^ entry)
+    }
+
+    /// Whether bytes can be a payload of [`Fetch::queries`].
+    pub fn is_query(&self, payload: &[u8]) -> bool {
+        let spare = self.rows % 8;
+        let padded = !self.is_binary() || spare == 0 || payload.last().is_some_and(|last| last >> spare == 0);
+        payload.len() == self.query_length() && padded
+    }
+
+    /// The inner product of a payload with the stored records (`record(i)` at position i), before pads. Plain and slow.
+    pub fn inner_product<'a>(&self, payload: &[u8], record: impl Fn(usize) -> &'a [u8]) -> Vec<u8> {
+        let mut sum = vec![0; self.stripe_length()];
+        for position in 0..self.rows {
+            for (stripe, bytes) in record(position).chunks_exact(self.stripe_length()).enumerate() {
+                let factor = if self.is_binary() {
+                    payload[position / 8] >> (position % 8) & 1
+                } else {
+                    payload[position * self.stripes + stripe]
+                };
+                sum.iter_mut().zip(bytes).for_each(|(sum, &byte)| *sum ^= Gf256.mul(factor, byte));
+            }
+        }
+        sum
+    }
+
+    /// Adds server n's pads to its inner product; n is counted from 0.
+    pub fn pad(&self, server: usize, keys: &TranscriptKeys, product: &mut [u8]) {
+        let coefficients = if self.is_binary() { 1 } else { self.threshold };
+        let mut power = 1;
+        for j in 0..coefficients {
+            let mut pad = vec![0; product.len()];
+            keys.stream(Purpose::RecordPad { j: j as u16 }).fill(0, &mut pad);
+            product.iter_mut().zip(pad).for_each(|(byte, pad)| *byte ^= Gf256.mul(power, pad));
+            power = Gf256.mul(power, self.point(server));
+        }
+    }
+
+    /// The sealed record, and who lied, counted from 1.
+    pub fn decode(
+        &self,
+        answers: &[Option<Vec<u8>>],
+        random: &mut dyn Random,
+    ) -> Result<(Vec<u8>, Vec<usize>), DecodeError> {
+        let points: Vec<u8> = (0..self.servers).map(|server| self.point(server)).collect();
+        let degree = self.threshold + self.stripes - 1;
+        let agreed = agree(&Gf256, &points, degree, self.lying, answers, random)?;
+        if let Some((server, answer)) = answers
+            .iter()
+            .enumerate()
+            .find_map(|(n, a)| Some((n, a.as_ref()?)))
+            .filter(|(_, a)| a.len() != self.stripe_length())
+        {
+            return Err(DecodeError::Length { server: server + 1, have: answer.len(), need: self.stripe_length() });
+        }
+        let mut sealed = Vec::with_capacity(self.stored_length());
+        if self.is_binary() {
+            // Points 0 and 1: the coefficient of α is the sum.
+            let sum = |a: &[u8], b: &[u8]| a.iter().zip(b).map(|(a, b)| a ^ b).collect::<Vec<u8>>();
+            if let [Some(a), Some(b)] = answers {
+                sealed = sum(a, b);
+            }
+        } else {
+            for stripe in 0..self.stripes {
+                sealed.extend(agreed.coefficient(&Gf256, self.threshold + stripe));
+            }
+        }
+        sealed.truncate(self.sealed_length);
+        Ok((sealed, agreed.liars))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::RootKey;
+    use crate::package;
+    use crate::random::{Exhaustive, SeededRandom};
+
+    fn fetch(rows: usize, threshold: usize, silent: usize, lying: usize, servers: usize, length: usize) -> Fetch {
+        let params = Params { threshold, silent, lying, ..Params::new(vec![1], rows) };
+        Fetch::new(&params, servers, length)
+    }
+
+    fn stored(fetch: &Fetch, length: usize) -> Vec<Vec<u8>> {
+        (0..fetch.rows)
+            .map(|row| {
+                let mut sealed = package::seal(&vec![row as u8; length], &[row as u8 + 1; 16]);
+                sealed.resize(fetch.stored_length(), 0);
+                sealed
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_record_comes_back_with_silent_and_lying_servers() {
+        let mut random = SeededRandom::new(9);
+        let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
+        for (threshold, silent, lying, servers) in [
+            (1, 0, 0, 2),
+            (1, 0, 0, 3),
+            (1, 0, 0, 4),
+            (2, 0, 0, 3),
+            (2, 0, 0, 5),
+            (1, 1, 0, 3),
+            (1, 0, 1, 4),
+            (2, 1, 1, 6),
+            (2, 1, 1, 8),
+        ] {
+            for (rows, length) in [(1, 0), (1, 5), (9, 16), (17, 3)] {
+                let fetch = fetch(rows, threshold, silent, lying, servers, length);
+                let records = stored(&fetch, length);
+                for row in 0..rows {
+                    let queries = fetch.queries(Some(row), &mut random);
+                    assert!(queries.iter().all(|query| fetch.is_query(query)));
+                    let mut answers: Vec<Option<Vec<u8>>> = queries
+                        .iter()
+                        .enumerate()
+                        .map(|(server, query)| {
+                            let mut answer = fetch.inner_product(query, |i| &records[i]);
+                            fetch.pad(server, &keys, &mut answer);
+                            Some(answer)
+                        })
+                        .collect();
+                    answers[..silent].fill(None);
+                    for answer in answers[silent..silent + lying].iter_mut().flatten() {
+                        answer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1 + random.below(255) as u8));
+                    }
+                    let (sealed, liars) = fetch.decode(&answers, &mut random).unwrap();
+                    assert_eq!(package::open(&sealed), Some(vec![row as u8; length]));
+                    assert_eq!(liars, (silent + 1..=silent + lying).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_servers_each_see_every_subset_equally_often_for_every_record_and_none() {
+        let fetch = fetch(3, 1, 0, 0, 2, 0);
+        for row in [None, Some(0), Some(1), Some(2)] {
+            let mut counts = [[0; 8]; 2];
+            let mut all = Exhaustive::default();
+            while all.turn() {
+                for (server, query) in fetch.queries(row, &mut all).iter().enumerate() {
+                    counts[server][usize::from(query[0])] += 1;
+                }
+            }
+            assert!(counts.iter().flatten().all(|&count| count == 32), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn any_t_servers_see_uniform_bytes_wanted_or_not() {
+        // Entries have draws of their own, so one entry at a time is the joint distribution.
+        for (threshold, servers) in [(1, 3), (2, 3), (2, 5)] {
+            let fetch = fetch(1, threshold, 0, 0, servers, 0);
+            for wanted in std::iter::once(None).chain((0..fetch.stripes()).map(Some)) {
+                for first in 0..servers {
+                    let second = if threshold == 1 { first } else { (first + 1) % servers };
+                    let mut counts = vec![0u32; 65_536];
+                    let mut all = Exhaustive::default();
+                    while all.turn() {
+                        let mut noise = vec![0; threshold];
+                        all.fill(&mut noise);
+                        let (a, b) = (fetch.entry(first, &noise, wanted), fetch.entry(second, &noise, wanted));
+                        counts[usize::from(a) * 256 + usize::from(b)] += 1;
+                    }
+                    let seen = counts.iter().filter(|&&count| count == 1).count();
+                    assert_eq!(seen, 256usize.pow(threshold as u32), "{wanted:?} at {first}, {second}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn beside_the_record_the_user_sees_only_noise() {
+        // The pads are uniform bytes P_j, j < T. For every fixed query, each of the 256^T pad values gives a different
+        // vector of answers with the same stripes, so given the record the answers are uniform.
+        for (threshold, servers) in [(1, 2), (1, 3), (2, 3)] {
+            let fetch = fetch(2, threshold, 0, 0, servers, 0);
+            let products: Vec<u8> = (0..servers).map(|server| 37 * server as u8 + 11).collect();
+            let mut seen = std::collections::BTreeSet::new();
+            let mut all = Exhaustive::default();
+            while all.turn() {
+                let mut pads = vec![0; threshold];
+                all.fill(&mut pads);
+                let answers: Vec<u8> = if fetch.is_binary() {
+                    products.iter().map(|product| product ^ pads[0]).collect()
+                } else {
+                    products.iter().enumerate().map(|(n, product)| product ^ fetch.entry(n, &pads, None)).collect()
+                };
+                seen.insert(answers);
+            }
+            assert_eq!(seen.len(), 256usize.pow(threshold as u32));
+        }
+    }
+
+    #[test]
+    fn one_liar_too_many_never_gives_a_record() {
+        let mut random = SeededRandom::new(10);
+        for (threshold, silent, lying, servers) in
+            [(1, 0, 0, 2), (1, 0, 0, 3), (1, 1, 0, 3), (1, 0, 1, 4), (2, 1, 1, 6)]
+        {
+            let fetch = fetch(5, threshold, silent, lying, servers, 16);
+            let records = stored(&fetch, 16);
+            let queries = fetch.queries(Some(3), &mut random);
+            let mut answers: Vec<Option<Vec<u8>>> =
+                queries.iter().map(|query| Some(fetch.inner_product(query, |i| &records[i]))).collect();
+            for answer in answers[..=lying].iter_mut().flatten() {
+                random.fill(answer);
+            }
+            let record = fetch.decode(&answers, &mut random).ok().and_then(|(sealed, _)| package::open(&sealed));
+            assert_eq!(record, None);
+        }
+    }
+}

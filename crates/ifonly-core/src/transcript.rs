@@ -1,0 +1,258 @@
+//! Binding every answer's randomness to the whole query, without server state.
+//!
+//! The client commits to each server's payload, `c_n = g^{H(hdr, n, Q_n)}·h^{r_n}`: Pedersen on ristretto255, perfectly hiding,
+//! so the commitments to the others' queries tell server n nothing. `τ = H(hdr, c_1..c_N)` keys all randomness of the
+//! answers: the same τ means the same query, any other query gets fresh pads.
+
+use crate::random::Random;
+use crate::wire::{Reader, WireError};
+use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
+use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
+use curve25519_dalek::scalar::Scalar;
+use std::sync::LazyLock;
+use zeroize::Zeroize;
+
+/// The protocol's version, first in every header.
+pub const VERSION: u8 = 1;
+const MAGIC: &[u8; 6] = b"ifonly";
+/// The phase number of a record fetch.
+pub const RECORD_PHASE: u8 = 255;
+
+/// τ.
+pub type Tau = [u8; 32];
+
+/// What all servers of a query see alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The scheme's name.
+    pub scheme: String,
+    /// Counted from 0; [`RECORD_PHASE`] fetches a record.
+    pub phase: u8,
+    /// Which root key.
+    pub epoch: u32,
+    /// The manifest that the client has read.
+    pub digest: [u8; 32],
+    /// The servers asked, counted from 1, in order.
+    pub responders: Vec<u8>,
+    /// τ of the search's first phase; zero in that phase itself.
+    pub parent: Tau,
+}
+
+impl Header {
+    /// The canonical bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.push(VERSION);
+        bytes.push(self.phase);
+        bytes.extend(self.epoch.to_le_bytes());
+        bytes.extend(self.digest);
+        bytes.extend(self.parent);
+        for part in [self.scheme.as_bytes(), &self.responders] {
+            // Names are chosen by this crate and servers number at most 255, so lengths fit into a byte.
+            bytes.push(part.len() as u8);
+            bytes.extend(part);
+        }
+        bytes
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Header, WireError> {
+        if &reader.array::<6>("the magic")? != MAGIC {
+            return Err(WireError::Value { what: "the magic" });
+        }
+        if reader.byte("the version")? != VERSION {
+            return Err(WireError::Value { what: "the version" });
+        }
+        let phase = reader.byte("the phase")?;
+        let epoch = u32::from_le_bytes(reader.array("the key epoch")?);
+        let digest = reader.array("the manifest digest")?;
+        let parent = reader.array("the parent")?;
+        let scheme = String::from_utf8(reader.short("the scheme")?.to_vec())
+            .map_err(|_| WireError::Value { what: "the scheme" })?;
+        let responders = reader.short("the responders")?.to_vec();
+        if responders.is_empty() || responders.windows(2).any(|pair| pair[0] >= pair[1]) || responders[0] == 0 {
+            return Err(WireError::Value { what: "the responders" });
+        }
+        Ok(Header { scheme, phase, epoch, digest, responders, parent })
+    }
+}
+
+/// The message to one server: header, commitments to all payloads, the opening of its own, its payload.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Message {
+    /// What all servers see.
+    pub header: Header,
+    /// c_1..c_N, in the order of the responders.
+    pub commitments: Vec<[u8; 32]>,
+    /// Whose message this is, counted from 1.
+    pub server: u8,
+    /// r_n.
+    pub blinding: [u8; 32],
+    /// Q_n.
+    pub payload: Vec<u8>,
+}
+
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Message(to {}, {:?}, ..)", self.server, self.header)
+    }
+}
+
+impl Message {
+    /// The bytes to send.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = self.header.encode();
+        bytes.push(self.server);
+        self.commitments.iter().for_each(|commitment| bytes.extend(commitment));
+        bytes.extend(self.blinding);
+        bytes.extend(&self.payload);
+        bytes
+    }
+
+    /// Bytes before the payload, for a header of a given scheme and number of responders.
+    pub fn overhead(scheme: &str, responders: usize) -> usize {
+        6 + 1 + 1 + 4 + 32 + 32 + 1 + scheme.len() + 1 + responders + 1 + 32 * responders + 32
+    }
+
+    /// A message from its bytes; the payload is whatever follows and is checked by [`Message::verify`].
+    pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
+        let mut reader = Reader::new(bytes);
+        let header = Header::read(&mut reader)?;
+        let server = reader.byte("the server")?;
+        let commitments = (0..header.responders.len())
+            .map(|_| reader.array("a commitment"))
+            .collect::<Result<Vec<[u8; 32]>, WireError>>()?;
+        let blinding = reader.array("the blinding")?;
+        Ok(Message { header, commitments, server, blinding, payload: reader.rest().to_vec() })
+    }
+
+    /// Whether c_n opens to the payload.
+    pub fn verify(&self) -> bool {
+        let Some(place) = self.header.responders.iter().position(|&server| server == self.server) else { return false };
+        let Some(blinding) = Option::<Scalar>::from(Scalar::from_canonical_bytes(self.blinding)) else { return false };
+        commit(&self.header.encode(), self.server, &self.payload, &blinding) == self.commitments[place]
+    }
+
+    /// τ.
+    pub fn tau(&self) -> Tau {
+        let mut hasher = blake3::Hasher::new_derive_key("ifonly transcript v1");
+        hasher.update(&self.header.encode());
+        self.commitments.iter().for_each(|commitment| {
+            hasher.update(commitment);
+        });
+        *hasher.finalize().as_bytes()
+    }
+}
+
+/// The messages of one query, one per responder, whose payloads are given in their order.
+pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Random + ?Sized)) -> Vec<Message> {
+    let bytes = header.encode();
+    let mut blindings: Vec<Scalar> = payloads.iter().map(|_| uniform_scalar(random)).collect();
+    let parts = || header.responders.iter().zip(&payloads).zip(&blindings);
+    let commitments: Vec<[u8; 32]> =
+        parts().map(|((&server, payload), blinding)| commit(&bytes, server, payload, blinding)).collect();
+    let messages = parts()
+        .map(|((&server, payload), blinding)| Message {
+            header: header.clone(),
+            commitments: commitments.clone(),
+            server,
+            blinding: blinding.to_bytes(),
+            payload: payload.clone(),
+        })
+        .collect();
+    blindings.zeroize();
+    messages
+}
+
+/// `g^{H(hdr, n, Q_n)}·h^r`.
+fn commit(header: &[u8], server: u8, payload: &[u8], blinding: &Scalar) -> [u8; 32] {
+    // Nobody knows the logarithm of h to the base g: it is hashed to the group.
+    static H: LazyLock<RistrettoPoint> = LazyLock::new(|| RistrettoPoint::from_uniform_bytes(&wide("h", &[])));
+    let length = (header.len() as u64).to_le_bytes();
+    let exponent = Scalar::from_bytes_mod_order_wide(&wide("payload", &[&length, header, &[server], payload]));
+    let commitment: CompressedRistretto = (RISTRETTO_BASEPOINT_TABLE * &exponent + *H * blinding).compress();
+    commitment.to_bytes()
+}
+
+fn wide(label: &str, parts: &[&[u8]]) -> [u8; 64] {
+    let mut hasher = blake3::Hasher::new_derive_key("ifonly commitment v1");
+    hasher.update(&(label.len() as u64).to_le_bytes()).update(label.as_bytes());
+    parts.iter().for_each(|part| {
+        hasher.update(part);
+    });
+    let mut bytes = [0; 64];
+    hasher.finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// Exactly uniform, by rejection: a reduction of wide bytes would be hiding only almost perfectly.
+fn uniform_scalar(random: &mut (impl Random + ?Sized)) -> Scalar {
+    loop {
+        let mut bytes = [0; 32];
+        random.fill(&mut bytes);
+        // The group order is a little above 2^252.
+        bytes[31] &= 0x1f;
+        let scalar = Option::from(Scalar::from_canonical_bytes(bytes));
+        bytes.zeroize();
+        if let Some(scalar) = scalar {
+            return scalar;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SeededRandom;
+
+    fn header() -> Header {
+        Header {
+            scheme: "baseline".into(),
+            phase: 0,
+            epoch: 3,
+            digest: [4; 32],
+            responders: vec![1, 2],
+            parent: [0; 32],
+        }
+    }
+
+    #[test]
+    fn messages_round_trip_and_open() {
+        let messages = messages(&header(), vec![vec![1, 2, 3], vec![9; 5]], &mut SeededRandom::new(7));
+        for message in &messages {
+            let bytes = message.encode();
+            assert_eq!(bytes.len(), Message::overhead("baseline", 2) + message.payload.len());
+            assert_eq!(Message::decode(&bytes).as_ref(), Ok(message));
+            assert!(message.verify());
+            assert_eq!(message.tau(), messages[0].tau());
+            for cut in 0..Message::overhead("baseline", 2) {
+                assert!(Message::decode(&bytes[..cut]).is_err(), "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_change_of_a_message_breaks_its_commitment_or_changes_tau() {
+        let message = messages(&header(), vec![vec![1, 2, 3], vec![4]], &mut SeededRandom::new(8)).remove(0);
+        let bytes = message.encode();
+        for place in 0..bytes.len() {
+            let mut bent = bytes.clone();
+            bent[place] ^= 1;
+            if let Ok(bent) = Message::decode(&bent) {
+                assert!(!bent.verify() || bent.tau() != message.tau(), "byte {place}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_commitment_hides_perfectly() {
+        // The same argument as for ristretto255, where it cannot be enumerated: in a group of prime order, h^r for uniform r
+        // is uniform, so g^m·h^r has the same distribution for every m. Order 11 in the integers modulo 23.
+        let power = |base: u64, exponent: u64| (0..exponent).fold(1, |product, _| product * base % 23);
+        let distribution = |m: u64| {
+            let mut seen: Vec<u64> = (0..11).map(|r| power(2, m) * power(3, r) % 23).collect();
+            seen.sort_unstable();
+            seen
+        };
+        assert!((0..11).all(|m| distribution(m) == distribution(0)));
+    }
+}
