@@ -3,6 +3,7 @@
 //!
 //! * [`leakage`] computes what one search tells the user, exactly or by sampling.
 //! * [`attack`] plays users who want more than that.
+//! * [`engine`] runs the real protocol in one process.
 //! * [`reproduce`] runs the paper's experiments again, [`report`] writes them down, [`cli`] is the commands.
 //! * [`data`] prepares the paper's data sets, [`plot`] draws; [`random`] and [`progress`] serve all of them.
 //!
@@ -13,6 +14,7 @@
 pub mod attack;
 pub mod cli;
 pub mod data;
+pub mod engine;
 mod error;
 pub mod leakage;
 pub mod plot;

@@ -47,7 +47,9 @@ impl Exhibit {
     /// The exhibit for a terminal: columns aligned, no picture.
     pub fn text_page(&self) -> String {
         let rows = || std::iter::once(&self.columns).chain(&self.rows);
-        let width = |column: usize| rows().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            rows().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let mut page = format!("{}\n\n{}\n\n", self.title, self.text);
         for row in rows() {

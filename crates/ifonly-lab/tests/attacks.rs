@@ -1,6 +1,9 @@
 //! What the attacks reach, and what stops them.
 
-use ifonly_lab::attack::{ModelSessions, World, linking, partials, radix, stopping, trilateration};
+use ifonly_core::field::Symbol;
+use ifonly_lab::attack::{
+    EngineSessions, ModelSessions, World, linking, partials, radix, replay, stopping, trilateration,
+};
 use ifonly_lab::leakage::{Decoded, Order};
 
 fn world() -> World {
@@ -12,7 +15,7 @@ fn six_sessions_of_baseline_or_diff_give_the_whole_database() {
     let world = world();
     for decoded in [Decoded::Values, Decoded::Differences] {
         let mut sessions = ModelSessions::new(&world, decoded, 1, Order::Fixed, 1);
-        let shares = trilateration::distances(&world, decoded, &mut sessions);
+        let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert_eq!(shares.len(), 6);
         assert_eq!(shares[5].rows, 1.0);
         assert!(shares[4].rows < 0.01);
@@ -23,10 +26,10 @@ fn six_sessions_of_baseline_or_diff_give_the_whole_database() {
 fn four_sessions_of_single_phase_do_and_a_shuffle_only_doubles_them() {
     let world = world();
     let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Order::Fixed, 1);
-    let shares = partials::run_sessions(&world, Order::Fixed, &mut sessions);
+    let shares = partials::run_sessions(&world, Order::Fixed, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
     let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Order::Shuffled, 1);
-    let shares = partials::run_sessions(&world, Order::Shuffled, &mut sessions);
+    let shares = partials::run_sessions(&world, Order::Shuffled, &mut sessions).unwrap();
     assert_eq!(shares.len(), 7);
     assert!(shares[6].rows > 0.9, "{:?}", shares[6]);
 }
@@ -36,7 +39,7 @@ fn masks_cost_the_attacker_sessions_and_wide_ones_more() {
     let world = world();
     let after = |d_min, rounds| {
         let mut sessions = ModelSessions::new(&world, Decoded::Masked, d_min, Order::Fixed, 1);
-        *trilateration::masked(&world, rounds, &mut sessions).last().unwrap()
+        *trilateration::masked(&world, rounds, &mut sessions).unwrap().last().unwrap()
     };
     assert_eq!(after(2, 1).rows, 1.0);
     assert_eq!(after(100, 1).rows, 1.0);
@@ -48,7 +51,7 @@ fn masks_cost_the_attacker_sessions_and_wide_ones_more() {
 fn trilateration_fails_on_shuffled_rows() {
     let world = world();
     let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Order::Shuffled, 1);
-    let shares = trilateration::distances(&world, Decoded::Values, &mut sessions);
+    let shares = trilateration::distances(&world, Decoded::Values, &mut sessions).unwrap();
     assert!(shares.iter().all(|share| share.rows == 0.0));
 }
 
@@ -57,7 +60,7 @@ fn linking_undoes_the_shuffle_of_a_small_database_and_more_sessions_of_a_larger_
     let attack = |m, families| {
         let world = World::uniform(100, 11, m, 1);
         let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Order::Shuffled, 1);
-        linking::attack(&world, 1, families, &mut sessions).rows
+        linking::attack(&world, 1, families, &mut sessions).unwrap().rows
     };
     assert_eq!(linking::sessions_used(11, 1), 12);
     assert!(attack(20, 1) > 0.95);
@@ -89,4 +92,37 @@ fn larger_fields_serve_a_cheating_client() {
     assert!(sessions(small, radix::Control::Query, Order::Shuffled).is_none());
     let (_, share) = sessions(large, radix::Control::Query, Order::Shuffled).unwrap();
     assert!(share.rows > 0.9 && share.rows < 1.0);
+}
+
+#[test]
+fn the_real_protocol_gives_trilateration_what_the_model_gives() {
+    let world = World::uniform(100, 11, 500, 2);
+    for (name, decoded) in [("baseline", Decoded::Values), ("diff", Decoded::Differences)] {
+        let mut sessions = EngineSessions::new(&world, name, 1, Order::Fixed, 3).unwrap();
+        let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
+        assert_eq!((shares.len(), shares[5].rows), (6, 1.0), "{name}");
+        let mut sessions = EngineSessions::new(&world, name, 1, Order::Shuffled, 3).unwrap();
+        let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
+        assert!(shares[5].rows < 0.01, "{name}: {:?}", shares[5]);
+    }
+    let mut sessions = EngineSessions::new(&world, "single-phase", 1, Order::Fixed, 3).unwrap();
+    let shares = partials::run_sessions(&world, Order::Fixed, &mut sessions).unwrap();
+    assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
+    let mut sessions = EngineSessions::new(&world, "mask", 10, Order::Fixed, 3).unwrap();
+    let shares = trilateration::masked(&world, 1, &mut sessions).unwrap();
+    assert_eq!((shares.len(), shares[11].rows), (12, 1.0));
+}
+
+#[test]
+fn six_replays_empty_a_server_without_binding_and_none_of_ours() {
+    let world = world();
+    let engine = replay::engine(&world, 1).unwrap();
+    let mut unbound = replay::Unbound::new(&engine, &world, 1).unwrap();
+    let shares = replay::attack(&world, &engine, &mut unbound).unwrap();
+    assert_eq!((shares.len() - 1, shares[6].rows), (6, 1.0));
+    let mut bound = replay::Bound::new(&engine, 1);
+    let shares = replay::attack(&world, &engine, &mut bound).unwrap();
+    assert!(shares.iter().all(|share| share.rows == 0.0 && share.values < 0.03), "{shares:?}");
+    assert!(bound.refuses_other_payload(&[Symbol::ZERO; 11], &[Symbol::ONE; 11]));
+    assert!(!bound.refuses_other_payload(&[Symbol::ONE; 11], &[Symbol::ONE; 11]));
 }

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::Share;
 use super::sessions::{ModelSessions, Sessions, World};
+use crate::LabError;
 use crate::leakage::{Decoded, Order};
 use crate::plot::{Curve, Plot, Scale};
 use crate::progress::Progress;
@@ -44,15 +45,15 @@ struct Test {
 }
 
 /// The share of rows that the attack recovers.
-pub fn attack(world: &World, d_min: u32, families: usize, sessions: &mut dyn Sessions) -> Share {
+pub fn attack(world: &World, d_min: u32, families: usize, sessions: &mut dyn Sessions) -> Result<Share, LabError> {
     let d = world.d();
     let free = vec![false; d];
-    let first = sessions.ask(&vec![0; d], &free).values;
+    let first = sessions.ask(&vec![0; d], &free)?.values;
     let mut tests: Vec<Vec<Test>> = (0..d).map(|_| Vec::new()).collect();
     for support in supports(d, families) {
         let mut x = vec![0; d];
         support.iter().for_each(|&k| x[k] = world.r);
-        let mut values = sessions.ask(&x, &free).values;
+        let mut values = sessions.ask(&x, &free)?.values;
         values.sort_unstable();
         // A test can be made once its last feature is guessed; no support is empty.
         let last = support[support.len() - 1];
@@ -77,7 +78,7 @@ pub fn attack(world: &World, d_min: u32, families: usize, sessions: &mut dyn Ses
         })
         .count();
     let share = recovered as f64 / victims.len().max(1) as f64;
-    Share { rows: share, values: share }
+    Ok(Share { rows: share, values: share })
 }
 
 struct Guess<'a> {
@@ -124,7 +125,7 @@ impl Guess<'_> {
 }
 
 /// The attack over the number of rows.
-pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress) -> Exhibit {
+pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
     let plans = [(1, 1), (1, 2), (1, 3), (1, 4), (2, 2), (2, 4)];
     let name = |(d_min, families): (u32, usize)| {
         let scheme = if d_min == 1 { "Baseline".into() } else { format!("Mask {d_min}") };
@@ -134,16 +135,16 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
     let mut shares = Vec::new();
     for &m in sizes {
         let world = World::uniform(r, d, m, seed);
-        let row: Vec<f64> = plans
+        let row = plans
             .iter()
             .map(|&(d_min, families)| {
                 let decoded = if d_min == 1 { Decoded::Values } else { Decoded::Masked };
                 let mut sessions = ModelSessions::new(&world, decoded, d_min, Order::Shuffled, seed);
-                let share = attack(&world, d_min, families, &mut sessions).rows;
+                let share = attack(&world, d_min, families, &mut sessions)?.rows;
                 progress.advance(1);
-                share
+                Ok(share)
             })
-            .collect();
+            .collect::<Result<Vec<f64>, LabError>>()?;
         shares.push(row);
     }
     progress.finish();
@@ -156,7 +157,7 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
         points: sizes.iter().zip(&shares).map(|(&m, row)| (m as f64, 100.0 * row[column])).collect(),
         errors: Vec::new(),
     };
-    Exhibit {
+    Ok(Exhibit {
         name: "linking",
         title: format!("Linking shuffled rows, R={r}, d={d}"),
         text: format!(
@@ -176,5 +177,5 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
             y_range: Some((0.0, 105.0)),
             curves: plans.iter().enumerate().map(curve).collect(),
         }),
-    }
+    })
 }

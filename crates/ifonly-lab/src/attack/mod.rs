@@ -8,12 +8,13 @@ pub mod linking;
 mod pairs;
 pub mod partials;
 pub mod radix;
+pub mod replay;
 mod sessions;
 mod share;
 pub mod stopping;
 pub mod trilateration;
 
-pub use sessions::{ModelSessions, Session, Sessions, World};
+pub use sessions::{EngineSessions, ModelSessions, Session, Sessions, World};
 pub use share::Share;
 
 use crate::LabError;
@@ -21,7 +22,7 @@ use crate::progress::Progress;
 use crate::report::Exhibit;
 
 /// The attacks by name.
-pub const NAMES: [&str; 4] = ["trilateration", "linking", "radix", "stopping"];
+pub const NAMES: [&str; 5] = ["trilateration", "linking", "replay", "radix", "stopping"];
 
 /// The size at which the attacks are shown: levels 0..=100, 11 features, 500 rows.
 const SIZE: (u32, usize, usize) = (100, 11, 500);
@@ -30,8 +31,9 @@ const SIZE: (u32, usize, usize) = (100, 11, 500);
 pub fn run(name: &str, seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
     let (r, d, m) = SIZE;
     match name {
-        "trilateration" => Ok(trilateration::run(r, d, m, seed)),
-        "linking" => Ok(linking::run(r, d, &[10, 20, 50, 100, 200, 500, 1000, 2000, 5000], seed, progress)),
+        "trilateration" => trilateration::run(r, d, m, seed),
+        "linking" => linking::run(r, d, &[10, 20, 50, 100, 200, 500, 1000, 2000, 5000], seed, progress),
+        "replay" => replay::run(r, d, m, seed),
         "radix" => radix::run(r, d, m, seed),
         "stopping" => stopping::run(3, 3, 3),
         other => Err(LabError::flag("NAME", format!("there is no attack {other:?}; there are {}", NAMES.join(", ")))),

@@ -9,21 +9,23 @@ use std::collections::HashMap;
 use super::Share;
 use super::pairs;
 use super::sessions::{Sessions, World};
+use crate::LabError;
 use crate::leakage::Order;
 
 type Pair = (usize, Option<usize>);
 type Seen = Vec<Vec<(Pair, Vec<(i64, i64)>)>>;
 
 /// What is recovered after 1, 2, … sessions.
-pub fn run_sessions(world: &World, order: Order, sessions: &mut dyn Sessions) -> Vec<Share> {
+pub fn run_sessions(world: &World, order: Order, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {
     let d = world.d();
     let half = d.div_ceil(2);
     let held: Vec<bool> = (0..d).map(|k| k < half).collect();
-    let mut ask = |x: &[u32]| -> Vec<[i64; 2]> {
-        let values = sessions.ask(x, &held).values;
-        values.into_iter().map(|value| [value.div_euclid(world.scale()), value.rem_euclid(world.scale())]).collect()
+    let mut ask = |x: &[u32]| -> Result<Vec<[i64; 2]>, LabError> {
+        let values = sessions.ask(x, &held)?.values;
+        let scale = world.scale();
+        Ok(values.into_iter().map(|value| [value.div_euclid(scale), value.rem_euclid(scale)]).collect())
     };
-    let norms = ask(&vec![0; d]);
+    let norms = ask(&vec![0; d])?;
     let plans = [pairs::pair_up(0..half), pairs::pair_up(half..d)];
     let steps: Vec<[Option<Pair>; 2]> = match order {
         Order::Fixed => (0..plans[0].len()).map(|i| [plans[0].get(i).copied(), plans[1].get(i).copied()]).collect(),
@@ -40,7 +42,7 @@ pub fn run_sessions(world: &World, order: Order, sessions: &mut dyn Sessions) ->
             let part = pairs::query(d, world.r, pair.0, pair.1);
             x.iter_mut().zip(part).for_each(|(x, part)| *x += part);
         }
-        let answer = ask(&x);
+        let answer = ask(&x)?;
         for (part, pair) in step.iter().enumerate() {
             let Some(pair) = *pair else { continue };
             let length: i64 = pairs::query(d, world.r, pair.0, pair.1).iter().map(|&v| i64::from(v).pow(2)).sum();
@@ -57,7 +59,7 @@ pub fn run_sessions(world: &World, order: Order, sessions: &mut dyn Sessions) ->
         }
         shares.push(share(world, order, &norms, &seen, half));
     }
-    shares
+    Ok(shares)
 }
 
 /// The places in the answer that each row of the first session may have.

@@ -1,10 +1,16 @@
 //! Sessions of one user: each asks with a query of their choice and keeps what an honest client decodes, plus the record
 //! that the session ends with.
 //!
-//! [`ModelSessions`] computes the decoded values directly, which is what the protocol is proved to give; the attacks take any
-//! [`Sessions`], so the same code runs against the real engine.
+//! [`EngineSessions`] runs the real protocol; [`ModelSessions`] computes the decoded values directly, which is what the protocol is
+//! proved to give, for attacks on larger databases. The attacks take any [`Sessions`].
 
-use crate::leakage::{Decoded, Order};
+use ifonly_core::params::Params;
+use ifonly_core::random::SeededRandom;
+use ifonly_core::secret::Secret;
+
+use crate::LabError;
+use crate::engine::{Engine, record_of};
+use crate::leakage::{Decoded, Order, Scheme};
 use crate::random::Stream;
 
 /// A database of uniform rows.
@@ -49,7 +55,7 @@ pub struct Session {
 /// Someone who answers sessions.
 pub trait Sessions {
     /// One session with query x; `immutable[k]` says that feature k is held.
-    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Session;
+    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<Session, LabError>;
 }
 
 /// Sessions computed from the rows.
@@ -70,7 +76,7 @@ impl<'a> ModelSessions<'a> {
 }
 
 impl Sessions for ModelSessions<'_> {
-    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Session {
+    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<Session, LabError> {
         let mut order: Vec<usize> = (0..self.world.rows.len()).collect();
         if self.order == Order::Shuffled {
             self.stream.shuffle(&mut order);
@@ -95,7 +101,41 @@ impl Sessions for ModelSessions<'_> {
             _ => costs.clone(),
         };
         let place = (0..costs.len()).min_by_key(|&i| costs[i]).unwrap_or(0);
-        Session { values, place, record: order.get(place).map(|&row| self.world.rows[row].clone()).unwrap_or_default() }
+        let record = order.get(place).map(|&row| self.world.rows[row].clone()).unwrap_or_default();
+        Ok(Session { values, place, record })
+    }
+}
+
+/// Sessions with the real engine.
+pub struct EngineSessions {
+    engine: Engine,
+    random: SeededRandom,
+    decoded: Decoded,
+}
+
+impl EngineSessions {
+    /// Sessions of a one-phase scheme.
+    pub fn new(world: &World, scheme: &str, d_min: u32, order: Order, seed: u64) -> Result<Self, LabError> {
+        let rows: Vec<Vec<u16>> =
+            world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
+        let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
+        let params = Params {
+            mask: d_min.into(),
+            shuffle: order == Order::Shuffled,
+            ..Params::new(vec![world.r; world.d()], rows.len())
+        };
+        let decoded = Scheme::named(scheme)?.decoded;
+        let engine = Engine::new(scheme, params, &rows, &records, seed)?;
+        Ok(EngineSessions { engine, random: SeededRandom::new(seed), decoded })
+    }
+}
+
+impl Sessions for EngineSessions {
+    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<Session, LabError> {
+        let secret = Secret::new(x.to_vec());
+        let held = self.decoded == Decoded::Partials;
+        let secret = if held { secret.immutable(immutable.to_vec()) } else { secret };
+        self.engine.session(&secret, &mut self.random)
     }
 }
 

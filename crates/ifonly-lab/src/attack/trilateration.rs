@@ -7,7 +7,8 @@
 
 use super::pairs;
 use super::sessions::{Sessions, World, costs_from_differences};
-use super::{ModelSessions, Share};
+use super::{EngineSessions, Share};
+use crate::LabError;
 use crate::leakage::{Decoded, Order};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells, percent};
@@ -15,21 +16,21 @@ use crate::report::{Exhibit, cells, percent};
 type Concluded = Vec<Vec<Option<u32>>>;
 
 /// What is recovered after 1, 2, … sessions of Baseline or Diff.
-pub fn distances(world: &World, decoded: Decoded, sessions: &mut dyn Sessions) -> Vec<Share> {
+pub fn distances(world: &World, decoded: Decoded, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {
     let d = world.d();
     let plan = pairs::pair_up(0..d - 1);
     let free = vec![false; d];
-    let mut ask = |x: &[u32]| {
-        let session = sessions.ask(x, &free);
-        if decoded == Decoded::Differences { costs_from_differences(&session, x) } else { session.values }
+    let mut ask = |x: &[u32]| -> Result<Vec<i64>, LabError> {
+        let session = sessions.ask(x, &free)?;
+        Ok(if decoded == Decoded::Differences { costs_from_differences(&session, x) } else { session.values })
     };
-    let norms = ask(&vec![0; d]);
+    let norms = ask(&vec![0; d])?;
     let mut seen: Vec<Vec<((usize, Option<usize>), Vec<(i64, i64)>)>> = vec![Vec::new(); norms.len()];
     let mut shares = vec![Share { rows: 0.0, values: 0.0 }];
     for (number, &pair) in plan.iter().enumerate() {
         let x = pairs::query(d, world.r, pair.0, pair.1);
         let length: i64 = x.iter().map(|&v| i64::from(v).pow(2)).sum();
-        let costs = ask(&x);
+        let costs = ask(&x)?;
         for (row, (norm, cost)) in norms.iter().zip(&costs).enumerate() {
             let double = norm - cost + length;
             let found = if double % 2 == 0 { pairs::candidates(world.r, double / 2, pair) } else { Vec::new() };
@@ -40,7 +41,7 @@ pub fn distances(world: &World, decoded: Decoded, sessions: &mut dyn Sessions) -
             seen.iter().zip(&norms).map(|(seen, &norm)| conclude(world, seen, last.then_some(norm))).collect();
         shares.push(Share::of(&concluded, &world.rows));
     }
-    shares
+    Ok(shares)
 }
 
 /// The values that are certain: with the norm in play, those of the only row that fits; before, those of the only pair.
@@ -65,7 +66,7 @@ fn conclude(world: &World, seen: &[((usize, Option<usize>), Vec<(i64, i64)>)], n
 }
 
 /// What is recovered after 1, 2, … sessions of Mask, going round the corners again and again.
-pub fn masked(world: &World, rounds: usize, sessions: &mut dyn Sessions) -> Vec<Share> {
+pub fn masked(world: &World, rounds: usize, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {
     let (d, m, r) = (world.d(), world.rows.len(), f64::from(world.r));
     let free = vec![false; d];
     let mut sums = vec![vec![0i64; m]; d + 1];
@@ -77,7 +78,7 @@ pub fn masked(world: &World, rounds: usize, sessions: &mut dyn Sessions) -> Vec<
             if corner > 0 {
                 x[corner - 1] = world.r;
             }
-            let values = sessions.ask(&x, &free).values;
+            let values = sessions.ask(&x, &free)?.values;
             sums[corner].iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
             times[corner] += 1;
             let mean = |corner: usize, row: usize| sums[corner][row] as f64 / times[corner] as f64;
@@ -93,28 +94,28 @@ pub fn masked(world: &World, rounds: usize, sessions: &mut dyn Sessions) -> Vec<
             shares.push(Share::of(&concluded, &world.rows));
         }
     }
-    shares
+    Ok(shares)
 }
 
-/// The attack at one size, against each scheme, with rows in order and shuffled.
-pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Exhibit {
+/// The attack at one size, against each scheme, with rows in order and shuffled, through the real protocol.
+pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
     let world = World::uniform(r, d, m, seed);
-    let model = |decoded, d_min, order| ModelSessions::new(&world, decoded, d_min, order, seed);
+    let engine = |name: &str, d_min, order| EngineSessions::new(&world, name, d_min, order, seed);
     let mut curves: Vec<(String, Vec<Share>)> = Vec::new();
     for (order, suffix) in [(Order::Fixed, ""), (Order::Shuffled, ", shuffled")] {
-        for (name, decoded) in [("Baseline", Decoded::Values), ("Diff", Decoded::Differences)] {
-            let shares = distances(&world, decoded, &mut model(decoded, 1, order));
-            curves.push((format!("{name}{suffix}"), shares));
+        for (label, name, decoded) in
+            [("Baseline", "baseline", Decoded::Values), ("Diff", "diff", Decoded::Differences)]
+        {
+            curves.push((format!("{label}{suffix}"), distances(&world, decoded, &mut engine(name, 1, order)?)?));
         }
         let masks: &[(u32, usize)] = if order == Order::Fixed { &[(2, 1), (50, 1), (200, 3)] } else { &[(2, 1)] };
         for &(d_min, rounds) in masks {
-            let shares = masked(&world, rounds, &mut model(Decoded::Masked, d_min, order));
-            curves.push((format!("Mask {d_min}{suffix}"), shares));
+            curves.push((format!("Mask {d_min}{suffix}"), masked(&world, rounds, &mut engine("mask", d_min, order)?)?));
         }
-        let shares = super::partials::run_sessions(&world, order, &mut model(Decoded::Partials, 1, order));
+        let shares = super::partials::run_sessions(&world, order, &mut engine("single-phase", 1, order)?)?;
         curves.push((format!("Single-Phase{suffix}"), shares));
     }
-    outcome(r, d, m, &curves)
+    Ok(outcome(r, d, m, &curves))
 }
 
 fn outcome(r: u32, d: usize, m: usize, curves: &[(String, Vec<Share>)]) -> Exhibit {
@@ -137,7 +138,7 @@ fn outcome(r: u32, d: usize, m: usize, curves: &[(String, Vec<Share>)]) -> Exhib
         name: "trilateration",
         title: format!("Trilateration, R={r}, d={d}, M={m}"),
         text: "One user asks a few times with queries of their choice, each of them a valid profile. As long as row i stays row i, \
-               the distances to a handful of points give the whole database. With a fresh order in every session the same arithmetic \
+               the distances to a handful of points give the whole database. Every session ran through the real protocol. With a fresh order in every session the same arithmetic \
                yields nothing, except against Single-Phase, whose two partial distances let the rows be recognised; see the \
                linking attack for what shuffling does and does not prevent."
             .into(),

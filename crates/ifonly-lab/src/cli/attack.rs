@@ -40,11 +40,15 @@ pub fn attack(args: &AttackArgs) -> Result<(), LabError> {
         Some(name) => match NAMES.iter().find(|known| **known == name) {
             Some(known) => vec![*known],
             None => {
-                return Err(LabError::flag("NAME", format!("there is no attack {name:?}; there are {}", NAMES.join(", "))));
+                return Err(LabError::flag(
+                    "NAME",
+                    format!("there is no attack {name:?}; there are {}", NAMES.join(", ")),
+                ));
             }
         },
     };
-    let exhibits = names.into_iter().map(|name| run(name, args.seed, &Bars::default())).collect::<Result<Vec<_>, _>>()?;
+    let exhibits =
+        names.into_iter().map(|name| run(name, args.seed, &Bars::default())).collect::<Result<Vec<_>, _>>()?;
     let preface = "Attacks by a user (or a client that cheats) on databases of uniform rows, computed by `ifonly attack`. \
                    A row counts as recovered when exactly one row fits all that was seen, and it is the true one.";
     let files = match &args.output {

@@ -23,7 +23,8 @@ impl Bars {
 impl Progress for Bars {
     fn start(&self, what: &str, steps: u64) {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template("{msg:34} [{bar:32}] {pos}/{len} {elapsed} (about {eta} left)") {
+        if let Ok(style) = ProgressStyle::with_template("{msg:34} [{bar:32}] {pos}/{len} {elapsed} (about {eta} left)")
+        {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_message(what.to_owned());

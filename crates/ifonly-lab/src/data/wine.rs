@@ -106,8 +106,3 @@ impl Wine {
         }
     }
 }
-
-/// The squared Euclidean distance.
-pub(crate) fn squared_distance(x: &[f64], y: &[f64]) -> f64 {
-    x.iter().zip(y).map(|(a, b)| (a - b).powi(2)).sum()
-}

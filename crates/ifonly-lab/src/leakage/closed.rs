@@ -16,7 +16,8 @@ pub(crate) fn tuple_entropy(classes: &Classes, m: u32, drawing: Drawing) -> f64 
             f64::from(m) * classes.sizes.iter().map(|&(_, size)| bits(size)).sum::<f64>()
         }
         Drawing::WithoutReplacement => {
-            log2_falling(classes.total, m) - expectation(classes, m, drawing, |size, j| (size - f64::from(j)).max(1.0).log2())
+            log2_falling(classes.total, m)
+                - expectation(classes, m, drawing, |size, j| (size - f64::from(j)).max(1.0).log2())
         }
     }
 }

@@ -6,7 +6,9 @@
 //!
 //! `estimate = mean(leak − β·(baseline − E baseline))`, with β fitted on a first, separate part of the samples.
 //!
-//! Each query is a stratum of its own. If the queries are themselves sampled, the standard error is taken between them.
+//! Each query is a stratum of its own. If the queries are themselves sampled, the standard error is taken between them, and Baseline helps a
+//! second time: a sampled query counts with its distance from its own Baseline, to which the exact Baseline over all queries is added (where
+//! that is within reach).
 
 use rayon::prelude::*;
 
@@ -37,7 +39,7 @@ pub struct Estimate {
     pub bits: f64,
     /// Its standard error in bits.
     pub standard_error: f64,
-    /// The exact leakage of Baseline in bits, averaged over the same queries.
+    /// The exact leakage of Baseline in bits, over all queries where that is within reach, else over those used.
     pub baseline: f64,
     /// The factor β of the control variate.
     pub beta: f64,
@@ -80,7 +82,14 @@ pub fn estimate(
         .collect();
     progress.finish();
     let strata: Vec<Stratum> = strata.into_iter().collect::<Result<_, _>>()?;
-    Ok(combine(&strata, sampled, each))
+    let over_all = if sampled { baseline_over_all(setting, population) } else { None };
+    Ok(combine(&strata, sampled, over_all, each))
+}
+
+/// The exact Baseline over all queries, if they can all be visited.
+fn baseline_over_all(setting: &Setting, population: Population) -> Option<f64> {
+    let cases = super::cases(setting, population).ok()?;
+    Some(cases.par_iter().map(|(share, classes)| share * tuple_entropy(classes, setting.m, setting.drawing)).sum())
 }
 
 /// The queries to use, each with the number of its rule, and whether they are a sample.
@@ -234,7 +243,7 @@ impl<'a> Sampler<'a> {
     }
 }
 
-fn combine(strata: &[Stratum], sampled: bool, each: u64) -> Estimate {
+fn combine(strata: &[Stratum], sampled: bool, over_all: Option<f64>, each: u64) -> Estimate {
     let beta = slope(strata);
     let number = strata.len() as f64;
     let moments: Vec<(f64, f64)> = strata
@@ -244,7 +253,8 @@ fn combine(strata: &[Stratum], sampled: bool, each: u64) -> Estimate {
             mean_and_variance(&values)
         })
         .collect();
-    let means: Vec<f64> = moments.iter().map(|&(mean, _)| mean).collect();
+    let shift = |stratum: &Stratum| over_all.map_or(0.0, |over_all| over_all - stratum.baseline);
+    let means: Vec<f64> = moments.iter().zip(strata).map(|(&(mean, _), stratum)| mean + shift(stratum)).collect();
     let (bits, between) = mean_and_variance(&means);
     let within: f64 =
         moments.iter().zip(strata).map(|((_, variance), stratum)| variance / stratum.rest.len() as f64).sum();
@@ -252,7 +262,7 @@ fn combine(strata: &[Stratum], sampled: bool, each: u64) -> Estimate {
     Estimate {
         bits,
         standard_error,
-        baseline: strata.iter().map(|stratum| stratum.baseline).sum::<f64>() / number,
+        baseline: over_all.unwrap_or_else(|| strata.iter().map(|stratum| stratum.baseline).sum::<f64>() / number),
         beta,
         samples: each * strata.len() as u64,
         queries: strata.len() as u64,

@@ -28,7 +28,8 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
     let mut points = [Vec::new(), Vec::new(), Vec::new()];
     for immutable in 0..=D {
         let at = immutable as usize;
-        let (single, gated) = (value("single-phase", immutable, Order::Fixed)?, value("gated", immutable, Order::Fixed)?);
+        let (single, gated) =
+            (value("single-phase", immutable, Order::Fixed)?, value("gated", immutable, Order::Fixed)?);
         let shuffled = value("gated", immutable, Order::Shuffled)?;
         for (points, value) in points.iter_mut().zip([single, gated, shuffled]) {
             points.push((f64::from(immutable), value * base));

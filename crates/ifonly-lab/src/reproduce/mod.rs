@@ -1,13 +1,15 @@
 //! The paper's tables and figures, computed again, ours beside the printed value and the reason where they differ.
 
 mod compas;
+mod costs;
 mod immutables;
 mod synthetic;
+pub mod wine;
 
 use std::path::Path;
 
 use crate::LabError;
-use crate::data::{self, COMPAS, DataFile};
+use crate::data::{self, COMPAS, DataFile, WINE};
 use crate::progress::Progress;
 use crate::report::{Exhibit, cells};
 
@@ -30,7 +32,15 @@ impl Default for Effort {
 
 /// All exhibits, in the paper's order; those whose data is missing say what to get and from where.
 pub fn run(folder: Option<&Path>, effort: Effort, progress: &dyn Progress) -> Result<Vec<Exhibit>, LabError> {
-    let mut exhibits = vec![synthetic::run()?];
+    let mut exhibits = vec![costs::run(effort.seed)?];
+    match WINE.find(folder) {
+        Some(path) => {
+            let wine = data::wine(&path)?;
+            exhibits.extend(wine::run(&wine, WINE.is_genuine(&path)?, effort, progress)?);
+        }
+        None => exhibits.push(missing("wine", "Accuracy and quantisation on white wine", WINE)),
+    }
+    exhibits.push(synthetic::run()?);
     match COMPAS.find(folder) {
         Some(path) => {
             let split = data::compas(&path)?;
@@ -64,6 +74,9 @@ fn remark_on_origin(genuine: bool, file: DataFile) -> String {
     if genuine {
         String::new()
     } else {
-        format!(" **The file is not the one that the known numbers come from (SHA-256 {}): expect differences.**", file.sha256)
+        format!(
+            " **The file is not the one that the known numbers come from (SHA-256 {}): expect differences.**",
+            file.sha256
+        )
     }
 }

@@ -56,7 +56,7 @@ fn plot() -> Result<Plot, LabError> {
     for (world, label) in [(STATED, "R=4, d=2, M=5"), (OTHER, "R=d=M=3")] {
         for (order, suffix) in [(Order::Fixed, ""), (Order::Shuffled, ", shuffled")] {
             let points: Result<Vec<_>, LabError> =
-                (1..=6).map(|d_min| Ok((f64::from(d_min), bits("mask", d_min, world, order)?))).collect();
+                (1..=4).map(|d_min| Ok((f64::from(d_min), bits("mask", d_min, world, order)?))).collect();
             curves.push(Curve { name: format!("{label}{suffix}"), points: points?, errors: Vec::new() });
         }
     }
