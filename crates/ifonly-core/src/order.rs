@@ -202,25 +202,31 @@ impl Words {
         const AHEAD: usize = 64;
         let mut left = items.len();
         while left > 1 {
-            let mut choices = [0u32; AHEAD];
-            let ready = self.ready();
-            let count = AHEAD.min(left - 1).min(ready.len());
-            let mut surely = true;
-            for ((choice, word), n) in choices.iter_mut().zip(&ready[..count]).zip((0..=left as u32).rev()) {
-                let product = u64::from(u32::from_le_bytes(*word)) * u64::from(n);
-                surely &= product as u32 >= n;
-                *choice = (product >> 32) as u32;
-            }
-            if surely {
-                self.used += count;
-                for &choice in &choices[..count] {
-                    left -= 1;
-                    items.swap(left, choice as usize);
+            let ahead = self.ready().first_chunk::<AHEAD>().filter(|_| left > AHEAD);
+            let choices = ahead.and_then(|words| {
+                let mut choices = [0u32; AHEAD];
+                let mut surely = true;
+                for (k, choice) in choices.iter_mut().enumerate() {
+                    let n = (left - k) as u32;
+                    let product = u64::from(u32::from_le_bytes(words[k])) * u64::from(n);
+                    surely &= product as u32 >= n;
+                    *choice = (product >> 32) as u32;
                 }
-            } else {
-                let choice = self.below(left as u32) as usize;
-                left -= 1;
-                items.swap(left, choice);
+                surely.then_some(choices)
+            });
+            match choices {
+                Some(choices) => {
+                    self.used += AHEAD;
+                    for choice in choices {
+                        left -= 1;
+                        items.swap(left, choice as usize);
+                    }
+                }
+                None => {
+                    let choice = self.below(left as u32) as usize;
+                    left -= 1;
+                    items.swap(left, choice);
+                }
             }
         }
     }
