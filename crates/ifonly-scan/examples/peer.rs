@@ -1,8 +1,9 @@
 //! The Baseline search on rows from a file, one step per line of input, so that a script can take turns between it and
 //! other programs: `peer ROWS.u8 FEATURES PROFILE.u8`, then lines `read`, `server` or `both`.
 //!
-//! Prints `seconds row distance` for each line (`row` and `distance` are `-` where the step finds none).
+//! Prints `seconds row distance` (seconds of this thread's CPU) for each line (`row` and `distance` are `-` where the step finds none).
 
+use cpu_time::ThreadTime;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Job, Output, Program, Shape};
 use ifonly_core::keys::{KeyedRows, RootKey};
@@ -12,7 +13,6 @@ use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
 use ifonly_scan::{RowStore, Scanner};
 use std::error::Error;
 use std::io::{BufRead, Write};
-use std::time::Instant;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
 
     for line in std::io::stdin().lock().lines() {
-        let start = Instant::now();
+        let start = ThreadTime::now();
         let found = match line?.trim() {
             "read" => {
                 let sum = store.data().as_chunks::<8>().0.iter();

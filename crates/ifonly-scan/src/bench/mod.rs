@@ -18,6 +18,7 @@ use ifonly_core::form::{Job, Shape};
 use ifonly_core::keys::{KeyedRows, RootKey};
 use ifonly_core::order;
 use ifonly_core::random::{Random, SeededRandom};
+pub use measure::Clock;
 use measure::{Part, interleave};
 use serde::Serialize;
 use setup::Setup;
@@ -60,6 +61,9 @@ pub struct BenchArgs {
     /// Which kernels; the fastest if not given
     #[arg(long, value_enum)]
     pub backend: Option<BenchBackend>,
+    /// Which clock; the thread's for one thread, else the wall's, if not given
+    #[arg(long, value_enum)]
+    pub clock: Option<Clock>,
     /// Seed of the random rows
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -125,6 +129,8 @@ pub struct Report {
     pub threads: usize,
     /// Kernels.
     pub backend: String,
+    /// What times were read from.
+    pub clock: Clock,
     /// Speed of `read`.
     pub read_gigabytes_per_second: f64,
     /// The parts.
@@ -141,11 +147,11 @@ impl Report {
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Report { rows, features, range, bits, servers, threads, backend, .. } = self;
+        let Report { rows, features, range, bits, servers, threads, backend, clock, .. } = self;
         writeln!(
             f,
-            "{:?}: M={rows}, d={features}, R={range}, {bits}-bit field, N={servers}, {threads} threads, {backend}; \
-             rows are read at {:.1} GB/s",
+            "{:?}: M={rows}, d={features}, R={range}, {bits}-bit field, N={servers}, {threads} threads, {backend}, \
+             {clock:?} clock; rows are read at {:.1} GB/s",
             self.form, self.read_gigabytes_per_second
         )?;
         writeln!(f, "{:<34} {:>10} {:>10} {:>9}", "part", "ms", "ns/row", "/ read")?;
@@ -265,7 +271,8 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
             scanner.answer_batch(&setup.store, &queries, &mut sink).expect("the jobs were run before");
         }));
     }
-    interleave(&mut parts, args.rounds);
+    let clock = args.clock.unwrap_or(if args.threads > 1 { Clock::Wall } else { Clock::Thread });
+    interleave(&mut parts, args.rounds, clock);
 
     let read = parts[0].seconds();
     let mut report = Report {
@@ -277,6 +284,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         servers: args.servers,
         threads: args.threads,
         backend: backend.to_string(),
+        clock,
         read_gigabytes_per_second: setup.store.data().len() as f64 / read / 1e9,
         lines: vec![],
     };
