@@ -142,6 +142,15 @@ impl<'a> Windows<'a> {
             let relevant: Counts = taken.iter().filter(|&&(class, _)| class > value - self.d_min).copied().collect();
             self.spread(window, k, relevant, *weight, &mut states);
         }
+        // Ways that lead to the same state are one; in sorted order, so that sums do not depend on anything else.
+        states.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+        states.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
         // Each placement draws from the members that are left, behind one of D masks.
         let mut scale = self.scale;
         for j in 0..k {
@@ -163,10 +172,7 @@ impl<'a> Windows<'a> {
     fn spread(&self, window: &[(i64, f64)], left: u32, taken: Counts, weight: f64, states: &mut Vec<(Counts, f64)>) {
         let Some((&(class, size), rest)) = window.split_first() else {
             if left == 0 {
-                match states.iter_mut().find(|(other, _)| *other == taken) {
-                    Some((_, sum)) => *sum += weight,
-                    None => states.push((taken, weight)),
-                }
+                states.push((taken, weight));
             }
             return;
         };
