@@ -12,7 +12,7 @@ use crate::LabError;
 
 /// Queries that are told apart, and class sizes over all of them (16 bytes each), at most.
 const QUERIES: f64 = 2e5;
-const ENTRIES: usize = 20_000_000;
+const ENTRIES: usize = 5_000_000;
 
 type Parts = BTreeMap<(u64, u64), f64>;
 

@@ -1,11 +1,11 @@
 //! Database leakage: how many bits about the rows a user learns from one search, `I(y_1..y_M; decoded | x, I)`.
 //!
 //! Rows that decode to the same value form a class, and only class sizes matter. For all schemes but Diff
-//! and Mask the entropy of a tuple of classes has a closed form ([`closed`]); Diff needs a sum over shifts
-//! ([`differences`]) and Mask one over windows ([`masks`]), both over multisets of classes instead of tuples
-//! of rows. Where even that is too much, [`monte_carlo`] estimates the same quantity with its standard error.
+//! and Mask the entropy of a tuple of classes has a closed form (`closed`); Diff needs a sum over shifts
+//! (`differences`) and Mask one over windows (`masks`), both over multisets of classes instead of tuples
+//! of rows. Where even that is too much, `monte_carlo` estimates the same quantity with its standard error.
 //!
-//! The population is the synthetic grid ([`grid`]) or given rows. What is computed is the leakage of the search alone; the record
+//! The population is the synthetic grid (`grid`) or given rows. What is computed is the leakage of the search alone; the record
 //! that the user then fetches is theirs to see.
 
 mod classes;
