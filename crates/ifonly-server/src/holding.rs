@@ -1,0 +1,205 @@
+//! Which versions of the database a server holds: the current one, and for a while those before it.
+//!
+//! A message names the manifest that its client has read. After a reload, searches that began under the old manifest
+//! are answered from the old database until the grace is over.
+
+use crate::database::{Database, Sealed};
+use bytes::Bytes;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::form::Rows;
+use ifonly_core::keys::RootKey;
+use ifonly_core::package;
+use ifonly_core::replica::{Refusal, Replica};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+/// What a bundle says, read and checked.
+#[derive(Debug)]
+pub struct Contents {
+    /// The manifest as it is served.
+    pub manifest: Vec<u8>,
+    /// Its digest.
+    pub digest: [u8; 32],
+    /// The schemes that it offers.
+    pub deployments: Vec<Deployment>,
+    /// The most records that one search may fetch.
+    pub most_records: u64,
+    /// The quantised rows.
+    pub rows: Rows,
+    /// The original rows, all of one length.
+    pub records: Records,
+}
+
+/// Records of one length, one after another.
+#[derive(Debug)]
+pub struct Records {
+    /// Bytes of one.
+    pub length: usize,
+    /// All of them.
+    pub bytes: Vec<u8>,
+}
+
+/// Why a server cannot serve what it was given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HoldingError {
+    /// A server number that no scheme asks.
+    #[error("server {index} is asked by no scheme of this bundle; servers count from 1 to {servers}")]
+    Index {
+        /// As configured.
+        index: u8,
+        /// The most servers of any scheme.
+        servers: usize,
+    },
+    /// Without a key there are no pads.
+    #[error("no root key was given; `ifonly keygen` makes one, and all servers need the same")]
+    NoKey,
+    /// Two keys for one epoch.
+    #[error("two root keys are for epoch {0}; every epoch has one")]
+    Epoch(u32),
+    /// Rows and records do not belong together.
+    #[error("the bundle has {rows} rows but {records} records; build it again")]
+    Records {
+        /// Rows.
+        rows: usize,
+        /// Records.
+        records: usize,
+    },
+}
+
+/// One version, ready to answer.
+#[derive(Debug)]
+pub struct Holding {
+    index: u8,
+    manifest: Bytes,
+    digest: [u8; 32],
+    most_records: u64,
+    replica: Replica,
+    database: Database,
+}
+
+impl Holding {
+    /// Server `index`'s replica. Seals every record under every key, which takes a moment for large databases.
+    pub fn new(contents: Contents, index: u8, keys: Vec<RootKey>) -> Result<Holding, HoldingError> {
+        let Contents { manifest, digest, deployments, most_records, rows, records } = contents;
+        let servers = deployments.iter().map(Deployment::servers).max().unwrap_or(0);
+        if index == 0 || usize::from(index) > servers {
+            return Err(HoldingError::Index { index, servers });
+        }
+        if keys.is_empty() {
+            return Err(HoldingError::NoKey);
+        }
+        if let Some(key) = keys.iter().enumerate().find_map(|(n, key)| {
+            keys[..n].iter().any(|other| other.epoch() == key.epoch()).then_some(key)
+        }) {
+            return Err(HoldingError::Epoch(key.epoch()));
+        }
+        let whole = records.length.checked_mul(rows.len()) == Some(records.bytes.len());
+        if !whole || deployments.iter().any(|deployment| deployment.params().rows != rows.len()) {
+            let count = records.bytes.len().checked_div(records.length).unwrap_or(0);
+            return Err(HoldingError::Records { rows: rows.len(), records: count });
+        }
+        let sealed_length = records.length + package::OVERHEAD;
+        let replica = Replica::new(index, digest, deployments.clone(), keys.clone(), records.length);
+        let seal = |key: &RootKey| {
+            let mut bytes = Vec::with_capacity(sealed_length * rows.len());
+            let plain = (0..rows.len()).map(|row| &records.bytes[row * records.length..(row + 1) * records.length]);
+            // Schemes differ only in the zeros that fill the last stripe; those are not stored.
+            for sealed in replica.seal(&deployments[0], key, plain) {
+                bytes.extend_from_slice(&sealed[..sealed_length]);
+            }
+            Sealed { epoch: key.epoch(), bytes }
+        };
+        let sealed = keys.iter().map(seal).collect();
+        let database = Database::new(rows, sealed_length, sealed);
+        Ok(Holding { index, manifest: manifest.into(), digest, most_records, replica, database })
+    }
+
+    /// Which server this is, counted from 1.
+    pub fn index(&self) -> u8 {
+        self.index
+    }
+
+    /// The manifest as it is served.
+    pub fn manifest(&self) -> Bytes {
+        self.manifest.clone()
+    }
+
+    /// The manifest's digest.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// The most records of one search.
+    pub fn most_records(&self) -> u64 {
+        self.most_records
+    }
+
+    /// Checks messages.
+    pub fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// Computes answers.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+/// The current version and those still in grace.
+#[derive(Debug)]
+pub struct Shelf {
+    holdings: RwLock<Vec<(Arc<Holding>, Option<Instant>)>>,
+}
+
+impl Shelf {
+    /// With one version.
+    pub fn new(holding: Holding) -> Shelf {
+        Shelf { holdings: RwLock::new(vec![(Arc::new(holding), None)]) }
+    }
+
+    /// Makes `holding` the current version; the one before is answered for `grace` longer. The same manifest replaces
+    /// its earlier version at once.
+    pub fn replace(&self, holding: Holding, grace: Duration) {
+        let now = Instant::now();
+        let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        holdings.retain(|(earlier, until)| {
+            earlier.digest != holding.digest && until.is_none_or(|until| until > now)
+        });
+        holdings.iter_mut().for_each(|(_, until)| {
+            until.get_or_insert(now + grace);
+        });
+        holdings.insert(0, (Arc::new(holding), None));
+    }
+
+    /// The current version.
+    pub fn current(&self) -> Option<Arc<Holding>> {
+        self.all().into_iter().next()
+    }
+
+    /// All versions that are answered, the current one first. Drops those whose grace is over.
+    pub fn all(&self) -> Vec<Arc<Holding>> {
+        let now = Instant::now();
+        let over = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
+        let live: Vec<Arc<Holding>> = {
+            let holdings = self.holdings.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if !holdings.iter().any(|(_, until)| over(until)) {
+                return holdings.iter().map(|(holding, _)| holding.clone()).collect();
+            }
+            holdings.iter().filter(|(_, until)| !over(until)).map(|(holding, _)| holding.clone()).collect()
+        };
+        let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        holdings.retain(|(_, until)| !over(until));
+        live
+    }
+
+    /// The longest message that any version takes.
+    pub fn longest_message(&self) -> usize {
+        self.all().iter().map(|holding| holding.replica.longest_message()).max().unwrap_or(0)
+    }
+
+    /// The version with this manifest digest.
+    pub fn find(&self, digest: &[u8; 32]) -> Result<Arc<Holding>, Refusal> {
+        self.all().into_iter().find(|holding| holding.digest == *digest).ok_or(Refusal::Manifest)
+    }
+}

@@ -1,0 +1,79 @@
+//! From a blocking thread's sink to a response body: a short channel, so that a slow reader holds back the scan instead of
+//! filling memory, and a deadline, so that it cannot hold it for ever.
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use std::ops::ControlFlow;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// Chunks between the scan and the network.
+const CHUNKS: usize = 4;
+
+/// The answer stopped before its end.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the answer was cut off")]
+pub(crate) struct CutOff;
+
+/// The writing end.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    chunks: mpsc::Sender<Result<Bytes, CutOff>>,
+    runtime: Handle,
+    deadline: Instant,
+}
+
+/// The reading end: a body of known length.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    chunks: mpsc::Receiver<Result<Bytes, CutOff>>,
+    left: u64,
+}
+
+/// Both ends of a body of `length` bytes. Must be called inside the runtime.
+pub(crate) fn body(length: usize, limit: Duration) -> (Writer, Reader) {
+    let (sender, receiver) = mpsc::channel(CHUNKS);
+    let writer = Writer { chunks: sender, runtime: Handle::current(), deadline: Instant::now() + limit };
+    (writer, Reader { chunks: receiver, left: length as u64 })
+}
+
+impl Writer {
+    /// Sends a chunk; waits while the reader is behind. `Break` when it has gone or is too slow.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+        let sending = self.chunks.send(Ok(Bytes::copy_from_slice(bytes)));
+        match self.runtime.block_on(async { tokio::time::timeout_at(self.deadline, sending).await }) {
+            Ok(Ok(())) => ControlFlow::Continue(()),
+            _ => {
+                // Without this the body would merely end; with it the connection says that the answer is not whole.
+                let _ = self.chunks.try_send(Err(CutOff));
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+impl Body for Reader {
+    type Data = Bytes;
+    type Error = CutOff;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+        self.chunks.poll_recv(context).map(|chunk| match chunk {
+            Some(Ok(bytes)) => {
+                self.left = self.left.saturating_sub(bytes.len() as u64);
+                Some(Ok(Frame::data(bytes)))
+            }
+            Some(Err(cut)) => Some(Err(cut)),
+            // The writer is gone too early: a fault of the server that must not look like an end.
+            None if self.left > 0 => Some(Err(CutOff)),
+            None => None,
+        })
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
