@@ -8,27 +8,11 @@ use bytes::Bytes;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
+use ifonly_core::manifest::Manifest;
 use ifonly_core::package;
 use ifonly_core::replica::{Refusal, Replica};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
-
-/// What a bundle says, read and checked.
-#[derive(Debug)]
-pub struct Contents {
-    /// The manifest as it is served.
-    pub manifest: Vec<u8>,
-    /// Its digest.
-    pub digest: [u8; 32],
-    /// The schemes that it offers.
-    pub deployments: Vec<Deployment>,
-    /// The most records that one search may fetch.
-    pub most_records: u64,
-    /// The quantised rows.
-    pub rows: Rows,
-    /// The original rows, all of one length.
-    pub records: Records,
-}
 
 /// Records of one length, one after another.
 #[derive(Debug)]
@@ -57,14 +41,12 @@ pub enum HoldingError {
     /// Two keys for one epoch.
     #[error("two root keys are for epoch {0}; every epoch has one")]
     Epoch(u32),
-    /// Rows and records do not belong together.
-    #[error("the bundle has {rows} rows but {records} records; build it again")]
-    Records {
-        /// Rows.
-        rows: usize,
-        /// Records.
-        records: usize,
-    },
+    /// The current epoch has no key.
+    #[error("the manifest's current key epoch is {0}, and no root key for it was given")]
+    NoCurrentKey(u32),
+    /// Manifest, rows and records do not belong together.
+    #[error("the bundle's manifest, rows and records do not fit together; build it again")]
+    Mismatch,
 }
 
 /// One version, ready to answer.
@@ -74,14 +56,21 @@ pub struct Holding {
     manifest: Bytes,
     digest: [u8; 32],
     most_records: u64,
+    longest_message: usize,
     replica: Replica,
     database: Database,
 }
 
 impl Holding {
     /// Server `index`'s replica. Seals every record under every key, which takes a moment for large databases.
-    pub fn new(contents: Contents, index: u8, keys: Vec<RootKey>) -> Result<Holding, HoldingError> {
-        let Contents { manifest, digest, deployments, most_records, rows, records } = contents;
+    pub fn new(
+        manifest: &Manifest,
+        rows: Rows,
+        records: &Records,
+        index: u8,
+        keys: Vec<RootKey>,
+    ) -> Result<Holding, HoldingError> {
+        let deployments = manifest.deployments();
         let servers = deployments.iter().map(Deployment::servers).max().unwrap_or(0);
         if index == 0 || usize::from(index) > servers {
             return Err(HoldingError::Index { index, servers });
@@ -89,18 +78,22 @@ impl Holding {
         if keys.is_empty() {
             return Err(HoldingError::NoKey);
         }
-        if let Some(key) = keys.iter().enumerate().find_map(|(n, key)| {
-            keys[..n].iter().any(|other| other.epoch() == key.epoch()).then_some(key)
-        }) {
-            return Err(HoldingError::Epoch(key.epoch()));
+        let twice = |(place, key): (usize, &RootKey)| {
+            keys[..place].iter().any(|other| other.epoch() == key.epoch()).then_some(key.epoch())
+        };
+        if let Some(epoch) = keys.iter().enumerate().find_map(twice) {
+            return Err(HoldingError::Epoch(epoch));
+        }
+        let current = manifest.audience().epoch;
+        if keys.iter().all(|key| key.epoch() != current) {
+            return Err(HoldingError::NoCurrentKey(current));
         }
         let whole = records.length.checked_mul(rows.len()) == Some(records.bytes.len());
-        if !whole || deployments.iter().any(|deployment| deployment.params().rows != rows.len()) {
-            let count = records.bytes.len().checked_div(records.length).unwrap_or(0);
-            return Err(HoldingError::Records { rows: rows.len(), records: count });
+        if !whole || manifest.rows() != rows.len() || manifest.record_length() != records.length {
+            return Err(HoldingError::Mismatch);
         }
         let sealed_length = records.length + package::OVERHEAD;
-        let replica = Replica::new(index, digest, deployments.clone(), keys.clone(), records.length);
+        let replica = Replica::new(index, manifest.digest(), deployments.to_vec(), keys.clone(), records.length);
         let seal = |key: &RootKey| {
             let mut bytes = Vec::with_capacity(sealed_length * rows.len());
             let plain = (0..rows.len()).map(|row| &records.bytes[row * records.length..(row + 1) * records.length]);
@@ -112,7 +105,15 @@ impl Holding {
         };
         let sealed = keys.iter().map(seal).collect();
         let database = Database::new(rows, sealed_length, sealed);
-        Ok(Holding { index, manifest: manifest.into(), digest, most_records, replica, database })
+        Ok(Holding {
+            index,
+            manifest: manifest.json().to_owned().into(),
+            digest: manifest.digest(),
+            most_records: manifest.top_limit() as u64,
+            longest_message: replica.longest_message(),
+            replica,
+            database,
+        })
     }
 
     /// Which server this is, counted from 1.
@@ -195,7 +196,7 @@ impl Shelf {
 
     /// The longest message that any version takes.
     pub fn longest_message(&self) -> usize {
-        self.all().iter().map(|holding| holding.replica.longest_message()).max().unwrap_or(0)
+        self.all().iter().map(|holding| holding.longest_message).max().unwrap_or(0)
     }
 
     /// The version with this manifest digest.

@@ -20,5 +20,5 @@ pub mod tls;
 pub mod tokens;
 
 pub use config::Config;
-pub use holding::{Contents, Holding, Shelf};
+pub use holding::{Holding, Records, Shelf};
 pub use serve::{ServeError, Server};

@@ -1,0 +1,442 @@
+//! The manifest: everything public about a deployment, the same at all servers, and all that a client needs to ask.
+//!
+//! It is JSON in one canonical form: the fields of [`Contents`] in their order, without spaces. Its digest, BLAKE3 in key
+//! derivation mode over exactly these bytes, goes into every transcript. A [`Manifest`] was validated: every scheme has the one
+//! q that the deployment rule gives, distinct non-zero points and as many as servers, and all sizes are within limits.
+
+use crate::deployment::{Deployment, DeploymentError};
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::schema::{Schema, nearest};
+use crate::scheme::{self, Metric, Scheme};
+use crate::search::Audience;
+use crate::transcript::VERSION;
+
+mod offer;
+
+pub use offer::{Offer, offers};
+
+/// The format's version.
+pub const FORMAT: u32 = 1;
+/// A manifest's text ends here, in bytes.
+pub const MAX_JSON: usize = 16 << 20;
+/// Records end here, in bytes.
+pub const MAX_RECORD: usize = 1 << 20;
+/// Σ(R_k + 1) ends here, so that cost tables stay small beside the answers.
+pub const MAX_LEVELS: usize = 1 << 22;
+/// So many records may be fetched per search at most.
+pub const MAX_TOP: usize = 1000;
+
+const DIGEST_CONTEXT: &str = "ifonly manifest v1";
+
+/// The fields of a manifest, in the order of its canonical form.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Contents {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// [`VERSION`] of the protocol.
+    pub protocol: u8,
+    /// What is served.
+    pub dataset: Dataset,
+    /// The features.
+    pub schema: Schema,
+    /// M.
+    pub rows: usize,
+    /// Bytes of every record.
+    pub record_length: usize,
+    /// T.
+    pub threshold: usize,
+    /// S.
+    pub silent: usize,
+    /// B.
+    pub lying: usize,
+    /// Whether every search lists the rows in a fresh order.
+    pub shuffle: bool,
+    /// Whether queries are shared twice, so that lies show.
+    pub verified: bool,
+    /// L1.
+    pub weight_limit: u64,
+    /// F.
+    pub immutable_limit: usize,
+    /// d_min.
+    pub mask: u64,
+    /// p of the ℓ_p norm.
+    pub exponent: u32,
+    /// The largest entry of a cost table.
+    pub cost_limit: u64,
+    /// The largest k of a search for the k nearest.
+    pub top_limit: usize,
+    /// The schemes that may be asked for.
+    pub schemes: Vec<Offer>,
+    /// The one to prefer.
+    pub default_scheme: String,
+    /// The root keys in use; the first is the current one.
+    pub epochs: Vec<u32>,
+    /// Who runs the servers, in order.
+    pub operators: Vec<Operator>,
+}
+
+/// Name and version of a dataset.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dataset {
+    /// For people.
+    pub name: String,
+    /// Any text that changes with the data.
+    pub version: String,
+}
+
+/// Who runs a server.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    /// The server's number, counted from 1.
+    pub index: u8,
+    /// For people.
+    pub name: String,
+    /// Where it listens, if that is public.
+    pub url: Option<String>,
+}
+
+/// A validated manifest.
+#[derive(Clone)]
+pub struct Manifest {
+    contents: Contents,
+    deployments: Vec<Deployment>,
+    json: String,
+    digest: [u8; 32],
+}
+
+/// Why a manifest is refused. Whoever made the bundle must repair it; a client must not ask under it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// Not a manifest at all.
+    #[error("not a manifest: {0}")]
+    Json(String),
+    /// Too long to be read.
+    #[error("not a manifest: {bytes} bytes, more than {MAX_JSON}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Another text with the same meaning; its digest would be another one.
+    #[error("the manifest is not in its canonical form: it was edited or reformatted; build the bundle again")]
+    NotCanonical,
+    /// Made by a later program.
+    #[error("the manifest has {what} {found}, this program knows {known}; use matching versions")]
+    Version {
+        /// Format or protocol.
+        what: &'static str,
+        /// What it says.
+        found: u32,
+        /// What we can.
+        known: u32,
+    },
+    /// A field has an impossible value.
+    #[error("manifest, {field} = {value}: {reason}")]
+    Value {
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A scheme cannot run under these parameters.
+    #[error("manifest, scheme {scheme}: {source}")]
+    Deployment {
+        /// Which scheme.
+        scheme: String,
+        /// Why.
+        source: DeploymentError,
+    },
+    /// q is not what the rule gives.
+    #[error("manifest, scheme {scheme}: q = {found}, but the rule gives {right}")]
+    WrongField {
+        /// Which scheme.
+        scheme: String,
+        /// As listed.
+        found: u64,
+        /// As it must be.
+        right: u64,
+    },
+    /// There is no such scheme.
+    #[error("there is no scheme {name:?} here{}", .nearest.as_ref().map_or(String::new(), |near| format!("; did you mean {near:?}?")))]
+    UnknownScheme {
+        /// As given.
+        name: String,
+        /// What may have been meant.
+        nearest: Option<String>,
+    },
+    /// A scheme that compares levels where levels are labels.
+    #[error(
+        "scheme {scheme} compares levels, but those of feature {feature:?} are labels; use a table scheme or one_hot"
+    )]
+    NeedsTables {
+        /// Which scheme.
+        scheme: &'static str,
+        /// The feature.
+        feature: String,
+    },
+    /// More servers than operators.
+    #[error("scheme {scheme} needs {need} servers, but there are {have}")]
+    TooFewOperators {
+        /// Which scheme.
+        scheme: &'static str,
+        /// N.
+        need: usize,
+        /// Operators.
+        have: usize,
+    },
+}
+
+impl Contents {
+    /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10, and every scheme that fits.
+    pub fn new(name: &str, schema: Schema, rows: usize, record_length: usize, servers: u8) -> Contents {
+        const WEIGHT_LIMIT: u64 = 10;
+        let widest = schema.features().iter().map(|feature| u64::from(feature.full_range())).max().unwrap_or(1);
+        let operator = |index: u8| Operator { index, name: format!("server {index}"), url: None };
+        let mut contents = Contents {
+            format: FORMAT,
+            protocol: VERSION,
+            dataset: Dataset { name: name.into(), version: "1".into() },
+            rows,
+            record_length,
+            threshold: 1,
+            silent: 0,
+            lying: 0,
+            shuffle: true,
+            verified: false,
+            weight_limit: WEIGHT_LIMIT,
+            immutable_limit: schema.features().len(),
+            mask: 1,
+            exponent: 4,
+            cost_limit: WEIGHT_LIMIT * widest * widest,
+            top_limit: 10,
+            schemes: vec![],
+            default_scheme: scheme::DEFAULT.name.into(),
+            epochs: vec![0],
+            operators: (1..=servers).map(operator).collect(),
+            schema,
+        };
+        contents.offer_all();
+        contents
+    }
+
+    /// Lists every scheme that fits, after the other fields have been set.
+    pub fn offer_all(&mut self) {
+        self.schemes = offers(&self.schema, &self.params(), self.operators.len());
+    }
+
+    /// What the schemes need to know.
+    pub fn params(&self) -> Params {
+        Params {
+            ranges: self.schema.ranges(),
+            rows: self.rows,
+            threshold: self.threshold,
+            silent: self.silent,
+            lying: self.lying,
+            weight_limit: self.weight_limit,
+            immutable_limit: self.immutable_limit,
+            mask: self.mask,
+            exponent: self.exponent,
+            cost_limit: self.cost_limit,
+            shuffle: self.shuffle,
+            verified: self.verified,
+        }
+    }
+}
+
+impl Manifest {
+    /// These contents, if all of them are right.
+    pub fn new(contents: Contents) -> Result<Manifest, ManifestError> {
+        check_plain(&contents)?;
+        let params = contents.params();
+        let mut deployments: Vec<Deployment> = vec![];
+        for offer in &contents.schemes {
+            if deployments.iter().any(|deployment| deployment.scheme().name == offer.name) {
+                return refuse("schemes", &offer.name, "is listed twice");
+            }
+            deployments.push(deployment(offer, &contents, &params)?);
+        }
+        let json = serde_json::to_string(&contents).map_err(|error| ManifestError::Json(error.to_string()))?;
+        if json.len() > MAX_JSON {
+            return Err(ManifestError::TooLong { bytes: json.len() });
+        }
+        let digest = *blake3::Hasher::new_derive_key(DIGEST_CONTEXT).update(json.as_bytes()).finalize().as_bytes();
+        let manifest = Manifest { contents, deployments, json, digest };
+        manifest.deployment(&manifest.contents.default_scheme)?;
+        Ok(manifest)
+    }
+
+    /// Reads the canonical form, and no other: the digest is that of the bytes.
+    pub fn from_json(bytes: &[u8]) -> Result<Manifest, ManifestError> {
+        if bytes.len() > MAX_JSON {
+            return Err(ManifestError::TooLong { bytes: bytes.len() });
+        }
+        let contents = serde_json::from_slice(bytes).map_err(|error| ManifestError::Json(error.to_string()))?;
+        let manifest = Manifest::new(contents)?;
+        if manifest.json.as_bytes() == bytes { Ok(manifest) } else { Err(ManifestError::NotCanonical) }
+    }
+
+    /// The canonical form, as bundles store it and servers send it.
+    pub fn json(&self) -> &str {
+        &self.json
+    }
+
+    /// What goes into every transcript.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// All fields.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// The features.
+    pub fn schema(&self) -> &Schema {
+        &self.contents.schema
+    }
+
+    /// M.
+    pub fn rows(&self) -> usize {
+        self.contents.rows
+    }
+
+    /// Bytes of every record.
+    pub fn record_length(&self) -> usize {
+        self.contents.record_length
+    }
+
+    /// The largest k of a search for the k nearest.
+    pub fn top_limit(&self) -> usize {
+        self.contents.top_limit
+    }
+
+    /// Who runs the servers.
+    pub fn operators(&self) -> &[Operator] {
+        &self.contents.operators
+    }
+
+    /// The schemes on offer, ready to use.
+    pub fn deployments(&self) -> &[Deployment] {
+        &self.deployments
+    }
+
+    /// The scheme of that name, if it is on offer.
+    pub fn deployment(&self, name: &str) -> Result<&Deployment, ManifestError> {
+        let named = |deployment: &&Deployment| deployment.scheme().name == name;
+        self.deployments
+            .iter()
+            .find(named)
+            .ok_or_else(|| unknown_scheme(name, self.deployments.iter().map(|deployment| deployment.scheme().name)))
+    }
+
+    /// The scheme to prefer.
+    pub fn default_deployment(&self) -> &Deployment {
+        let preferred = |deployment: &&Deployment| deployment.scheme().name == self.contents.default_scheme;
+        // `new` has found it; the first is there because it did.
+        self.deployments.iter().find(preferred).unwrap_or(&self.deployments[0])
+    }
+
+    /// What goes into every header beside the scheme.
+    pub fn audience(&self) -> Audience {
+        // `new` refuses an empty list of epochs.
+        let epoch = self.contents.epochs.first().copied().unwrap_or_default();
+        Audience { digest: self.digest, epoch, record_length: self.contents.record_length }
+    }
+}
+
+impl std::fmt::Debug for Manifest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Manifest({})", self.json)
+    }
+}
+
+impl serde::Serialize for Manifest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.contents.serialize(serializer)
+    }
+}
+
+fn deployment(offer: &Offer, contents: &Contents, params: &Params) -> Result<Deployment, ManifestError> {
+    let scheme = scheme::named(&offer.name)
+        .ok_or_else(|| unknown_scheme(&offer.name, scheme::ALL.iter().map(|scheme| scheme.name)))?;
+    let wrap = |source| ManifestError::Deployment { scheme: offer.name.clone(), source };
+    needs_no_tables(scheme, &contents.schema)?;
+    let deployment = Deployment::with_field(scheme, params.clone(), offer.q, &offer.alphas).map_err(wrap)?;
+    let right = Deployment::new(scheme, params.clone(), FieldRule::Deployment).map_err(wrap)?.field().q();
+    if offer.q != right {
+        return Err(ManifestError::WrongField { scheme: offer.name.clone(), found: offer.q, right });
+    }
+    let (need, have) = (deployment.servers(), contents.operators.len());
+    if need > have {
+        return Err(ManifestError::TooFewOperators { scheme: scheme.name, need, have });
+    }
+    Ok(deployment)
+}
+
+/// Differences of labels mean nothing, so only costs given as tables may compare them.
+fn needs_no_tables(scheme: &'static Scheme, schema: &Schema) -> Result<(), ManifestError> {
+    match schema.features().iter().find(|feature| feature.is_nominal()) {
+        Some(feature) if scheme.metric != Metric::Table => {
+            Err(ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn unknown_scheme<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> ManifestError {
+    ManifestError::UnknownScheme { name: name.into(), nearest: nearest(name, names).map(str::to_owned) }
+}
+
+fn refuse<T>(field: &'static str, value: impl ToString, reason: &'static str) -> Result<T, ManifestError> {
+    Err(ManifestError::Value { field, value: value.to_string(), reason })
+}
+
+/// What can be checked without looking at the schemes.
+fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
+    const MAX_TEXT: usize = 4096;
+    let versions = [("format", contents.format, FORMAT), ("protocol", contents.protocol.into(), VERSION.into())];
+    if let Some((what, found, known)) = versions.into_iter().find(|(_, found, known)| found != known) {
+        return Err(ManifestError::Version { what, found, known });
+    }
+    let Dataset { name, version } = &contents.dataset;
+    let urls = contents.operators.iter().filter_map(|operator| operator.url.as_ref());
+    let names = contents.operators.iter().map(|operator| &operator.name);
+    for text in [name, version].into_iter().chain(names).chain(urls) {
+        if text.is_empty() || text.len() > MAX_TEXT {
+            return refuse("names, versions and URLs", format!("{} bytes", text.len()), "must be 1 to 4096 bytes");
+        }
+    }
+    if let Err(error) = contents.params().check() {
+        return refuse(error.parameter, error.value, error.reason);
+    }
+    let levels: usize = contents.params().levels();
+    if levels > MAX_LEVELS {
+        return refuse("schema", format!("{levels} levels"), "all features together have at most 2^22");
+    }
+    if contents.record_length == 0 || contents.record_length > MAX_RECORD {
+        return refuse("record_length", contents.record_length, "must be in 1..=1048576");
+    }
+    if contents.top_limit == 0 || contents.top_limit > MAX_TOP {
+        return refuse("top_limit", contents.top_limit, "must be in 1..=1000");
+    }
+    let mut epochs = contents.epochs.clone();
+    epochs.sort_unstable();
+    epochs.dedup();
+    if epochs.is_empty() || epochs.len() != contents.epochs.len() || epochs.len() > 16 {
+        return refuse("epochs", contents.epochs.len(), "must be 1 to 16 different numbers");
+    }
+    let numbered = contents.operators.iter().zip(1..=u8::MAX).all(|(operator, place)| operator.index == place);
+    if contents.operators.is_empty() || contents.operators.len() > 255 || !numbered {
+        return refuse("operators", contents.operators.len(), "must be 1 to 255, numbered from 1 in order");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use super::*;
+use crate::schema::{Feature, Kind, Quantiser};
+
+fn numeric(name: &str) -> Feature {
+    Feature::new(name, Kind::Numeric { min: 0.1, max: 0.7, levels: 100, quantiser: Quantiser::Round })
+}
+
+fn nominal(name: &str) -> Feature {
+    let categories = ["red", "green", "blue"].map(String::from).to_vec();
+    Feature::new(name, Kind::Categorical { categories, range: 100 })
+}
+
+fn contents(servers: u8) -> Contents {
+    Contents::new("loans", Schema::new(vec![numeric("income"), numeric("debt")]).unwrap(), 1000, 64, servers)
+}
+
+fn names(contents: &Contents) -> Vec<&str> {
+    contents.schemes.iter().map(|offer| offer.name.as_str()).collect()
+}
+
+#[test]
+fn the_canonical_form_round_trips_and_fixes_the_digest() {
+    let manifest = Manifest::new(contents(2)).unwrap();
+    let again = Manifest::from_json(manifest.json().as_bytes()).unwrap();
+    assert_eq!(again.contents(), manifest.contents());
+    assert_eq!(again.digest(), manifest.digest());
+    assert_eq!(serde_json::to_string(&manifest).unwrap(), manifest.json());
+    let other = Manifest::new(Contents { rows: 1001, ..contents(2) }).unwrap();
+    assert_ne!(other.digest(), manifest.digest());
+    assert_eq!(manifest.audience(), Audience { digest: manifest.digest(), epoch: 0, record_length: 64 });
+}
+
+#[test]
+fn every_flipped_byte_is_refused_or_changes_the_digest() {
+    let manifest = Manifest::new(contents(2)).unwrap();
+    for place in 0..manifest.json().len() {
+        let mut bytes = manifest.json().as_bytes().to_vec();
+        bytes[place] ^= 1;
+        if let Ok(other) = Manifest::from_json(&bytes) {
+            assert_ne!(other.digest(), manifest.digest(), "byte {place}");
+        }
+    }
+}
+
+#[test]
+fn the_same_meaning_in_another_form_is_refused() {
+    let manifest = Manifest::new(contents(2)).unwrap();
+    for other in [
+        format!("{} ", manifest.json()),
+        manifest.json().replace(":0.1,", ":0.10,"),
+        manifest.json().replace(":1000,", ":1000 ,"),
+        serde_json::to_string_pretty(&manifest).unwrap(),
+    ] {
+        assert_eq!(Manifest::from_json(other.as_bytes()).unwrap_err(), ManifestError::NotCanonical);
+    }
+    assert!(matches!(Manifest::from_json(b"{}"), Err(ManifestError::Json(_))));
+    assert!(matches!(Manifest::from_json(&vec![b' '; MAX_JSON + 1]), Err(ManifestError::TooLong { .. })));
+}
+
+#[test]
+fn more_operators_mean_more_schemes() {
+    let (two, three, four) = (contents(2), contents(3), contents(4));
+    assert!(names(&two).contains(&"gated-tables") && !names(&two).contains(&"two-phase"));
+    assert!(names(&three).contains(&"two-phase") && !names(&three).contains(&"two-phase+"));
+    assert_eq!(four.schemes.len(), scheme::ALL.len());
+    for contents in [two, three, four] {
+        let manifest = Manifest::new(contents).unwrap();
+        assert_eq!(manifest.default_deployment().scheme().name, "gated-tables");
+        assert!(manifest.deployments().iter().all(|deployment| deployment.servers() <= manifest.operators().len()));
+    }
+}
+
+#[test]
+fn labels_are_compared_by_tables_only() {
+    let schema = Schema::new(vec![numeric("income"), nominal("colour")]).unwrap();
+    let mut contents = Contents::new("loans", schema, 10, 64, 4);
+    assert_eq!(names(&contents), ["table", "gated-costs", "gated-tables"]);
+    assert!(Manifest::new(contents.clone()).is_ok());
+    contents.schemes.push(Offer { name: "baseline".into(), q: 32_749, alphas: vec![1, -1] });
+    assert!(matches!(Manifest::new(contents), Err(ManifestError::NeedsTables { scheme: "baseline", .. })));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let refused = |bend: &dyn Fn(&mut Contents)| {
+        let mut bent = contents(2);
+        bend(&mut bent);
+        Manifest::new(bent).unwrap_err().to_string()
+    };
+    let says = |bend: &dyn Fn(&mut Contents), part: &str| {
+        let error = refused(bend);
+        assert!(error.contains(part), "{error}");
+    };
+    says(&|c| c.format = 2, "format 2");
+    says(&|c| c.protocol = 9, "protocol 9");
+    says(&|c| c.rows = 0, "rows = 0");
+    says(&|c| c.rows = usize::MAX, "rows");
+    says(&|c| c.record_length = 0, "record_length = 0");
+    says(&|c| c.record_length = usize::MAX, "record_length");
+    says(&|c| c.top_limit = 0, "top_limit");
+    says(&|c| c.exponent = 3, "exponent = 3");
+    says(&|c| c.epochs.clear(), "epochs");
+    says(&|c| c.epochs = vec![1, 1], "epochs");
+    says(&|c| c.operators.clear(), "operators");
+    says(&|c| c.operators[1].index = 3, "operators");
+    says(&|c| c.operators[1].name.clear(), "names");
+    says(&|c| c.dataset.name = "x".repeat(5000), "names");
+    says(&|c| c.default_scheme = "gated-table".into(), "did you mean \"gated-tables\"");
+    says(&|c| c.schemes[0].name = "basline".into(), "did you mean \"baseline\"");
+    says(&|c| c.schemes[0].q = 65_521, "the rule gives");
+    says(&|c| c.schemes[0].q = 32_750, "baseline");
+    says(&|c| c.schemes[0].q = 251, "must exceed");
+    says(&|c| c.schemes[0].alphas = vec![1, 1], "same α");
+    says(&|c| c.schemes[0].alphas = vec![1, 0], "α = 0");
+    says(&|c| c.schemes[0].alphas = vec![1], "needs 2 servers");
+    says(&|c| c.schemes[1] = c.schemes[0].clone(), "twice");
+    says(&|c| *c = Contents { verified: true, ..contents(4) }, "cannot be verified");
+    says(&|c| drop(c.operators.pop()), "needs 2 servers, but there are 1");
+}
+
+#[test]
+fn verified_deployments_offer_what_can_be_verified() {
+    let mut contents = contents(4);
+    contents.verified = true;
+    contents.offer_all();
+    assert!(names(&contents).contains(&"gated-tables") && !names(&contents).contains(&"two-phase"));
+    assert!(Manifest::new(contents).is_ok());
+}
+
+#[test]
+fn too_many_levels_are_refused_before_any_table_is_made() {
+    let wide = |k: usize| {
+        Feature::new(format!("f{k}"), Kind::Numeric { min: 0.0, max: 1.0, levels: 65_535, quantiser: Quantiser::Round })
+    };
+    let schema = Schema::new((0..65).map(wide).collect()).unwrap();
+    let error = Manifest::new(Contents::new("wide", schema, 10, 64, 2)).unwrap_err();
+    assert!(error.to_string().contains("2^22"), "{error}");
+}

@@ -1,0 +1,469 @@
+//! One feature: how a value becomes a level and a level a value again.
+//!
+//! Numeric: `round((v − min)/(max − min)·R)` in IEEE double precision, in this order, ties up, clamped to `0..=R`; or the
+//! floor of it. Ordinal: the rank. Categorical: compared by equality, a mismatch costs one full range; two categories are
+//! the levels 0 and R, so that even squared distances say so; more are their index, which only cost tables can compare.
+
+use super::SchemaError;
+use crate::params::Params;
+
+/// A feature of the database.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Feature {
+    /// Its name.
+    pub name: String,
+    /// What its values are.
+    pub kind: Kind,
+    /// What its numbers count, for people.
+    #[serde(default)]
+    pub unit: Option<String>,
+    /// What it means, for people.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The value that stands for a missing one.
+    #[serde(default)]
+    pub default: Option<String>,
+    /// The median absolute deviation over the accepted rows, in levels: a public statistic that MAD-scaled costs divide by.
+    #[serde(default)]
+    pub mad: Option<f64>,
+    /// Whether people usually cannot change it. A suggestion: the choice stays with the person, and private.
+    #[serde(default)]
+    pub suggest_immutable: bool,
+    /// Which category of which column this is, for one-hot features.
+    #[serde(default)]
+    pub one_hot: Option<OneHot>,
+}
+
+/// What the values of a feature are.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Kind {
+    /// Numbers between two bounds, cut into steps.
+    Numeric {
+        /// Level 0.
+        min: f64,
+        /// Level R.
+        max: f64,
+        /// R, the number of steps.
+        levels: u32,
+        /// What happens between two levels.
+        quantiser: Quantiser,
+    },
+    /// Words in an order; the level is the rank.
+    Ordinal {
+        /// From the lowest up.
+        ranks: Vec<String>,
+    },
+    /// Words without an order.
+    Categorical {
+        /// All of them.
+        categories: Vec<String>,
+        /// What a mismatch counts as, in levels.
+        range: u32,
+    },
+}
+
+/// What happens to numbers between two levels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantiser {
+    /// The nearest level, ties up.
+    #[default]
+    Round,
+    /// The level below.
+    Floor,
+}
+
+/// The category that a one-hot feature stands for.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OneHot {
+    /// The column of the original data.
+    pub column: String,
+    /// One of its categories.
+    pub category: String,
+}
+
+/// A value before it is encoded.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A number.
+    Number(f64),
+    /// A word, or a number as text. Empty means missing.
+    Text(String),
+}
+
+/// A level, and whether the value lay outside the bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// In `0..=R`.
+    pub level: u32,
+    /// Whether a bound was taken instead.
+    pub clamped: bool,
+}
+
+impl Feature {
+    /// What a categorical mismatch counts as unless the schema says otherwise.
+    pub const DEFAULT_RANGE: u32 = 100;
+    /// Names, categories and other texts of a schema end here, in bytes.
+    pub const MAX_TEXT: usize = 4096;
+
+    /// A feature without unit, description and the rest.
+    pub fn new(name: impl Into<String>, kind: Kind) -> Feature {
+        Feature {
+            name: name.into(),
+            kind,
+            unit: None,
+            description: None,
+            default: None,
+            mad: None,
+            suggest_immutable: false,
+            one_hot: None,
+        }
+    }
+
+    /// R_k, the largest level.
+    pub fn range(&self) -> u32 {
+        match &self.kind {
+            Kind::Numeric { levels, .. } => *levels,
+            Kind::Ordinal { ranks } => (ranks.len() as u32).saturating_sub(1),
+            Kind::Categorical { categories, range } if categories.len() == 2 => *range,
+            Kind::Categorical { categories, .. } => (categories.len() as u32).saturating_sub(1),
+        }
+    }
+
+    /// What a change across the whole feature counts as, in levels: R_k, or a categorical feature's own range.
+    pub fn full_range(&self) -> u32 {
+        match &self.kind {
+            Kind::Categorical { range, .. } => *range,
+            _ => self.range(),
+        }
+    }
+
+    /// Whether values are compared by equality.
+    pub fn is_categorical(&self) -> bool {
+        matches!(self.kind, Kind::Categorical { .. })
+    }
+
+    /// Whether levels are mere labels, whose differences mean nothing.
+    pub fn is_nominal(&self) -> bool {
+        matches!(&self.kind, Kind::Categorical { categories, .. } if categories.len() > 2)
+    }
+
+    /// The column of the original data that holds it.
+    pub fn column(&self) -> &str {
+        self.one_hot.as_ref().map_or(&self.name, |part| &part.column)
+    }
+
+    /// The words that it takes, in order of their levels; none for numbers.
+    pub fn words(&self) -> &[String] {
+        match &self.kind {
+            Kind::Numeric { .. } => &[],
+            Kind::Ordinal { ranks } => ranks,
+            Kind::Categorical { categories, .. } => categories,
+        }
+    }
+
+    /// The level of a value. An empty text is a missing value, for which the default stands.
+    pub fn encode(&self, value: &Value) -> Result<Encoded, SchemaError> {
+        let value = self.filled(value)?;
+        let Kind::Numeric { min, max, levels, quantiser } = self.kind else {
+            return self.encode_word(&value);
+        };
+        let number = value.number().ok_or_else(|| SchemaError::NotANumber {
+            feature: self.name.clone(),
+            value: shortened(&value.to_string()),
+            min: min.to_string(),
+            max: max.to_string(),
+        })?;
+        // A cast from f64 saturates, and NaN cannot come from finite numbers with min < max.
+        let exact = (number - min) / (max - min) * f64::from(levels);
+        let step = match quantiser {
+            Quantiser::Round => exact.round(),
+            Quantiser::Floor => exact.floor(),
+        };
+        Ok(Encoded { level: (step as u32).min(levels), clamped: number < min || number > max })
+    }
+
+    /// The value of a level, for explanations: a word, or the shortest number that has this level. `None` for numbers that
+    /// are no level of this feature.
+    pub fn decode_level(&self, level: u32) -> Option<Value> {
+        match &self.kind {
+            Kind::Numeric { min, max, levels, .. } => {
+                if level > *levels {
+                    return None;
+                }
+                let exact = min + f64::from(level) / f64::from(*levels) * (max - min);
+                let rounded = (0..=16).filter_map(|decimals| format!("{exact:.decimals$}").parse().ok());
+                let fits = |number: &f64| {
+                    let encoded = self.encode(&Value::Number(*number));
+                    encoded.is_ok_and(|encoded| encoded == Encoded { level, clamped: false })
+                };
+                Some(Value::Number(rounded.into_iter().find(fits).unwrap_or(exact)))
+            }
+            Kind::Categorical { categories, range } if categories.len() == 2 => match level {
+                0 => Some(Value::Text(categories[0].clone())),
+                level if level == *range => Some(Value::Text(categories[1].clone())),
+                _ => None,
+            },
+            _ => self.words().get(level as usize).cloned().map(Value::Text),
+        }
+    }
+
+    fn encode_word(&self, value: &Value) -> Result<Encoded, SchemaError> {
+        let words = self.words();
+        let place = find(words, value).ok_or_else(|| not_permitted(&self.name, value, words))?;
+        let binary = self.is_categorical() && words.len() == 2;
+        let level = if binary { place as u32 * self.range() } else { place as u32 };
+        Ok(Encoded { level, clamped: false })
+    }
+
+    /// The value, or the default where it is missing.
+    pub(super) fn filled(&self, value: &Value) -> Result<Value, SchemaError> {
+        match (value, &self.default) {
+            (Value::Text(text), Some(default)) if text.trim().is_empty() => Ok(Value::Text(default.clone())),
+            (Value::Text(text), None) if text.trim().is_empty() => {
+                Err(SchemaError::Missing { feature: self.column().into() })
+            }
+            _ => Ok(value.clone()),
+        }
+    }
+
+    pub(super) fn invalid(&self, reason: impl Into<String>) -> SchemaError {
+        SchemaError::Invalid { feature: shortened(&self.name), reason: reason.into() }
+    }
+
+    /// Whether the feature makes sense by itself.
+    pub(super) fn check(&self) -> Result<(), SchemaError> {
+        if self.name.trim().is_empty() {
+            return Err(self.invalid("a name must not be empty"));
+        }
+        let hot = self.one_hot.iter().flat_map(|part| [&part.column, &part.category]);
+        let people = [&self.unit, &self.description, &self.default].into_iter().flatten();
+        let mut texts = [&self.name].into_iter().chain(self.words()).chain(hot).chain(people);
+        if texts.any(|text| text.len() > Self::MAX_TEXT) {
+            return Err(self.invalid(format!("a text is longer than {} bytes", Self::MAX_TEXT)));
+        }
+        if let Kind::Numeric { min, max, .. } = self.kind {
+            if !(min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max) {
+                return Err(self.invalid(format!("min = {min} and max = {max} must be finite and in order")));
+            }
+        } else {
+            self.check_words()?;
+        }
+        if !(1..=Params::MAX_RANGE).contains(&self.full_range()) {
+            return Err(self.invalid(format!(
+                "{} levels; there must be 1 to {}",
+                self.full_range(),
+                Params::MAX_RANGE
+            )));
+        }
+        if self.mad.is_some_and(|mad| !(mad.is_finite() && mad >= 0.0)) {
+            return Err(self.invalid("mad must be finite and not negative"));
+        }
+        if let Some(part) = &self.one_hot {
+            if !self.is_categorical() || self.words().len() != 2 {
+                return Err(self.invalid("a one-hot feature has two categories"));
+            }
+            if part.column.trim().is_empty() || part.category.trim().is_empty() {
+                return Err(self.invalid("a one-hot feature needs a column and a category"));
+            }
+            // The default is a value of the whole column, which the schema checks against all its categories.
+            return Ok(());
+        }
+        let default = self.default.as_ref().map(|default| self.encode(&Value::Text(default.clone())));
+        match default {
+            Some(Err(error)) => Err(self.invalid(format!("the default does not serve: {error}"))),
+            Some(Ok(encoded)) if encoded.clamped => Err(self.invalid("the default is outside the bounds")),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_words(&self) -> Result<(), SchemaError> {
+        let words = self.words();
+        if words.len() < 2 || words.len() > Params::MAX_RANGE as usize + 1 {
+            return Err(self.invalid(format!("{} values; there must be 2 to {}", words.len(), Params::MAX_RANGE + 1)));
+        }
+        if let Some(word) = words.iter().find(|word| word.trim().is_empty() || word.trim() != *word) {
+            return Err(self.invalid(format!("value {word:?} is empty or has spaces around it")));
+        }
+        let mut seen = std::collections::HashSet::new();
+        match words.iter().find(|word| !seen.insert(word.as_str())) {
+            Some(word) => Err(self.invalid(format!("value {word:?} is listed twice"))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The place of a value among words: the same text, or the same number ("1.0" is "1").
+pub(super) fn find<W: AsRef<str>>(words: &[W], value: &Value) -> Option<usize> {
+    let text = value.to_string();
+    let same_text = words.iter().position(|word| word.as_ref() == text.trim());
+    same_text.or_else(|| {
+        let number = value.number()?;
+        words.iter().position(|word| parse(word.as_ref()) == Some(number))
+    })
+}
+
+pub(super) fn not_permitted<W: AsRef<str>>(feature: &str, value: &Value, words: &[W]) -> SchemaError {
+    const SHOWN: usize = 20;
+    let mut listed: Vec<String> =
+        words.iter().take(SHOWN).map(|word| format!("{:?}", shortened(word.as_ref()))).collect();
+    if words.len() > SHOWN {
+        listed.push(format!("and {} more", words.len() - SHOWN));
+    }
+    SchemaError::NotPermitted {
+        feature: feature.into(),
+        value: shortened(&value.to_string()),
+        permitted: listed.join(", "),
+    }
+}
+
+/// A finite number, or nothing.
+fn parse(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Texts from outside must not flood a message.
+fn shortened(text: &str) -> String {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
+}
+
+impl Value {
+    /// As a finite number, if it is one.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Number(number) => Some(*number).filter(|number| number.is_finite()),
+            Value::Text(text) => parse(text),
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Number(number) => number.fmt(f),
+            Value::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+impl From<f64> for Value {
+    fn from(number: f64) -> Value {
+        Value::Number(number)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Value {
+        Value::Text(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Value {
+        Value::Text(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(feature: &Feature, value: impl Into<Value>) -> u32 {
+        feature.encode(&value.into()).unwrap().level
+    }
+
+    #[test]
+    fn numbers_are_rounded_ties_up_and_clamped() {
+        let kind = |quantiser| Kind::Numeric { min: -1.0, max: 1.0, levels: 4, quantiser };
+        let round = Feature::new("a", kind(Quantiser::Round));
+        let floor = Feature::new("a", kind(Quantiser::Floor));
+        for (value, rounded, floored) in [
+            (-1.0, 0, 0),
+            (-0.75, 1, 0),
+            (-0.76, 0, 0),
+            (0.0, 2, 2),
+            (0.25, 3, 2),
+            (0.99, 4, 3),
+            (1.0, 4, 4),
+            (7.0, 4, 4),
+            (-7.0, 0, 0),
+            (1e300, 4, 4),
+        ] {
+            assert_eq!(level(&round, value), rounded, "{value}");
+            assert_eq!(level(&floor, value), floored, "{value}");
+        }
+        assert_eq!(round.encode(&" 0.3 ".into()), Ok(Encoded { level: 3, clamped: false }));
+        assert_eq!(round.encode(&"1e3".into()), Ok(Encoded { level: 4, clamped: true }));
+        for text in ["x", "nan", "inf", "1,5", "0x1"] {
+            let error = round.encode(&text.into()).unwrap_err().to_string();
+            assert_eq!(error, format!("feature \"a\": {text:?} is not a number; it takes numbers from -1 to 1"));
+        }
+        assert!(round.encode(&f64::NAN.into()).is_err());
+    }
+
+    #[test]
+    fn words_are_ranks_indices_or_two_ends() {
+        let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+        let grades = Feature::new("grade", Kind::Ordinal { ranks: words(&["low", "middle", "high"]) });
+        assert_eq!((grades.range(), level(&grades, "high")), (2, 2));
+        let sex = Feature::new("sex", Kind::Categorical { categories: words(&["Female", "Male"]), range: 100 });
+        assert_eq!((sex.range(), level(&sex, "Female"), level(&sex, " Male ")), (100, 0, 100));
+        let race = Feature::new("race", Kind::Categorical { categories: words(&["A", "B", "C"]), range: 50 });
+        assert_eq!((race.range(), race.full_range(), level(&race, "C")), (2, 50, 2));
+        assert!(race.is_nominal() && !sex.is_nominal() && !grades.is_nominal());
+        let coded = Feature::new("code", Kind::Categorical { categories: words(&["0", "1"]), range: 1 });
+        assert_eq!((level(&coded, 1.0), level(&coded, "1.0"), level(&coded, "0")), (1, 1, 0));
+        assert_eq!(
+            sex.encode(&"male".into()).unwrap_err().to_string(),
+            r#"feature "sex": "male" is not permitted; use one of "Female", "Male""#
+        );
+    }
+
+    #[test]
+    fn every_level_decodes_to_a_value_with_that_level() {
+        for (min, max, levels) in
+            [(0.0, 1.0, 10), (18.0, 96.0, 78), (3.8, 14.2, 100), (-1e6, 1e6, 65_535), (0.1, 0.3, 7)]
+        {
+            for quantiser in [Quantiser::Round, Quantiser::Floor] {
+                let feature = Feature::new("a", Kind::Numeric { min, max, levels, quantiser });
+                for wanted in (0..=levels).step_by(1 + levels as usize / 500) {
+                    let value = feature.decode_level(wanted).unwrap();
+                    if quantiser == Quantiser::Round {
+                        assert_eq!(level(&feature, value.to_string().as_str()), wanted, "{feature:?}");
+                    }
+                }
+                assert_eq!(feature.decode_level(levels + 1), None);
+            }
+        }
+        let categories = vec!["no".into(), "yes".into()];
+        let binary = Feature::new("b", Kind::Categorical { categories, range: 9 });
+        assert_eq!(binary.decode_level(9), Some("yes".into()));
+        assert_eq!(binary.decode_level(5), None);
+    }
+
+    #[test]
+    fn a_default_stands_for_a_missing_value() {
+        let kind = Kind::Numeric { min: 0.0, max: 10.0, levels: 10, quantiser: Quantiser::Round };
+        let bare = Feature::new("a", kind);
+        assert_eq!(bare.encode(&"".into()), Err(SchemaError::Missing { feature: "a".into() }));
+        let filled = Feature { default: Some("4".into()), ..bare.clone() };
+        assert_eq!(level(&filled, " "), 4);
+        assert!(Feature { default: Some("11".into()), ..bare.clone() }.check().is_err());
+        assert!(Feature { default: Some("x".into()), ..bare }.check().is_err());
+    }
+
+    #[test]
+    fn long_texts_are_shortened_in_messages() {
+        let kind = Kind::Categorical { categories: (0..100).map(|c| format!("c{c}")).collect(), range: 1 };
+        let error = Feature::new("a", kind).encode(&"ü".repeat(10_000).into()).unwrap_err().to_string();
+        assert!(error.len() < 400 && error.ends_with("and 80 more"), "{error}");
+    }
+}

@@ -1,0 +1,348 @@
+//! What the columns of a database mean: each feature's name, kind and levels, all public.
+//!
+//! Everything a person needs to turn their own values into levels is here; the database itself is not. A [`Schema`] has
+//! been checked: names are unique and not empty, bounds are finite and in order, every range fits a row store. One column
+//! of the data is one feature, except that a one-hot categorical column is as many two-category features as it has
+//! categories, named `race=Other` and so on and kept side by side.
+
+mod feature;
+mod nearest;
+
+pub use feature::{Encoded, Feature, Kind, OneHot, Quantiser, Value};
+pub use nearest::nearest;
+
+use crate::params::Params;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// The features of a database in order. Checked when made.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "Unchecked", into = "Unchecked")]
+pub struct Schema {
+    features: Vec<Feature>,
+}
+
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unchecked {
+    features: Vec<Feature>,
+}
+
+/// One column of the original data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column<'a> {
+    /// Its name in the data, in profiles and in records.
+    pub name: &'a str,
+    /// Its features: one, or one per category when it is one-hot.
+    pub features: Range<usize>,
+}
+
+/// What is wrong with a schema, or with a value under it. Whoever wrote the one or gave the other must change it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SchemaError {
+    /// A name that the schema does not have.
+    #[error("there is no feature {name:?}{}", suggestion(.nearest))]
+    UnknownFeature {
+        /// As given.
+        name: String,
+        /// What may have been meant.
+        nearest: Option<String>,
+    },
+    /// No value where one is needed.
+    #[error("feature {feature:?} has no value and the schema gives no default for it")]
+    Missing {
+        /// Which feature.
+        feature: String,
+    },
+    /// A text where a number belongs.
+    #[error("feature {feature:?}: {value:?} is not a number; it takes numbers from {min} to {max}")]
+    NotANumber {
+        /// Which feature.
+        feature: String,
+        /// As given, shortened.
+        value: String,
+        /// The lower bound, as text.
+        min: String,
+        /// The upper bound, as text.
+        max: String,
+    },
+    /// A value that is none of those listed.
+    #[error("feature {feature:?}: {value:?} is not permitted; use one of {permitted}")]
+    NotPermitted {
+        /// Which feature.
+        feature: String,
+        /// As given, shortened.
+        value: String,
+        /// The permitted values, shortened.
+        permitted: String,
+    },
+    /// The schema itself makes no sense.
+    #[error("schema, feature {feature:?}: {reason}")]
+    Invalid {
+        /// Which feature.
+        feature: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No feature, or more than a row store holds.
+    #[error("schema: {count} features; there must be 1 to 4096")]
+    Count {
+        /// How many there are.
+        count: usize,
+    },
+}
+
+fn suggestion(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or(String::new(), |nearest| format!("; did you mean {nearest:?}?"))
+}
+
+impl Schema {
+    /// These features, if they make sense together.
+    pub fn new(features: Vec<Feature>) -> Result<Schema, SchemaError> {
+        if features.is_empty() || features.len() > Params::MAX_FEATURES {
+            return Err(SchemaError::Count { count: features.len() });
+        }
+        let schema = Schema { features };
+        let mut names = HashSet::new();
+        for feature in &schema.features {
+            feature.check()?;
+            if !names.insert(feature.name.as_str()) {
+                return Err(feature.invalid("the name is taken by another feature"));
+            }
+        }
+        let mut columns = HashSet::new();
+        for column in schema.columns() {
+            let first = &schema.features[column.features.start];
+            if !columns.insert(column.name) || first.one_hot.is_some() && names.contains(column.name) {
+                return Err(first.invalid("its column appears twice; one-hot features of a column stand side by side"));
+            }
+            if first.one_hot.is_some() {
+                check_one_hot(&schema.features[column.features])?;
+            }
+        }
+        Ok(schema)
+    }
+
+    /// All features in order.
+    pub fn features(&self) -> &[Feature] {
+        &self.features
+    }
+
+    /// R_k of every feature.
+    pub fn ranges(&self) -> Vec<u32> {
+        self.features.iter().map(Feature::range).collect()
+    }
+
+    /// The place of the feature of that name.
+    pub fn position(&self, name: &str) -> Result<usize, SchemaError> {
+        self.features.iter().position(|feature| feature.name == name).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The feature of that name.
+    pub fn feature(&self, name: &str) -> Result<&Feature, SchemaError> {
+        Ok(&self.features[self.position(name)?])
+    }
+
+    /// The features that a name stands for: one, or all of a one-hot column.
+    pub fn named(&self, name: &str) -> Result<Range<usize>, SchemaError> {
+        if let Some(column) = self.columns().into_iter().find(|column| column.name == name) {
+            return Ok(column.features);
+        }
+        self.position(name).map(|place| place..place + 1)
+    }
+
+    /// The columns of the original data, in order: what a profile gives and a record holds.
+    pub fn columns(&self) -> Vec<Column<'_>> {
+        let mut columns: Vec<Column<'_>> = vec![];
+        for (place, feature) in self.features.iter().enumerate() {
+            let name = feature.column();
+            match columns.last_mut() {
+                Some(last) if last.name == name && feature.one_hot.is_some() => last.features.end = place + 1,
+                _ => columns.push(Column { name, features: place..place + 1 }),
+            }
+        }
+        columns
+    }
+
+    /// Whether levels of some feature are mere labels, so that only costs given as tables mean anything.
+    pub fn needs_tables(&self) -> bool {
+        self.features.iter().any(Feature::is_nominal)
+    }
+
+    /// Appends the levels of one column's value, one per feature of the column.
+    pub fn encode_column(
+        &self,
+        column: &Column<'_>,
+        value: &Value,
+        levels: &mut Vec<Encoded>,
+    ) -> Result<(), SchemaError> {
+        let group = &self.features[column.features.clone()];
+        let [single] = group else { return encode_one_hot(group, value, levels) };
+        levels.push(single.encode(value)?);
+        Ok(())
+    }
+
+    /// The levels of a whole row, its values given by column name.
+    pub fn encode(&self, value_of: impl Fn(&str) -> Option<Value>) -> Result<Vec<Encoded>, SchemaError> {
+        let mut levels = Vec::with_capacity(self.features.len());
+        for column in self.columns() {
+            // An empty text is a missing value too, for which the feature may have a default.
+            let value = value_of(column.name).unwrap_or_else(|| Value::Text(String::new()));
+            self.encode_column(&column, &value, &mut levels)?;
+        }
+        Ok(levels)
+    }
+
+    fn unknown(&self, name: &str) -> SchemaError {
+        let names = self.features.iter().flat_map(|feature| [feature.name.as_str(), feature.column()]);
+        SchemaError::UnknownFeature { name: name.into(), nearest: nearest(name, names).map(str::to_owned) }
+    }
+}
+
+fn check_one_hot(group: &[Feature]) -> Result<(), SchemaError> {
+    let first = &group[0];
+    if group.len() < 2 {
+        return Err(first.invalid("a one-hot column needs at least two categories"));
+    }
+    let mut categories = HashSet::new();
+    for feature in group {
+        if !categories.insert(feature.one_hot.as_ref().map(|part| &part.category)) {
+            return Err(feature.invalid("its category is listed twice"));
+        }
+        if feature.default != first.default {
+            return Err(feature.invalid("the features of a one-hot column share one default"));
+        }
+    }
+    if let Some(default) = &first.default {
+        encode_one_hot(group, &Value::Text(default.clone()), &mut vec![])
+            .map_err(|error| first.invalid(format!("the default does not serve: {error}")))?;
+    }
+    Ok(())
+}
+
+fn encode_one_hot(group: &[Feature], value: &Value, levels: &mut Vec<Encoded>) -> Result<(), SchemaError> {
+    let parts = || group.iter().filter_map(|feature| Some((feature, feature.one_hot.as_ref()?)));
+    let Some((first, _)) = parts().next() else { return Ok(()) };
+    let filled = first.filled(value)?;
+    let categories: Vec<&str> = parts().map(|(_, part)| part.category.as_str()).collect();
+    let Some(hit) = feature::find(&categories, &filled) else {
+        return Err(feature::not_permitted(first.column(), &filled, &categories));
+    };
+    levels.extend(
+        group
+            .iter()
+            .enumerate()
+            .map(|(place, feature)| Encoded { level: if place == hit { feature.range() } else { 0 }, clamped: false }),
+    );
+    Ok(())
+}
+
+impl TryFrom<Unchecked> for Schema {
+    type Error = SchemaError;
+
+    fn try_from(unchecked: Unchecked) -> Result<Schema, SchemaError> {
+        Schema::new(unchecked.features)
+    }
+}
+
+impl From<Schema> for Unchecked {
+    fn from(schema: Schema) -> Unchecked {
+        Unchecked { features: schema.features }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numeric(name: &str, min: f64, max: f64, levels: u32) -> Feature {
+        Feature::new(name, Kind::Numeric { min, max, levels, quantiser: Quantiser::Round })
+    }
+
+    fn one_hot(column: &str, category: &str) -> Feature {
+        let kind = Kind::Categorical { categories: vec!["no".into(), "yes".into()], range: 100 };
+        let one_hot = Some(OneHot { column: column.into(), category: category.into() });
+        Feature { one_hot, ..Feature::new(format!("{column}={category}"), kind) }
+    }
+
+    fn people() -> Schema {
+        Schema::new(vec![
+            numeric("age", 18.0, 98.0, 80),
+            one_hot("race", "A"),
+            one_hot("race", "B"),
+            one_hot("race", "C"),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn a_row_is_encoded_column_by_column() {
+        let schema = people();
+        assert_eq!(schema.ranges(), [80, 100, 100, 100]);
+        let row = |age: Value, race: &'static str| {
+            schema.encode(|name| Some(if name == "age" { age.clone() } else { race.into() }))
+        };
+        let levels = |row: Vec<Encoded>| row.iter().map(|encoded| encoded.level).collect::<Vec<_>>();
+        assert_eq!(levels(row(20.0.into(), "B").unwrap()), [2, 0, 100, 0]);
+        assert_eq!(
+            row(20.0.into(), "D").unwrap_err().to_string(),
+            r#"feature "race": "D" is not permitted; use one of "A", "B", "C""#
+        );
+        let missing = schema.encode(|name| (name == "age").then(|| 20.0.into())).unwrap_err();
+        assert_eq!(missing, SchemaError::Missing { feature: "race".into() });
+        let columns: Vec<_> = schema.columns().iter().map(|column| (column.name, column.features.clone())).collect();
+        assert_eq!(columns, [("age", 0..1), ("race", 1..4)]);
+        assert_eq!(schema.named("race"), Ok(1..4));
+        assert_eq!(schema.named("race=B"), Ok(2..3));
+    }
+
+    #[test]
+    fn an_unknown_name_gets_the_nearest_one_as_a_suggestion() {
+        assert_eq!(
+            people().feature("agge").unwrap_err().to_string(),
+            r#"there is no feature "agge"; did you mean "age"?"#
+        );
+        assert_eq!(
+            people().named("Race").unwrap_err().to_string(),
+            r#"there is no feature "Race"; did you mean "race"?"#
+        );
+        assert_eq!(people().feature("income").unwrap_err().to_string(), r#"there is no feature "income""#);
+    }
+
+    #[test]
+    fn schemas_that_make_no_sense_are_refused() {
+        let refused = |features: Vec<Feature>| Schema::new(features).unwrap_err().to_string();
+        assert_eq!(refused(vec![]), "schema: 0 features; there must be 1 to 4096");
+        assert!(refused(vec![numeric("a", 0.0, 1.0, 1), numeric("a", 0.0, 1.0, 1)]).contains("taken"));
+        let apart = vec![one_hot("race", "A"), one_hot("race", "B"), numeric("a", 0.0, 1.0, 1), one_hot("race", "C")];
+        assert!(refused(apart).contains("twice"));
+        assert!(
+            refused(vec![one_hot("race", "A"), one_hot("race", "B"), numeric("race", 0.0, 1.0, 1)]).contains("twice")
+        );
+        assert!(refused(vec![one_hot("race", "A")]).contains("two categories"));
+        for (min, max, levels) in [
+            (1.0, 1.0, 5),
+            (2.0, 1.0, 5),
+            (f64::NAN, 1.0, 5),
+            (0.0, f64::INFINITY, 5),
+            (-1e308, 1e308, 5),
+            (0.0, 1.0, 0),
+        ] {
+            refused(vec![numeric("a", min, max, levels)]);
+        }
+        refused(vec![numeric("a", 0.0, 1.0, 65_536)]);
+        refused(vec![numeric("", 0.0, 1.0, 1)]);
+    }
+
+    #[test]
+    fn json_round_trips_and_refuses_what_it_does_not_know() {
+        let json = serde_json::to_string(&people()).unwrap();
+        assert_eq!(serde_json::from_str::<Schema>(&json).unwrap(), people());
+        for bent in [json.replace("\"unit\"", "\"units\""), json.replace("\"levels\"", "\"level\"")] {
+            assert!(serde_json::from_str::<Schema>(&bent).is_err());
+        }
+        let error = serde_json::from_str::<Schema>(&json.replace("98.0", "18.0")).unwrap_err().to_string();
+        assert!(error.contains("\"age\""), "{error}");
+    }
+}
