@@ -26,9 +26,8 @@ impl Profile {
     pub fn new(schema: &Schema, value_of: impl Fn(&str) -> Option<Value>) -> Result<Profile, ClientError> {
         let encoded = schema.encode(&value_of)?;
         let empty = || Value::Text(String::new());
-        let values =
-            schema.columns().iter().map(|column| (column.name.to_owned(), value_of(column.name).unwrap_or_else(empty)));
-        Ok(Profile { values: values.collect(), encoded })
+        let value = |name: &str| (name.to_owned(), value_of(name).unwrap_or_else(empty));
+        Ok(Profile { values: schema.columns().into_iter().map(|column| value(column.name)).collect(), encoded })
     }
 
     /// x.

@@ -86,7 +86,9 @@ impl HttpServer {
         match uri.scheme_str() {
             Some("https") => {}
             Some("http") if trust.plain_http || is_loopback(host) => {}
-            Some("http") => return refuse("plain HTTP is only for this machine; use https, or --plain-http if you must"),
+            Some("http") => {
+                return refuse("plain HTTP is only for this machine; use https, or --plain-http if you must");
+            }
             _ => return refuse("it must begin with https://"),
         }
         if uri.query().is_some() {

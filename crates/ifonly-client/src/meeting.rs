@@ -86,5 +86,7 @@ impl Meeting {
 fn most_common(present: &[(Arc<dyn Transport>, Greeting)]) -> Option<Bytes> {
     let count = |manifest: &Bytes| present.iter().filter(|(_, other)| other.manifest == *manifest).count();
     let manifests = present.iter().map(|(_, greeting)| &greeting.manifest).enumerate();
-    manifests.max_by_key(|(place, manifest)| (count(manifest), usize::MAX - place)).map(|(_, manifest)| manifest.clone())
+    manifests
+        .max_by_key(|(place, manifest)| (count(manifest), usize::MAX - place))
+        .map(|(_, manifest)| manifest.clone())
 }

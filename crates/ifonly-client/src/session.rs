@@ -102,12 +102,12 @@ struct Trip<'a> {
 impl Trip<'_> {
     async fn round(&mut self, route: Route, messages: Vec<Message>, length: usize) -> Vec<Option<Vec<u8>>> {
         let started = Instant::now();
-        let policy = self.meeting.policy;
+        let meeting = self.meeting;
         let exchanges = messages.iter().map(|message| async move {
-            let seat = usize::from(message.server).checked_sub(1).and_then(|place| self.meeting.seats.get(place));
+            let seat = usize::from(message.server).checked_sub(1).and_then(|place| meeting.seats.get(place));
             let server = seat?.as_ref()?;
             let bytes = Bytes::from(message.encode());
-            let result = policy.exchange(|| server.send(route, bytes.clone(), length)).await;
+            let result = meeting.policy.exchange(|| server.send(route, bytes.clone(), length)).await;
             Some((bytes.len(), result.map_err(|error| Trouble { server: server.name(), error })))
         });
         let results = join_all(exchanges).await;

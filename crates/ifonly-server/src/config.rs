@@ -143,8 +143,8 @@ impl Config {
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Io { path: path.into(), error })?;
-        let mut config = Config::parse(&text)
-            .map_err(|error| ConfigError::Toml { path: path.into(), error: Box::new(error) })?;
+        let mut config =
+            Config::parse(&text).map_err(|error| ConfigError::Toml { path: path.into(), error: Box::new(error) })?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let tls = config.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
         let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(&mut config.ledger).chain(tls);

@@ -164,9 +164,7 @@ impl Shelf {
     pub fn replace(&self, holding: Holding, grace: Duration) {
         let now = Instant::now();
         let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        holdings.retain(|(earlier, until)| {
-            earlier.digest != holding.digest && until.is_none_or(|until| until > now)
-        });
+        holdings.retain(|(earlier, until)| earlier.digest != holding.digest && until.is_none_or(|until| until > now));
         holdings.iter_mut().for_each(|(_, until)| {
             until.get_or_insert(now + grace);
         });

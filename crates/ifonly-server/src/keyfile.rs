@@ -82,6 +82,11 @@ pub fn create(path: &Path, epoch: u32) -> Result<(), KeyFileError> {
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io)
 }
 
+/// What a configuration stores of a token.
+pub fn hash_token(token: &str) -> String {
+    hex(blake3::hash(token.as_bytes()).as_bytes())
+}
+
 /// Lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -126,7 +131,9 @@ mod tests {
     fn other_files_are_no_keys() {
         let folder = tempfile::tempdir().unwrap();
         for (number, text) in
-            ["", "epoch = 1", "epoch = 1\nroot_key = \"00\"", "epoch = -1\nroot_key = \"\"", "\u{0}\u{1}"].iter().enumerate()
+            ["", "epoch = 1", "epoch = 1\nroot_key = \"00\"", "epoch = -1\nroot_key = \"\"", "\u{0}\u{1}"]
+                .iter()
+                .enumerate()
         {
             let path = folder.path().join(number.to_string());
             create(&path, 1).unwrap();

@@ -76,7 +76,8 @@ impl Metrics {
         for ((route, status), count) in self.requests.lock().iter().flat_map(|requests| requests.iter()) {
             let _ = writeln!(text, "ifonly_requests_total{{route=\"{route}\",status=\"{status}\"}} {count}");
         }
-        let _ = writeln!(text, "# HELP ifonly_request_seconds From the first byte of a request to the last of its answer.");
+        let _ =
+            writeln!(text, "# HELP ifonly_request_seconds From the first byte of a request to the last of its answer.");
         let _ = writeln!(text, "# TYPE ifonly_request_seconds histogram");
         for (route, histogram) in self.durations.lock().iter().flat_map(|durations| durations.iter()) {
             for (end, count) in BUCKETS.iter().zip(histogram.counts) {

@@ -111,10 +111,9 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
 /// Browsers ask first and want permission in every response. Nothing here rests on cookies, so any origin may be allowed.
 async fn cors(State(app): State<Arc<App>>, request: HttpRequest, next: Next) -> Response {
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let preflight = request.method() == Method::OPTIONS
-        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response =
-        if preflight { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
+    let preflight =
+        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = if preflight { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let any = app.origins.iter().any(|allowed| allowed == "*");
@@ -127,10 +126,7 @@ async fn cors(State(app): State<Arc<App>>, request: HttpRequest, next: Next) -> 
     );
     if preflight {
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
-        headers.insert(
-            header::ACCESS_CONTROL_ALLOW_HEADERS,
-            HeaderValue::from_static("authorization, content-type"),
-        );
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, content-type"));
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
     }
     response

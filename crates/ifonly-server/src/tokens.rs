@@ -115,9 +115,12 @@ impl Tokens {
         }
         let hash = blake3::hash(token.trim_ascii());
         // `blake3::Hash` compares in constant time; going through all entries hides which one it was.
-        let found = self.entries.iter().enumerate().fold(None, |found, (place, (_, known))| {
-            if *known == hash { Some(place) } else { found }
-        });
+        let found = self.entries.iter().enumerate().fold(
+            None,
+            |found, (place, (_, known))| {
+                if *known == hash { Some(place) } else { found }
+            },
+        );
         found.map(|place| Bearer(Some(place))).ok_or(Problem::Unauthorised)
     }
 
