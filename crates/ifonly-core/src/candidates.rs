@@ -2,6 +2,7 @@
 
 use crate::deployment::Deployment;
 use crate::field::Symbol;
+use crate::round::Values;
 use crate::scheme::Reading;
 
 /// The rows that may be chosen, by position, each with a rank; smaller is nearer.
@@ -46,15 +47,15 @@ pub struct Implausible {
 }
 
 impl Candidates {
-    /// Reads the values of a phase. `theta` is what an earlier phase found, `None` if there was none.
+    /// Reads the values of a phase. `theta` is what the phase before found, if there was one.
     pub fn read(
         deployment: &Deployment,
         phase: usize,
-        values: &[Symbol],
+        decoded: &Values,
         theta: &[bool],
-        empty_row: Symbol,
     ) -> Result<Candidates, Implausible> {
         let (scheme, params, field) = (deployment.scheme(), deployment.params(), deployment.field());
+        let values = decoded.values.as_slice();
         let bound = (scheme.bound)(params);
         let within = |position: usize, value: Symbol, most: u128| {
             if u128::from(value.value()) > most { Err(Implausible { position }) } else { Ok(value.value() as i64) }
@@ -70,7 +71,7 @@ impl Candidates {
             Reading::Selected => {
                 let select = |i: usize, v: Symbol| match theta[i] {
                     true => within(i, v, bound).map(Some),
-                    false if v == empty_row => Ok(None),
+                    false if v == decoded.empty_row[0] => Ok(None),
                     false => Err(Implausible { position: i }),
                 };
                 (each(&select)?, Kind::Exact)

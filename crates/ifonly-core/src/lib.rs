@@ -4,6 +4,7 @@
 pub mod candidates;
 pub mod decode;
 pub mod deployment;
+pub mod dmin;
 pub mod field;
 pub mod form;
 pub mod gf256;

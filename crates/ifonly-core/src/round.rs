@@ -34,6 +34,8 @@ impl Drop for Round {
 pub struct Values {
     /// Row by row, the scheme's outputs (without the verification's).
     pub values: Vec<Symbol>,
+    /// The values of a row that no share selects.
+    pub empty_row: Vec<Symbol>,
     /// Who lied and was left out, counted from 1.
     pub liars: Vec<usize>,
 }
@@ -113,13 +115,13 @@ impl Round {
         }
         let program = deployment.program(self.phase, &self.opening.vectors);
         let plain = outputs / if self.r.is_some() { 2 } else { 1 };
+        // The offset belongs to the cost, which is the last output.
+        let mut empty_row: Vec<Symbol> = (0..plain).map(|output| program.known(output)).collect();
+        empty_row[plain - 1] = field.add(empty_row[plain - 1], self.opening.offset);
         for row in values.chunks_exact_mut(plain) {
-            for (output, value) in row.iter_mut().enumerate() {
-                let offset = if output + 1 == plain { self.opening.offset } else { Symbol::ZERO };
-                *value = field.add(*value, field.add(program.known(output), offset));
-            }
+            row.iter_mut().zip(&empty_row).for_each(|(value, &known)| *value = field.add(*value, known));
         }
-        Ok(Values { values, liars: agreed.liars })
+        Ok(Values { values, empty_row, liars: agreed.liars })
     }
 
     /// The first half of each row, if the second is r times it everywhere.

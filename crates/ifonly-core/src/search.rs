@@ -204,12 +204,8 @@ impl<'a> Search<'a> {
         let answers: Vec<Option<Vec<Symbol>>> =
             bodies.iter().map(|body| wire::unpack(field, body.as_deref()?, count).ok()).collect();
         let values = self.rounds[phase].decode(self.deployment, answers, random)?;
-        self.liars.extend(values.liars);
-        let x = self.secret.x(field);
-        let weights = self.secret.w_with(field, 1);
-        let empty_row =
-            x.iter().zip(&weights).fold(Symbol::ZERO, |sum, (&x, &w)| field.mul_add(w, field.mul(x, x), sum));
-        Ok(Candidates::read(self.deployment, phase, &values.values, &self.theta, empty_row)?)
+        self.liars.extend(&values.liars);
+        Ok(Candidates::read(self.deployment, phase, &values, &self.theta)?)
     }
 
     /// The messages that fetch the record of nearest row `number`, or a dummy that looks the same.

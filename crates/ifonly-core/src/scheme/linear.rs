@@ -57,7 +57,8 @@ pub(super) const DIFF: Scheme = Scheme {
     phases: &[Phase {
         slots: &W_WX,
         degree: |_| 1,
-        secrets: weighted,
+        // Differences need no constant.
+        secrets: |secret, setting, theta| weighted(secret, setting, theta).with_offset(Symbol::ZERO),
         program: |setting, q, _| Program::new([form(setting, q.slot(0), q.slot(1))], [Output::Difference(0)]),
         reading: Reading::Difference,
     }],

@@ -1,0 +1,227 @@
+//! What the proofs share: random instances, an independent brute force, and a search at the level of symbols.
+#![allow(dead_code, unreachable_pub, reason = "each test crate uses its part")]
+
+use ifonly_core::candidates::{Candidates, Price};
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::Symbol;
+use ifonly_core::form::{self, Job, RowRandomness, Rows};
+use ifonly_core::keys::RootKey;
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::round::Round;
+use ifonly_core::scheme::{Gate, Metric, Scheme};
+use ifonly_core::search::Fault;
+use ifonly_core::secret::Secret;
+
+/// (T, S, B).
+pub type Faults = (usize, usize, usize);
+
+/// A database and somebody who asks, in plain numbers.
+pub struct Instance {
+    pub ranges: Vec<u32>,
+    pub rows: Vec<Vec<u16>>,
+    pub x: Vec<u32>,
+    pub immutable: Vec<bool>,
+    pub weights: Vec<u64>,
+    pub cost: Option<Vec<Vec<u64>>>,
+    pub gate: Option<Vec<Vec<bool>>>,
+    pub params: Params,
+}
+
+pub fn chance(random: &mut SeededRandom, percent: u64) -> bool {
+    random.below(100) < percent
+}
+
+impl Instance {
+    /// Small numbers, so that ties, x in D, R = 1, d = 1, M = 1, empty Θ and "all immutable" come up often.
+    pub fn random(scheme: &Scheme, faults: Faults, widest: u32, most_rows: u64, random: &mut SeededRandom) -> Instance {
+        let d = 1 + random.below(4) as usize;
+        let same = chance(random, 50).then(|| 1 + random.below(widest.into()) as u32);
+        let ranges: Vec<u32> = (0..d).map(|_| same.unwrap_or_else(|| 1 + random.below(widest.into()) as u32)).collect();
+        let level = |random: &mut SeededRandom, k: usize| random.below(u64::from(ranges[k]) + 1) as u32;
+        let mut rows: Vec<Vec<u16>> =
+            (0..1 + random.below(most_rows)).map(|_| (0..d).map(|k| level(random, k) as u16).collect()).collect();
+        let x: Vec<u32> = (0..d).map(|k| level(random, k)).collect();
+        if chance(random, 20) {
+            let place = random.below(rows.len() as u64) as usize;
+            rows[place] = x.iter().map(|&level| level as u16).collect();
+        }
+        let gated = scheme.gate != Gate::None;
+        let everything = chance(random, 10);
+        let immutable = (0..d).map(|_| gated && (everything || chance(random, 40))).collect();
+        let limit = 1 + random.below(6);
+        let weighted = matches!(scheme.metric, Metric::Weighted | Metric::Table);
+        let weights = (0..d).map(|_| if weighted { 1 + random.below(limit) } else { 1 }).collect();
+        let cost_limit = u64::from(widest).pow(2) * 6;
+        let tables = |random: &mut SeededRandom| {
+            ranges.iter().map(|&range| (0..=range).map(|_| random.below(5)).collect()).collect::<Vec<Vec<u64>>>()
+        };
+        let cost = (scheme.metric == Metric::Table && chance(random, 70)).then(|| tables(random));
+        let gate = (scheme.gate == Gate::Table && chance(random, 70))
+            .then(|| tables(random).iter().map(|table| table.iter().map(|&draw| draw == 0).collect()).collect());
+        let params = Params {
+            threshold: faults.0,
+            silent: faults.1,
+            lying: faults.2,
+            weight_limit: limit,
+            exponent: if chance(random, 50) { 2 } else { 4 },
+            cost_limit,
+            ..Params::new(ranges.clone(), rows.len())
+        };
+        let mut instance = Instance { ranges, rows, x, immutable, weights, cost, gate, params };
+        // The widest mask that keeps this person's distances in order (ties are broken by the mask).
+        let mut values: Vec<i128> = instance.brute_force(scheme).into_iter().flatten().collect();
+        values.sort_unstable();
+        values.dedup();
+        let gap = values.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(3);
+        instance.params.mask = 1 + random.below(gap as u64);
+        instance
+    }
+
+    pub fn secret(&self) -> Secret {
+        let mut secret = Secret::new(self.x.clone()).immutable(self.immutable.clone()).weights(self.weights.clone());
+        if let Some(cost) = &self.cost {
+            secret = secret.cost_tables(cost.clone());
+        }
+        if let Some(gate) = &self.gate {
+            secret = secret.gate_tables(gate.clone());
+        }
+        secret
+    }
+
+    pub fn rows(&self) -> Rows {
+        Rows::new(&self.ranges, &self.rows).unwrap()
+    }
+
+    pub fn deployment(&self, scheme: &'static Scheme, rule: FieldRule) -> Deployment {
+        Deployment::new(scheme, self.params.clone(), rule).unwrap()
+    }
+
+    /// The cost of each row, from the definitions and nothing of the engine; smaller is better; `None` where hidden.
+    pub fn brute_force(&self, scheme: &Scheme) -> Vec<Option<i128>> {
+        let p = self.params.exponent;
+        self.rows
+            .iter()
+            .map(|y| {
+                let mut total = 0i128;
+                for (k, &level) in y.iter().enumerate() {
+                    let gap = i128::from(level) - i128::from(self.x[k]);
+                    let forbidden = self.gate.as_ref().is_some_and(|gate| gate[k][usize::from(level)]);
+                    if scheme.gate != Gate::None && ((self.immutable[k] && gap != 0) || forbidden) {
+                        return None;
+                    }
+                    let weight = i128::from(self.weights[k]);
+                    total += match (scheme.metric, &self.cost) {
+                        (Metric::Product, _) => -i128::from(level) * i128::from(self.x[k]),
+                        (Metric::Power, _) => gap.pow(p),
+                        (Metric::Table, Some(cost)) => i128::from(cost[k][usize::from(level)]),
+                        (Metric::Squared, _) => gap * gap,
+                        (Metric::Weighted | Metric::Table, _) => weight * gap * gap,
+                    };
+                }
+                Some(total)
+            })
+            .collect()
+    }
+}
+
+/// The first of the best rows.
+pub fn best(costs: &[Option<i128>]) -> Option<(usize, i128)> {
+    let each = costs.iter().enumerate().filter_map(|(row, cost)| Some((row, (*cost)?)));
+    each.min_by_key(|&(row, cost)| (cost, row))
+}
+
+/// One search at the level of symbols; `spoil` may change or drop the answers of a phase.
+pub fn play(
+    deployment: &Deployment,
+    secret: &Secret,
+    rows: &Rows,
+    random: &mut SeededRandom,
+    mut spoil: impl FnMut(&mut Vec<Option<Vec<Symbol>>>, &mut SeededRandom),
+) -> Result<(Candidates, Vec<usize>), Fault> {
+    let mut theta = vec![false; rows.len()];
+    let mut rounds: Vec<Round> = vec![];
+    let mut result = None;
+    let mut liars = vec![];
+    for phase in 0..deployment.phases() {
+        let round = Round::new(deployment, phase, secret, &theta, rounds.last(), random);
+        let mut tau = [0; 32];
+        random.fill(&mut tau);
+        let keys = RootKey::new(0, [1; 32]).transcript(&tau);
+        let mut answers: Vec<Option<Vec<Symbol>>> = (0..deployment.responders(phase))
+            .map(|server| {
+                let program = deployment.program(phase, &round.shares()[server]);
+                let kappa = deployment.kappa(phase);
+                let outputs = program.outputs.len();
+                let randomness = keys.rows(deployment.field(), outputs, kappa, deployment.params().mask);
+                Some(answer(deployment, phase, server, &round, rows, &randomness))
+            })
+            .collect();
+        spoil(&mut answers, random);
+        let values = round.decode(deployment, answers, random)?;
+        liars.extend(&values.liars);
+        let candidates = Candidates::read(deployment, phase, &values, &theta)?;
+        theta = candidates.theta();
+        result = Some(candidates);
+        rounds.push(round);
+    }
+    liars.sort_unstable();
+    liars.dedup();
+    Ok((result.unwrap(), liars))
+}
+
+/// What one server (counted from 0) answers.
+pub fn answer(
+    deployment: &Deployment,
+    phase: usize,
+    server: usize,
+    round: &Round,
+    rows: &Rows,
+    randomness: &impl RowRandomness,
+) -> Vec<Symbol> {
+    let program = deployment.program(phase, &round.shares()[server]);
+    let alpha = deployment.points().as_slice()[server];
+    let job = Job { field: deployment.field(), alpha, kappa: deployment.kappa(phase), program: &program, order: None };
+    form::answer(&job, rows, randomness)
+}
+
+/// Compares a decoded search with brute force. Masked ties may go to any of the tied rows.
+pub fn assert_nearest(scheme: &Scheme, instance: &Instance, candidates: &Candidates, context: &str) {
+    let costs = instance.brute_force(scheme);
+    let nearest = candidates.nearest(1);
+    assert_eq!(candidates.count(), costs.iter().flatten().count(), "{}: {context}", scheme.name);
+    match best(&costs) {
+        None => assert!(nearest.is_empty(), "{}: {context}", scheme.name),
+        Some((row, cost)) => {
+            let (position, price) = nearest[0];
+            assert_eq!(costs[position], Some(cost), "{}: {context}", scheme.name);
+            match price {
+                Price::Exactly(price) => assert_eq!(i128::from(price), cost.abs(), "{}: {context}", scheme.name),
+                Price::AtMost(price) => {
+                    let noise = i128::from(price) - cost;
+                    assert!((0..i128::from(instance.params.mask)).contains(&noise), "{}: {context}", scheme.name);
+                }
+                Price::Unknown => {}
+            }
+            if !matches!(price, Price::AtMost(_)) {
+                assert_eq!(position, row, "{}: ties go to the first row: {context}", scheme.name);
+            }
+        }
+    }
+}
+
+/// Runs `test` on all schemes with one thread per core.
+pub fn for_all_schemes(test: impl Fn(&'static Scheme) + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let all = ifonly_core::scheme::ALL;
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some(scheme) = all.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    test(scheme);
+                }
+            });
+        }
+    });
+}

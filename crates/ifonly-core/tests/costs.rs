@@ -1,0 +1,159 @@
+//! Servers, κ, field bounds and communication costs follow from the descriptions and equal the published formulas.
+
+use ifonly_core::deployment::Deployment;
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::scheme;
+
+/// Name, κ per phase, N, cost of d and M, bound of (R, d, L1, F, d_min): written out by hand from the tables.
+type Row = (&'static str, &'static [usize], usize, fn(u128, u128) -> u128, fn(u128, u128, u128, u128, u128) -> u128);
+
+const P: u128 = 4;
+
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    ("baseline",             &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, _| r*r*d),
+    ("diff",                 &[1],    2, |d, m| 2*d + 2*m - 2,    |r, d, _, _, _| 2*r*r*d),
+    ("mask",                 &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, mask| r*r*d + mask - 1),
+    ("two-phase",            &[2, 2], 3, |d, m| 9*d + 9*m,        |r, d, _, _, _| r*r*d),
+    ("two-phase-4",          &[3, 2], 4, |d, m| 8*d + 10*m,       |r, d, _, _, _| r*r*d),
+    ("single-phase",         &[2],    3, |d, m| 6*d + 3*m,        |r, d, _, f, _| f*(r*r*d)*r*r + r*r*d),
+    ("baseline+",            &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, _| l1*r*r*d),
+    ("diff+",                &[2],    3, |d, m| 6*d + 3*m - 3,    |r, d, l1, _, _| 2*l1*r*r*d),
+    ("mask+",                &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, mask| l1*r*r*d + mask - 1),
+    ("two-phase+",           &[2, 3], 4, |d, m| 14*d + 11*m,      |r, d, l1, _, _| l1*r*r*d),
+    ("single-phase+",        &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, f, _| f*(l1*r*r*d)*r*r + l1*r*r*d),
+    ("lp",                   &[3],    4, |d, m| P*d + P*m,        |r, d, _, _, _| r.pow(P as u32)*d),
+    ("dot",                  &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, _| r*r*d),
+    ("linear-baseline+",     &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, _, _| l1*r*r*d),
+    ("linear-diff+",         &[1],    2, |d, m| 4*d + 2*m - 2,    |r, d, l1, _, _| 2*l1*r*r*d),
+    ("linear-mask+",         &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, _, mask| l1*r*r*d + mask - 1),
+    ("linear-single-phase",  &[1],    2, |d, m| 4*d + 2*m,        |r, d, _, f, _| f*(r*r*d)*r*r + r*r*d),
+    ("linear-single-phase+", &[1],    2, |d, m| 4*d + 2*m,        |r, d, l1, f, _| f*(l1*r*r*d)*r*r + l1*r*r*d),
+    ("linear-lp",            &[1],    2, |d, m| 2*(P-1)*d + 2*m,  |r, d, _, _, _| r.pow(P as u32)*d),
+    ("gated",                &[1],    2, |d, m| 6*d + 4*m + 2,    |r, d, _, _, _| r*r*d),
+    ("gated+",               &[1],    2, |d, m| 8*d + 4*m + 2,    |r, d, l1, _, _| l1*r*r*d),
+];
+
+fn params(r: u32, d: usize, m: usize) -> Params {
+    Params { weight_limit: 7, immutable_limit: d / 2, mask: 5, exponent: P as u32, ..Params::new(vec![r; d], m) }
+}
+
+#[test]
+fn descriptions_give_the_tables_formulas() {
+    for (r, d, m) in [(1, 1, 1), (4, 2, 5), (10, 20, 560), (100, 11, 3788)] {
+        for &(name, kappas, servers, cost, bound) in TABLE {
+            let params = params(r, d, m);
+            let deployment = Deployment::new(scheme::named(name).unwrap(), params.clone(), FieldRule::Paper).unwrap();
+            let (r, d, m) = (u128::from(r), d as u128, m as u128);
+            assert_eq!(deployment.cost().total(), cost(d, m), "{name}");
+            assert_eq!(deployment.servers(), servers, "{name}");
+            let found: Vec<usize> = (0..deployment.phases()).map(|phase| deployment.kappa(phase)).collect();
+            assert_eq!(found, kappas, "{name}");
+            let bound = bound(r, d, 7, d / 2, 5);
+            assert_eq!((deployment.scheme().bound)(&params), bound, "{name}");
+            assert!(u128::from(deployment.field().q()) > bound, "{name}");
+        }
+    }
+}
+
+#[test]
+fn tables_cost_one_symbol_per_level() {
+    // Σ(R_k + 1) = 101·11 symbols up per table and server.
+    for (name, up) in [("table", 1), ("gated-tables", 2)] {
+        let deployment =
+            Deployment::new(scheme::named(name).unwrap(), params(100, 11, 500), FieldRule::Deployment).unwrap();
+        assert_eq!(deployment.servers(), 2);
+        assert_eq!(deployment.cost().up, 2 * up * 101 * 11);
+        assert_eq!(deployment.cost().down, 2 * up * 500);
+    }
+}
+
+#[test]
+fn every_scheme_is_in_one_of_these_tables() {
+    let elsewhere = ["table", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"];
+    for scheme in scheme::ALL {
+        assert!(TABLE.iter().any(|row| row.0 == scheme.name) || elsewhere.contains(&scheme.name), "{}", scheme.name);
+    }
+}
+
+#[test]
+fn thresholds_silence_and_lies_add_the_servers_they_need() {
+    for &(name, kappas, ..) in TABLE {
+        for (threshold, silent, lying) in [(1, 0, 0), (1, 1, 0), (1, 0, 1), (2, 0, 0), (2, 1, 1)] {
+            let params = Params { threshold, silent, lying, ..params(10, 4, 9) };
+            let deployment = Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap();
+            for (phase, kappa) in kappas.iter().enumerate() {
+                assert_eq!(deployment.responders(phase), kappa * threshold + 1 + silent + 2 * lying, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn verified_answers_cost_twice_and_one_symbol() {
+    for name in ["baseline", "linear-baseline+", "gated", "gated-tables"] {
+        let plain = Deployment::new(scheme::named(name).unwrap(), params(10, 4, 9), FieldRule::Deployment).unwrap();
+        let verified = Params { verified: true, ..params(10, 4, 9) };
+        let verified = Deployment::new(scheme::named(name).unwrap(), verified, FieldRule::Deployment).unwrap();
+        assert_eq!(verified.servers(), plain.servers());
+        assert_eq!(verified.cost().up, 2 * plain.cost().up + plain.servers() as u128);
+        assert_eq!(verified.cost().down, 2 * plain.cost().down);
+    }
+}
+
+#[test]
+fn declared_degrees_are_the_highest_that_remain() {
+    // κ + 1 answers decode (tests/exactness.rs). Here: κ answers do not, so no declared degree is too high.
+    use ifonly_core::form::{Job, RowRandomness, Rows, answer};
+    use ifonly_core::random::SeededRandom;
+    use ifonly_core::round::Round;
+    use ifonly_core::secret::Secret;
+    struct Bare;
+    impl RowRandomness for Bare {
+        fn pad(&self, _: usize, _: usize, _: usize) -> ifonly_core::field::Symbol {
+            Default::default()
+        }
+        fn rho(&self, _: usize) -> ifonly_core::field::Symbol {
+            ifonly_core::field::Symbol::ONE
+        }
+        fn sigma(&self, _: usize) -> ifonly_core::field::Symbol {
+            ifonly_core::field::Symbol::ONE
+        }
+        fn mu(&self, _: usize) -> ifonly_core::field::Symbol {
+            Default::default()
+        }
+    }
+    for scheme in scheme::ALL {
+        // One server to spare, so that a polynomial of degree κ + 1 would show as a lie.
+        let params = Params { silent: 1, cost_limit: 1000, ..params(9, 2, 4) };
+        let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+        let rows = Rows::new(&[9, 9], [[1, 2], [9, 0], [3, 3], [7, 8]]).unwrap();
+        let secret = Secret::new(vec![3, 5]);
+        let mut rounds: Vec<Round> = vec![];
+        let mut random = SeededRandom::new(13);
+        for phase in 0..deployment.phases() {
+            rounds.push(Round::new(&deployment, phase, &secret, &[true; 4], rounds.last(), &mut random));
+            let (field, kappa) = (deployment.field(), deployment.kappa(phase));
+            let columns: Vec<Option<Vec<_>>> = rounds[phase]
+                .shares()
+                .iter()
+                .zip(deployment.points().as_slice())
+                .map(|(share, &alpha)| {
+                    let program = deployment.program(phase, share);
+                    let job = Job { field, alpha, kappa, program: &program, order: None };
+                    let mut symbols = answer(&job, &rows, &Bare);
+                    let outputs = program.outputs.len();
+                    symbols.iter_mut().enumerate().for_each(|(i, s)| *s = field.sub(*s, program.known(i % outputs)));
+                    Some(symbols)
+                })
+                .collect();
+            let points = deployment.points().as_slice();
+            let agrees = |degree: usize| {
+                ifonly_core::decode::agree(field, points, degree, 0, &columns, &mut SeededRandom::new(1)).is_ok()
+            };
+            assert!(agrees(kappa), "{} phase {phase}", scheme.name);
+            assert!(!agrees(kappa - 1), "{} phase {phase}: κ is declared too high", scheme.name);
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Database privacy by exhaustive enumeration on tiny fields: over all randomness of the servers, given the decoded values
+//! everything else that the user sees is uniform. Every pad coefficient of every row is needed for that.
+
+mod common;
+
+use common::{answer, for_all_schemes};
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{Output, RowRandomness, Rows};
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{Exhaustive, Random, SeededRandom};
+use ifonly_core::round::Round;
+use ifonly_core::scheme::{Gate, Reading, Scheme};
+use ifonly_core::secret::Secret;
+use std::collections::BTreeMap;
+
+/// The servers' randomness as a table, with a fault where a test wants one.
+struct Tabled {
+    pads: Vec<Symbol>,
+    kappa: usize,
+    outputs: usize,
+    rho: Vec<Symbol>,
+    sigma: Vec<Symbol>,
+    mu: Vec<Symbol>,
+    missing: Missing,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Missing {
+    Nothing,
+    /// This pad is left out in all rows.
+    Pad(usize, usize),
+    /// Row 1 uses the pads of row 0, as in the paper's appendix.
+    Freshness,
+}
+
+impl Tabled {
+    fn draw(deployment: &Deployment, phase: usize, rows: usize, missing: Missing, all: &mut Exhaustive) -> Tabled {
+        let (field, kappa, outputs) = (deployment.field(), deployment.kappa(phase), deployment.outputs(phase));
+        let uses = |wanted: fn(&Output) -> bool| {
+            let length = |slot: &usize| vec![Symbol::ZERO; *slot];
+            let vectors =
+                ifonly_core::share::Vectors::new(deployment.slot_lengths(phase).iter().map(length).collect::<Vec<_>>());
+            if deployment.program(phase, &vectors).outputs.iter().any(wanted) { rows } else { 0 }
+        };
+        Tabled {
+            pads: (0..rows * outputs * kappa).map(|_| field.sample(all)).collect(),
+            kappa,
+            outputs,
+            rho: (0..uses(|output| matches!(output, Output::Blinded(_)))).map(|_| field.sample_nonzero(all)).collect(),
+            sigma: (0..uses(|output| matches!(output, Output::Hidden { .. }))).map(|_| field.sample(all)).collect(),
+            mu: (0..uses(|output| matches!(output, Output::Masked { .. })))
+                .map(|_| field.reduce(all.below(deployment.params().mask)))
+                .collect(),
+            missing,
+        }
+    }
+}
+
+impl RowRandomness for Tabled {
+    fn pad(&self, output: usize, j: usize, position: usize) -> Symbol {
+        let row = if self.missing == Missing::Freshness { 0 } else { position };
+        if self.missing == Missing::Pad(output, j) {
+            return Symbol::ZERO;
+        }
+        self.pads[(row * self.outputs + output) * self.kappa + j - 1]
+    }
+    fn rho(&self, position: usize) -> Symbol {
+        self.rho[position]
+    }
+    fn sigma(&self, position: usize) -> Symbol {
+        self.sigma[position]
+    }
+    fn mu(&self, position: usize) -> Symbol {
+        self.mu[position]
+    }
+}
+
+fn tiny(scheme: &Scheme, rows: usize, threshold: usize, verified: bool) -> Params {
+    let mask = if matches!(scheme.phases[0].reading, Reading::Masked) { 2 } else { 1 };
+    Params { weight_limit: 2, cost_limit: 2, exponent: 4, mask, threshold, verified, ..Params::new(vec![1], rows) }
+}
+
+fn person(scheme: &Scheme) -> Secret {
+    Secret::new(vec![1]).immutable(vec![scheme.gate != Gate::None])
+}
+
+/// Whether a row of the one-feature database qualifies for `person`.
+fn theta(scheme: &Scheme, rows: &Rows) -> Vec<bool> {
+    rows.iter().map(|row| scheme.gate == Gate::None || row[0] == 1).collect()
+}
+
+type Answers = Vec<u64>;
+/// How often each vector of answers comes up, by the decoded values.
+type Views = BTreeMap<Vec<u64>, BTreeMap<Answers, u64>>;
+
+fn views(deployment: &Deployment, phase: usize, rows: &Rows, missing: Missing) -> Views {
+    let scheme = deployment.scheme();
+    let theta = theta(scheme, rows);
+    // The user's draws are fixed: the statement holds for each of them.
+    let random = &mut SeededRandom::new(11);
+    let secret = person(scheme);
+    let mut rounds: Vec<Round> = vec![];
+    for phase in 0..=phase {
+        rounds.push(Round::new(deployment, phase, &secret, &theta, rounds.last(), random));
+    }
+    let round = &rounds[phase];
+    let answered = deployment.answer_length(phase) / deployment.outputs(phase);
+    let mut views = Views::new();
+    let mut all = Exhaustive::default();
+    while all.turn() {
+        let randomness = Tabled::draw(deployment, phase, answered, missing, &mut all);
+        let answers: Vec<Vec<Symbol>> = (0..deployment.responders(phase))
+            .map(|server| answer(deployment, phase, server, round, rows, &randomness))
+            .collect();
+        let seen = answers.iter().flatten().map(|symbol| symbol.value()).collect();
+        let decoded = round.decode(deployment, answers.into_iter().map(Some).collect(), random).unwrap();
+        let values = decoded.values.iter().map(|value| value.value()).collect();
+        *views.entry(values).or_default().entry(seen).or_default() += 1;
+    }
+    views
+}
+
+/// Given the decoded values, all q^(κ·outputs·rows) vectors of answers that fit them come up equally often.
+fn is_uniform(deployment: &Deployment, phase: usize, views: &Views) -> bool {
+    let free = deployment.kappa(phase) * deployment.answer_length(phase);
+    let possible = deployment.field().q().pow(free as u32);
+    views.values().all(|seen| {
+        let count = seen.values().next();
+        seen.len() as u64 == possible && seen.values().all(|other| Some(other) == count)
+    })
+}
+
+/// Two rows where that can be enumerated, else one (three and two for differences).
+fn deployments(scheme: &'static Scheme) -> Vec<(Deployment, Rows)> {
+    let extra = usize::from(matches!(scheme.phases[0].reading, Reading::Difference));
+    [(2, 1, false), (1, 2, false), (1, 1, true)]
+        .into_iter()
+        .filter_map(|(rows, threshold, verified)| {
+            let rows: Vec<[u16; 1]> = (0..rows + extra).map(|row| [row as u16 % 2]).collect();
+            let deployment =
+                Deployment::new(scheme, tiny(scheme, rows.len(), threshold, verified), FieldRule::Paper).ok()?;
+            Some((deployment, Rows::new(&[1], rows).unwrap()))
+        })
+        .filter(|(deployment, _)| {
+            let size = |phase| deployment.kappa(phase) * deployment.answer_length(phase);
+            let q = deployment.field().q() as f64;
+            (0..deployment.phases()).all(|phase| q.powi(size(phase) as i32) < 1e6)
+        })
+        .collect()
+}
+
+#[test]
+fn beside_the_decoded_values_everything_is_uniform() {
+    for_all_schemes(|scheme| {
+        let deployments = deployments(scheme);
+        assert!(!deployments.is_empty(), "{}", scheme.name);
+        for (deployment, rows) in deployments {
+            for phase in 0..deployment.phases() {
+                let views = views(&deployment, phase, &rows, Missing::Nothing);
+                assert!(is_uniform(&deployment, phase, &views), "{} phase {phase}", scheme.name);
+            }
+        }
+    });
+}
+
+#[test]
+fn every_pad_is_needed_and_every_row_needs_its_own() {
+    for_all_schemes(|scheme| {
+        let (deployment, rows) = deployments(scheme).remove(0);
+        for phase in 0..deployment.phases() {
+            let mut faults: Vec<Missing> = (0..deployment.outputs(phase))
+                .flat_map(|output| (1..=deployment.kappa(phase)).map(move |j| Missing::Pad(output, j)))
+                .collect();
+            if deployment.answer_length(phase) > deployment.outputs(phase) {
+                faults.push(Missing::Freshness);
+            }
+            for missing in faults {
+                let views = views(&deployment, phase, &rows, missing);
+                assert!(!is_uniform(&deployment, phase, &views), "{} phase {phase} does not miss a pad", scheme.name);
+            }
+        }
+    });
+}
+
+/// The distribution of everything the user sees in all phases, with one row that does not qualify at `hidden`.
+fn gated_views(scheme: &'static Scheme, hidden: [u16; 2]) -> Vec<Views> {
+    // Feature 0 is immutable, so a row that differs there does not qualify, whatever feature 1 is.
+    let params = Params { weight_limit: 1, cost_limit: 1, ..Params::new(vec![1, 1], 2) };
+    let deployment = Deployment::new(scheme, params, FieldRule::Paper).unwrap();
+    let rows = Rows::new(&[1, 1], [[1, 0], hidden]).unwrap();
+    let secret = Secret::new(vec![1, 1]).immutable(vec![true, false]);
+    let random = &mut SeededRandom::new(12);
+    let mut rounds: Vec<Round> = vec![];
+    (0..deployment.phases())
+        .map(|phase| {
+            rounds.push(Round::new(&deployment, phase, &secret, &[true, false], rounds.last(), random));
+            let mut views = Views::new();
+            let mut all = Exhaustive::default();
+            while all.turn() {
+                let randomness = Tabled::draw(&deployment, phase, 2, Missing::Nothing, &mut all);
+                let answers = (0..deployment.responders(phase))
+                    .flat_map(|server| answer(&deployment, phase, server, &rounds[phase], &rows, &randomness))
+                    .map(|symbol| symbol.value())
+                    .collect();
+                *views.entry(vec![]).or_default().entry(answers).or_default() += 1;
+            }
+            views
+        })
+        .collect()
+}
+
+#[test]
+fn rows_outside_the_gate_reveal_nothing() {
+    for_all_schemes(|scheme| {
+        if scheme.name == "two-phase+" {
+            return; // four servers and κ = 3 take q = 5 and 5^6 times as long; two-phase has the same first phase
+        }
+        match scheme.gate {
+            Gate::Zeros | Gate::Table => {
+                assert!(gated_views(scheme, [0, 0]) == gated_views(scheme, [0, 1]), "{}", scheme.name);
+            }
+            Gate::Scaled => {
+                assert!(gated_views(scheme, [0, 0]) != gated_views(scheme, [0, 1]), "{}", scheme.name);
+            }
+            Gate::None => {}
+        }
+    });
+}
+
+#[test]
+fn a_gated_row_outside_is_uniform_by_itself() {
+    // One row that does not qualify: its two decoded symbols are uniform on F_q\{0} × F_q.
+    for name in ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"] {
+        let scheme = ifonly_core::scheme::named(name).unwrap();
+        let deployment = Deployment::new(scheme, tiny(scheme, 1, 1, false), FieldRule::Paper).unwrap();
+        let rows = Rows::new(&[1], [[0]]).unwrap();
+        let views = views(&deployment, 0, &rows, Missing::Nothing);
+        let q = deployment.field().q();
+        assert_eq!(views.len() as u64, (q - 1) * q, "{name}");
+        let weights: Vec<u64> = views.values().map(|seen| seen.values().sum()).collect();
+        assert!(weights.iter().all(|&weight| weight == weights[0]), "{name}");
+    }
+}
+
+#[test]
+fn a_verified_lie_passes_with_probability_one_in_q_minus_one_at_most() {
+    // One server adds any fixed lie to the two symbols of one row; over all r and all shares it passes at most 1/(q − 1).
+    let scheme = ifonly_core::scheme::named("baseline").unwrap();
+    let params = Params { verified: true, ..Params::new(vec![1], 1) };
+    let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+    let field: &Field = deployment.field();
+    let q = field.q();
+    let rows = Rows::new(&[1], [[1]]).unwrap();
+    let zero = Tabled {
+        pads: vec![Symbol::ZERO; 2],
+        kappa: 1,
+        outputs: 2,
+        rho: vec![],
+        sigma: vec![],
+        mu: vec![],
+        missing: Missing::Nothing,
+    };
+    for (first, second) in (0..q).flat_map(|a| (0..q).map(move |b| (a, b))).filter(|&lie| lie != (0, 0)) {
+        let (mut passed, mut total) = (0, 0);
+        let mut all = Exhaustive::default();
+        while all.turn() {
+            let round = Round::new(&deployment, 0, &Secret::new(vec![0]), &[false], None, &mut all);
+            let mut answers: Vec<Option<Vec<Symbol>>> =
+                (0..2).map(|server| Some(answer(&deployment, 0, server, &round, &rows, &zero))).collect();
+            let lying = answers[1].as_mut().unwrap();
+            lying[0] = field.add(lying[0], field.reduce(first));
+            lying[1] = field.add(lying[1], field.reduce(second));
+            passed += u64::from(round.decode(&deployment, answers, &mut SeededRandom::new(0)).is_ok());
+            total += 1;
+        }
+        assert!(passed * (q - 1) <= total, "lie ({first}, {second}): {passed} of {total}");
+    }
+}

@@ -1,0 +1,203 @@
+//! The paper's worked example, and its errata as computations.
+
+mod common;
+
+use common::{answer, play};
+use ifonly_core::deployment::{Deployment, DeploymentError};
+use ifonly_core::dmin::{MaskRule, d_min};
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{RowRandomness, Rows};
+use ifonly_core::keys::RootKey;
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::round::Round;
+use ifonly_core::scheme;
+use ifonly_core::secret::Secret;
+
+fn distance(x: &[i64], y: &[i64]) -> i64 {
+    x.iter().zip(y).map(|(x, y)| (x - y).pow(2)).sum()
+}
+
+#[test]
+fn the_worked_example_of_masking() {
+    // R = 20, d = 2: the smallest prime above 800 is 809. Distances 365 and 325, so masks have the support 0..39.
+    let rows = Rows::new(&[20, 20], [[20, 0], [0, 20]]).unwrap();
+    let rejected = vec![vec![1, 2], vec![2, 1]];
+    assert_eq!(distance(&[1, 2], &[20, 0]), 365);
+    assert_eq!(distance(&[1, 2], &[0, 20]), 325);
+    assert_eq!(d_min(MaskRule::Closure, &rows, &rejected), Some(40));
+    let plain = Deployment::new(scheme::named("baseline").unwrap(), Params::new(vec![20, 20], 2), FieldRule::Paper);
+    assert_eq!(plain.unwrap().field().q(), 809);
+    let params = Params { mask: 40, ..Params::new(vec![20, 20], 2) };
+    let deployment = Deployment::new(scheme::named("mask").unwrap(), params, FieldRule::Paper).unwrap();
+    let mut random = SeededRandom::new(14);
+    for (x, nearest) in [(vec![1, 2], 1), (vec![2, 1], 0)] {
+        for _ in 0..200 {
+            let (candidates, _) = play(&deployment, &Secret::new(x.clone()), &rows, &mut random, |_, _| {}).unwrap();
+            assert_eq!(candidates.nearest(1)[0].0, nearest);
+        }
+    }
+}
+
+#[test]
+fn lemma_2_weights_do_shrink_gaps() {
+    let weighted = |y: [u64; 2], w: [u64; 2]| w[0] * y[0] * y[0] + w[1] * y[1] * y[1];
+    assert_eq!(weighted([3, 0], [1, 1]).abs_diff(weighted([0, 2], [1, 1])), 5);
+    assert_eq!(weighted([3, 0], [1, 2]).abs_diff(weighted([0, 2], [1, 2])), 1);
+    assert_eq!(weighted([3, 0], [4, 9]).abs_diff(weighted([0, 2], [4, 9])), 0);
+    // With d_min = 5 for equal weights, 6 of the 25 pairs of masks choose the wrong row under w = (1, 2).
+    let pairs = (0..5).flat_map(|a| (0..5).map(move |b| (a, b)));
+    assert_eq!(pairs.filter(|(a, b)| 9 + a < 8 + b).count(), 6);
+}
+
+#[test]
+fn a_masked_distance_wraps_at_the_papers_field_size() {
+    // q = 809 holds Δ = 800, but not 800 + 39.
+    let params = Params { mask: 40, ..Params::new(vec![20, 20], 1) };
+    let mask = scheme::named("mask").unwrap();
+    let refused = Deployment::with_field(mask, params.clone(), 809, &[1, -1]).unwrap_err();
+    assert_eq!(refused, DeploymentError::FieldTooSmall { q: 809, bound: 839, scheme: "mask" });
+    assert_eq!((800 + 39) % 809, 30);
+    assert_eq!(Deployment::new(mask, params, FieldRule::Paper).unwrap().field().q(), 853);
+}
+
+#[test]
+fn the_transform_by_ten_does_not_preserve_order() {
+    let nearest = |x: i64, ys: [i64; 2]| if (x - ys[0]).abs() <= (x - ys[1]).abs() { 0 } else { 1 };
+    assert_eq!(nearest(10, [10, 1]), 0);
+    assert_eq!(nearest(10, [100, 10]), 1);
+    assert!(40_009 < 200 * 200 * 2, "and its field is too small");
+}
+
+#[test]
+fn alpha_zero_hands_over_the_secret() {
+    let baseline = scheme::named("baseline").unwrap();
+    assert!(Deployment::with_field(baseline, Params::new(vec![20], 1), 809, &[0, 1]).is_err());
+}
+
+/// One row's answers of the paper's own four-server first phase, `ρ‖Q1∘y − Q1∘Q2‖²`, of which the user cancels α⁴‖Z1∘Z2‖².
+#[test]
+fn the_remarks_first_phase_loses_theta() {
+    let field = Field::new(809).unwrap();
+    let points = ifonly_core::share::Points::usual(&field, 4).unwrap();
+    let mut random = SeededRandom::new(15);
+    let runs = 2_000;
+    let mut wrong = 0;
+    for _ in 0..runs {
+        // One feature; x is immutable or not, and y agrees or not.
+        let (h, x, y) = (random.below(2), random.below(10), random.below(10));
+        let [z1, z2] = [field.sample(&mut random), field.sample(&mut random)];
+        let rho = field.sample_nonzero(&mut random);
+        let answers: Vec<Option<Vec<Symbol>>> = points
+            .as_slice()
+            .iter()
+            .map(|&alpha| {
+                let q1 = field.mul_add(alpha, z1, field.reduce(h));
+                let q2 = field.mul_add(alpha, z2, field.reduce(x));
+                let gap = field.sub(field.mul(q1, field.reduce(y)), field.mul(q1, q2));
+                let product = field.mul(z1, z2);
+                let cancelled = field.mul(field.pow(alpha, 4), field.mul(product, product));
+                Some(vec![field.sub(field.mul(rho, field.mul(gap, gap)), cancelled)])
+            })
+            .collect();
+        let agreed = ifonly_core::decode::agree(&field, points.as_slice(), 3, 0, &answers, &mut random).unwrap();
+        let zero = agreed.coefficient(&field, 0)[0].is_zero();
+        wrong += usize::from(zero != (h == 0 || x == y));
+    }
+    // Whenever the row belongs to Θ (55% here) the residue of the α⁴ term hides the zero.
+    assert!(wrong * 2 > runs, "{wrong} of {runs}");
+}
+
+#[test]
+fn the_tables_first_phase_with_four_servers_finds_theta() {
+    let four = scheme::named("two-phase-4").unwrap();
+    let params = Params::new(vec![9], 10);
+    let rows = Rows::new(&[9], (0..10).map(|y| [y])).unwrap();
+    let deployment = Deployment::new(four, params, FieldRule::Paper).unwrap();
+    let mut random = SeededRandom::new(16);
+    for x in 0..10 {
+        for fixed in [false, true] {
+            let secret = Secret::new(vec![x]).immutable(vec![fixed]);
+            let (candidates, _) = play(&deployment, &secret, &rows, &mut random, |_, _| {}).unwrap();
+            assert_eq!(candidates.count(), if fixed { 1 } else { 10 });
+        }
+    }
+}
+
+#[test]
+fn rows_outside_theta_may_decode_to_less_than_the_nearest() {
+    // ‖x‖² = 1 is below the distance 25 of the only row that qualifies; the argmin is over Θ only.
+    let two_phase = scheme::named("two-phase").unwrap();
+    let rows = Rows::new(&[9, 9], [[0, 0], [1, 5]]).unwrap();
+    let deployment = Deployment::new(two_phase, Params::new(vec![9, 9], 2), FieldRule::Paper).unwrap();
+    let secret = Secret::new(vec![1, 0]).immutable(vec![true, false]);
+    let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(17), |_, _| {}).unwrap();
+    let (position, price) = candidates.nearest(1)[0];
+    assert_eq!((position, price), (1, ifonly_core::candidates::Price::Exactly(25)));
+}
+
+#[test]
+fn one_pad_for_all_rows_leaks_differences_of_rows() {
+    // With Z' the same in two rows, the difference of one server's answers is (y_1 − y_2) times what the user knows.
+    struct OnePad(Symbol);
+    impl RowRandomness for OnePad {
+        fn pad(&self, _: usize, _: usize, _: usize) -> Symbol {
+            self.0
+        }
+        fn rho(&self, _: usize) -> Symbol {
+            Symbol::ONE
+        }
+        fn sigma(&self, _: usize) -> Symbol {
+            Symbol::ZERO
+        }
+        fn mu(&self, _: usize) -> Symbol {
+            Symbol::ZERO
+        }
+    }
+    let dot = scheme::named("dot").unwrap();
+    let deployment = Deployment::new(dot, Params::new(vec![9], 2), FieldRule::Paper).unwrap();
+    let rows = Rows::new(&[9], [[7], [3]]).unwrap();
+    let mut random = SeededRandom::new(18);
+    let field = deployment.field();
+    for _ in 0..50 {
+        let round = Round::new(&deployment, 0, &Secret::new(vec![0]), &[], None, &mut random);
+        let share = round.shares()[0].slot(0)[0];
+        let answers = answer(&deployment, 0, 0, &round, &rows, &OnePad(field.sample(&mut random)));
+        let leaked = field.sub(answers[0], answers[1]);
+        assert_eq!(leaked, field.mul(share, field.reduce(4)), "y_1 − y_2 = 4, with x = 0 telling nothing");
+    }
+}
+
+#[test]
+fn single_phase_gives_both_partial_distances() {
+    let single = scheme::named("single-phase").unwrap();
+    let params = Params::new(vec![9, 9], 1);
+    let scale = params.delta() as u64 + 1;
+    let deployment = Deployment::new(single, params, FieldRule::Paper).unwrap();
+    let mut random = SeededRandom::new(19);
+    for y in [[2u16, 7], [9, 0], [4, 4]] {
+        let rows = Rows::new(&[9, 9], [y]).unwrap();
+        let secret = Secret::new(vec![4, 4]).immutable(vec![true, false]);
+        let round = Round::new(&deployment, 0, &secret, &[false], None, &mut random);
+        let keys = RootKey::new(0, [1; 32]).transcript(&[0; 32]).rows(deployment.field(), 1, 2, 1);
+        let answers = (0..3).map(|server| Some(answer(&deployment, 0, server, &round, &rows, &keys))).collect();
+        let value = round.decode(&deployment, answers, &mut random).unwrap().values[0].value();
+        let gap = |level: u16| u64::from(level.abs_diff(4)).pow(2);
+        assert_eq!((value / scale, value % scale), (gap(y[0]), gap(y[1])));
+    }
+}
+
+#[test]
+fn algorithm_1_returns_the_last_of_tied_rows_and_ours_the_first() {
+    let diff = scheme::named("diff").unwrap();
+    let rows = Rows::new(&[9], [[5], [1], [3], [1]]).unwrap();
+    let deployment = Deployment::new(diff, Params::new(vec![9], 4), FieldRule::Paper).unwrap();
+    let (candidates, _) =
+        play(&deployment, &Secret::new(vec![2]), &rows, &mut SeededRandom::new(20), |_, _| {}).unwrap();
+    assert_eq!(candidates.nearest(1)[0].0, 1);
+    // The paper's loop moves on whenever the running difference is not negative.
+    let distances = [9i64, 1, 1, 1];
+    let theirs = (1..4).fold(0, |best, i| if distances[best] - distances[i] >= 0 { i } else { best });
+    assert_eq!(theirs, 3);
+}

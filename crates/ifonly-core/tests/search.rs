@@ -1,0 +1,272 @@
+//! Whole searches over the wire format: messages, transcript, shuffle, records, and what each side refuses.
+
+mod common;
+
+use common::{Instance, best, chance, for_all_schemes};
+use ifonly_core::candidates::Price;
+use ifonly_core::decode::DecodeError;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::form::Rows;
+use ifonly_core::keys::RootKey;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::replica::{Refusal, Replica};
+use ifonly_core::scheme::{self, Scheme};
+use ifonly_core::search::{Audience, Fault, Outcome, Search, confirm};
+use ifonly_core::secret::Secret;
+use ifonly_core::transcript::Message;
+use ifonly_core::wire::WireError;
+
+const DIGEST: [u8; 32] = [5; 32];
+
+/// N servers in one place; records are the rows' levels as little-endian bytes.
+struct World {
+    deployment: Deployment,
+    rows: Rows,
+    replicas: Vec<(Replica, Vec<Vec<u8>>)>,
+    audience: Audience,
+}
+
+impl World {
+    fn new(deployment: Deployment, rows: Rows, key: impl Fn(usize) -> RootKey) -> World {
+        let records: Vec<Vec<u8>> =
+            rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
+        let record_length = records[0].len();
+        let replicas = (1..=deployment.servers())
+            .map(|index| {
+                let key = key(index);
+                let replica =
+                    Replica::new(index as u8, DIGEST, vec![deployment.clone()], vec![key.clone()], record_length);
+                let sealed = replica.seal(&deployment, &key, records.iter().map(Vec::as_slice));
+                (replica, sealed)
+            })
+            .collect();
+        World { deployment, rows, replicas, audience: Audience { digest: DIGEST, epoch: 1, record_length } }
+    }
+
+    fn respond(&self, server: usize, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+        let (replica, sealed) = &self.replicas[server - 1];
+        replica.respond(message, &self.rows, sealed)
+    }
+
+    fn search(&self, secret: Secret, k: usize, random: &mut SeededRandom) -> Result<Outcome, Fault> {
+        let search = Search::nearest(&self.deployment, secret, self.audience, k).unwrap();
+        search.run(random, |server, message| {
+            assert!(message.len() <= self.replicas[server - 1].0.longest_message());
+            Some(self.respond(server, message).unwrap())
+        })
+    }
+}
+
+fn key(_: usize) -> RootKey {
+    RootKey::new(1, [3; 32])
+}
+
+fn levels(record: &[u8]) -> Vec<u16> {
+    record.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
+}
+
+#[test]
+fn every_scheme_finds_the_record_shuffled_or_not_with_one_or_several_wanted() {
+    for_all_schemes(|scheme| {
+        let mut random = SeededRandom::new(21);
+        for number in 0..40 {
+            let faults = [(1, 0, 0), (1, 1, 0), (2, 0, 0)][number % 3];
+            let mut instance = Instance::random(scheme, faults, 8, 9, &mut random);
+            instance.params.shuffle = chance(&mut random, 60);
+            let k = 1 + random.below(4) as usize;
+            let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+            let outcome = world.search(instance.secret(), k, &mut random).unwrap();
+            let mut costs: Vec<i128> = instance.brute_force(scheme).into_iter().flatten().collect();
+            costs.sort_unstable();
+            assert_eq!(outcome.qualifying, costs.len(), "{}", scheme.name);
+            assert_eq!(outcome.found.len(), k.min(costs.len()), "{}", scheme.name);
+            let mut places: Vec<usize> = outcome.found.iter().map(|found| found.position).collect();
+            places.sort_unstable();
+            places.dedup();
+            assert_eq!(places.len(), outcome.found.len(), "{}: each row once", scheme.name);
+            for (found, cost) in outcome.found.iter().zip(&costs) {
+                let row = levels(&found.record);
+                confirm(&world.deployment, &instance.secret(), found, &row).unwrap();
+                let place = instance.rows.iter().position(|other| *other == row).unwrap();
+                assert_eq!(instance.brute_force(scheme)[place], Some(*cost), "{}", scheme.name);
+                if !instance.params.shuffle {
+                    assert_eq!(instance.rows[found.position], row, "{}", scheme.name);
+                }
+            }
+        }
+    });
+}
+
+/// What servers see of a search, without the contents: to whom, how long, and all header fields but the parent.
+fn shape(world: &World, secret: Secret, k: usize, random: &mut SeededRandom) -> Vec<(usize, usize, u8, String)> {
+    let mut seen = vec![];
+    let search = Search::nearest(&world.deployment, secret, world.audience, k).unwrap();
+    let _ = search.run(random, |server, bytes| {
+        let header = Message::decode(bytes).unwrap().header;
+        seen.push((server, bytes.len(), header.phase, format!("{} {:?}", header.scheme, header.responders)));
+        Some(world.respond(server, bytes).unwrap())
+    });
+    seen
+}
+
+#[test]
+fn traffic_has_the_same_shape_whoever_asks_and_whatever_is_found() {
+    for_all_schemes(|scheme| {
+        let mut random = SeededRandom::new(22);
+        let first = Instance::random(scheme, (1, 0, 0), 6, 8, &mut random);
+        let world = World::new(first.deployment(scheme, FieldRule::Deployment), first.rows(), key);
+        let expected = shape(&world, first.secret(), 2, &mut random);
+        let d = first.ranges.len();
+        let gated = scheme.gate != scheme::Gate::None;
+        for _ in 0..20 {
+            let x: Vec<u32> = first.ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u32).collect();
+            let fixed = (0..d).map(|_| gated && chance(&mut random, 60)).collect();
+            let secret = Secret::new(x).immutable(fixed);
+            assert_eq!(shape(&world, secret, 2, &mut random), expected, "{}", scheme.name);
+        }
+    });
+}
+
+#[test]
+fn a_failed_phase_does_not_change_the_traffic() {
+    let scheme = scheme::named("two-phase").unwrap();
+    let mut random = SeededRandom::new(23);
+    let instance = Instance::random(scheme, (1, 0, 0), 6, 8, &mut random);
+    let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+    let expected = shape(&world, instance.secret(), 1, &mut random);
+    let mut seen = vec![];
+    let search = Search::new(&world.deployment, instance.secret(), world.audience).unwrap();
+    let result = search.run(&mut random, |server, bytes| {
+        let header = Message::decode(bytes).unwrap().header;
+        seen.push((server, bytes.len(), header.phase, format!("{} {:?}", header.scheme, header.responders)));
+        // Rubbish from server 2, silence from server 3.
+        (server != 3).then(|| if server == 2 { vec![0xff; 40] } else { world.respond(server, bytes).unwrap() })
+    });
+    assert!(result.is_err());
+    assert_eq!(seen, expected);
+}
+
+fn small_world(scheme: &'static Scheme, key: impl Fn(usize) -> RootKey) -> World {
+    let rows = Rows::new(&[9, 9], [[1, 2], [8, 8], [4, 0]]).unwrap();
+    let params = ifonly_core::params::Params::new(vec![9, 9], 3);
+    World::new(Deployment::new(scheme, params, FieldRule::Deployment).unwrap(), rows, key)
+}
+
+#[test]
+fn servers_with_different_keys_are_noticed() {
+    let world = small_world(scheme::named("gated").unwrap(), |server| RootKey::new(1, [server as u8; 32]));
+    let fault = world.search(Secret::new(vec![3, 3]), 1, &mut SeededRandom::new(24)).unwrap_err();
+    assert_eq!(fault, Fault::KeyCheck { first: 1, second: 2 });
+}
+
+#[test]
+fn silence_is_named() {
+    let world = small_world(scheme::named("baseline").unwrap(), key);
+    let search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
+    let fault = search
+        .run(&mut SeededRandom::new(25), |server, bytes| (server == 2).then(|| world.respond(server, bytes).unwrap()))
+        .unwrap_err();
+    assert_eq!(fault, Fault::Decode(DecodeError::TooFewAnswers { have: 1, need: 2, silent: vec![1] }));
+}
+
+#[test]
+fn a_retry_gets_the_same_bytes_and_another_query_gets_other_pads() {
+    let world = small_world(scheme::named("baseline").unwrap(), key);
+    let mut random = SeededRandom::new(26);
+    let mut ask = || {
+        let mut search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
+        search.ask(&mut random)[0].encode()
+    };
+    let (first, second) = (ask(), ask());
+    assert_eq!(world.respond(1, &first), world.respond(1, &first));
+    let checks = [first, second].map(|message| world.respond(1, &message).unwrap()[..16].to_vec());
+    assert_ne!(checks[0], checks[1]);
+}
+
+#[test]
+fn servers_refuse_what_they_do_not_serve() {
+    let world = small_world(scheme::named("two-phase").unwrap(), key);
+    let mut random = SeededRandom::new(27);
+    let mut search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
+    let message = search.ask(&mut random).remove(0);
+    let refusal = |change: &dyn Fn(&mut Message)| {
+        let mut message = message.clone();
+        change(&mut message);
+        world.respond(1, &message.encode()).unwrap_err()
+    };
+    assert_eq!(refusal(&|m| m.header.digest[0] ^= 1), Refusal::Manifest);
+    assert_eq!(refusal(&|m| m.header.scheme = "baseline".into()), Refusal::Scheme("baseline".into()));
+    assert_eq!(refusal(&|m| m.header.phase = 2), Refusal::Phase { scheme: "two-phase", phase: 2 });
+    assert_eq!(refusal(&|m| m.header.epoch = 9), Refusal::Epoch(9));
+    assert_eq!(refusal(&|m| m.server = 2), Refusal::Server { meant: 2, here: 1 });
+    assert_eq!(refusal(&|m| m.header.parent[0] = 1), Refusal::Parent);
+    assert_eq!(refusal(&|m| m.header.responders = vec![1, 2, 4]), Refusal::Responders { need: 3 });
+    assert_eq!(refusal(&|m| m.blinding[0] ^= 1), Refusal::Commitment);
+    assert_eq!(refusal(&|m| m.commitments[0][0] ^= 1), Refusal::Commitment);
+    assert!(matches!(refusal(&|m| m.payload.push(0)), Refusal::Malformed(WireError::Length { .. })));
+    assert!(matches!(refusal(&|m| m.payload.fill(0xff)), Refusal::Malformed(WireError::NotReduced { place: 0 })));
+}
+
+#[test]
+fn rubbish_never_panics_a_server_or_a_client() {
+    let mut random = SeededRandom::new(28);
+    let world = small_world(scheme::named("gated-tables").unwrap(), key);
+    for round in 0..3_000 {
+        let mut search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
+        let mut bytes = search.ask(&mut random)[0].encode();
+        for _ in 0..1 + random.below(4) {
+            match random.below(3) {
+                0 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
+                1 => bytes.extend([random.below(256) as u8; 3]),
+                _ if !bytes.is_empty() => {
+                    let place = random.below(bytes.len() as u64) as usize;
+                    bytes[place] = random.below(256) as u8;
+                }
+                _ => {}
+            }
+        }
+        let _ = world.respond(1, &bytes);
+        if round % 10 == 0 {
+            let search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
+            let lengths = [0, 1, 15, 16, 17, 40].map(|n| n + random.below(3) as usize);
+            let mut draws = SeededRandom::new(round);
+            let _ = search.run(&mut random, |server, _| {
+                let mut response = vec![0; lengths[server % lengths.len()]];
+                draws.fill(&mut response);
+                Some(response)
+            });
+        }
+    }
+}
+
+#[test]
+fn secrets_do_not_print() {
+    let world = small_world(scheme::named("gated").unwrap(), key);
+    let secret = Secret::new(vec![7, 7]).immutable(vec![true, false]);
+    let mut search = Search::new(&world.deployment, secret.clone(), world.audience).unwrap();
+    let message = search.ask(&mut SeededRandom::new(29)).remove(0);
+    let shown = format!("{secret:?} {search:?} {:?} {:?} {:?}", message, key(1), key(1).transcript(&[0; 32]));
+    for word in ["[7", "true", "payload", "blinding", "Symbol(1", "x:"] {
+        assert!(!shown.contains(word), "{word} in {shown}");
+    }
+}
+
+#[test]
+fn gated_and_two_phase_agree_on_the_index() {
+    let mut random = SeededRandom::new(30);
+    for (gated, two_phase) in [("gated", "two-phase"), ("gated+", "two-phase+"), ("gated-tables", "two-phase+")] {
+        let (gated, two_phase) = (scheme::named(gated).unwrap(), scheme::named(two_phase).unwrap());
+        for _ in 0..300 {
+            let instance = Instance::random(two_phase, (1, 0, 0), 6, 12, &mut random);
+            let outcomes = [gated, two_phase].map(|scheme| {
+                let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+                let outcome = world.search(instance.secret(), 1, &mut random).unwrap();
+                outcome.found.first().map(|found| (found.position, found.price, found.record.clone()))
+            });
+            assert_eq!(outcomes[0], outcomes[1]);
+            let expected = best(&instance.brute_force(two_phase)).map(|(row, cost)| (row, Price::Exactly(cost as u64)));
+            assert_eq!(outcomes[0].as_ref().map(|found| (found.0, found.1)), expected);
+        }
+    }
+}
