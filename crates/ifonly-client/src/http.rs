@@ -4,7 +4,7 @@
 //! shares together.
 
 use crate::error::ClientError;
-use crate::transport::{Greeting, Pending, Route, Transport, TransportError};
+use crate::transport::{CHECKSUM_LENGTH, Greeting, Pending, Route, Transport, TransportError, unwrap};
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
@@ -163,14 +163,11 @@ impl Transport for HttpServer {
         Box::pin(async move {
             let response = self.request(Method::POST, route.path(), message).await?;
             let claimed = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-            if let Some(have) = claimed.filter(|&claimed: &u64| claimed != length as u64) {
-                return Err(TransportError::Length { have, need: length });
+            let need = length + CHECKSUM_LENGTH;
+            if let Some(have) = claimed.filter(|&claimed: &u64| claimed != need as u64) {
+                return Err(TransportError::Length { have, need });
             }
-            let body = HttpServer::body(response, length).await?;
-            match body.len() == length {
-                true => Ok(body),
-                false => Err(TransportError::Length { have: body.len() as u64, need: length }),
-            }
+            unwrap(HttpServer::body(response, need).await?, length)
         })
     }
 }

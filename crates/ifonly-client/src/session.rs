@@ -6,7 +6,7 @@
 
 use crate::error::{ClientError, Trouble};
 use crate::meeting::Meeting;
-use crate::transport::Route;
+use crate::transport::{Route, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::deployment::Deployment;
@@ -107,7 +107,12 @@ impl Trip<'_> {
             let seat = usize::from(message.server).checked_sub(1).and_then(|place| meeting.seats.get(place));
             let server = seat?.as_ref()?;
             let bytes = Bytes::from(message.encode());
+            // Transports promise the length; one that does not keep it is worth as much as silence.
             let result = meeting.policy.exchange(|| server.send(route, bytes.clone(), length)).await;
+            let result = result.and_then(|answer| match answer.len() == length {
+                true => Ok(answer),
+                false => Err(TransportError::Length { have: answer.len() as u64, need: length }),
+            });
             Some((bytes.len(), result.map_err(|error| Trouble { server: server.name(), error })))
         });
         let results = join_all(exchanges).await;

@@ -84,6 +84,9 @@ pub enum TransportError {
         /// Bytes expected.
         need: usize,
     },
+    /// The bytes changed on the way.
+    #[error("the answer was damaged on the way: its checksum does not fit")]
+    Damaged,
     /// Not an ifonly server.
     #[error("is not an ifonly server: {0}")]
     NotAServer(&'static str),
@@ -95,6 +98,23 @@ pub enum TransportError {
 impl TransportError {
     /// Whether the same bytes may be sent again: nothing here depends on what they hide.
     pub fn is_transient(&self) -> bool {
-        matches!(self, TransportError::Unreachable(_) | TransportError::CutOff(_) | TransportError::Busy { .. })
+        use TransportError::{Busy, CutOff, Damaged, Unreachable};
+        matches!(self, Unreachable(_) | CutOff(_) | Damaged | Busy { .. })
+    }
+}
+
+/// Bytes of the checksum after every response.
+pub const CHECKSUM_LENGTH: usize = 16;
+
+/// The response of `length` bytes in a body that ends with its checksum, the first bytes of its BLAKE3 hash. It is no
+/// defence against a lying server, but damage between server and client must not pass for "nobody qualifies".
+pub fn unwrap(mut body: Bytes, length: usize) -> Result<Bytes, TransportError> {
+    if body.len() != length + CHECKSUM_LENGTH {
+        return Err(TransportError::Length { have: body.len() as u64, need: length + CHECKSUM_LENGTH });
+    }
+    let checksum = body.split_off(length);
+    match blake3::hash(&body).as_bytes().starts_with(&checksum) {
+        true => Ok(body),
+        false => Err(TransportError::Damaged),
     }
 }

@@ -21,16 +21,20 @@ pub const CHECK_LENGTH: usize = 16;
 /// Symbols are packed in groups of this many bytes.
 const CHUNK: usize = 1 << 16;
 
-/// Rows, and records sealed for each key epoch.
-#[derive(Debug)]
+/// Rows, and records sealed for each key epoch. Never printed.
 pub struct Database {
     rows: Rows,
     sealed_length: usize,
     sealed: Vec<Sealed>,
 }
 
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({} rows, ..)", self.rows.len())
+    }
+}
+
 /// All records under one epoch's key, one after another.
-#[derive(Debug)]
 pub struct Sealed {
     /// Which epoch.
     pub epoch: u32,

@@ -15,12 +15,17 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 /// Records of one length, one after another.
-#[derive(Debug)]
 pub struct Records {
     /// Bytes of one.
     pub length: usize,
     /// All of them.
     pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Records({} bytes each, ..)", self.length)
+    }
 }
 
 /// Why a server cannot serve what it was given.
@@ -63,10 +68,14 @@ pub struct Holding {
 
 impl Holding {
     /// Server `index`'s replica. Seals every record under every key, which takes a moment for large databases.
+    ///
+    /// The manifest does not cover the rows, since everybody could then test guesses at the database. Its keys do instead:
+    /// every root key is mixed with `data_digest`, so servers with different data have different key-check values.
     pub fn new(
         manifest: &Manifest,
         rows: Rows,
         records: &Records,
+        data_digest: &[u8; 32],
         index: u8,
         keys: Vec<RootKey>,
     ) -> Result<Holding, HoldingError> {
@@ -92,6 +101,7 @@ impl Holding {
         if !whole || manifest.rows() != rows.len() || manifest.record_length() != records.length {
             return Err(HoldingError::Mismatch);
         }
+        let keys: Vec<RootKey> = keys.iter().map(|key| bound(key, data_digest)).collect();
         let sealed_length = records.length + package::OVERHEAD;
         let replica = Replica::new(index, manifest.digest(), deployments.to_vec(), keys.clone(), records.length);
         let seal = |key: &RootKey| {
@@ -145,6 +155,13 @@ impl Holding {
     pub fn database(&self) -> &Database {
         &self.database
     }
+}
+
+/// The root key of servers that hold the same data.
+fn bound(key: &RootKey, data_digest: &[u8; 32]) -> RootKey {
+    let mut hasher = blake3::Hasher::new_keyed(key.expose());
+    hasher.update(b"ifonly bundle v1").update(data_digest);
+    RootKey::new(key.epoch(), *hasher.finalize().as_bytes())
 }
 
 /// The current version and those still in grace.

@@ -3,7 +3,7 @@
 
 use crate::admission::{Admission, Permit};
 use crate::config::Limits;
-use crate::database::{CHECK_LENGTH, Database};
+use crate::database::Database;
 use crate::holding::{Holding, Shelf};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
@@ -29,6 +29,8 @@ use tokio::sync::oneshot;
 const ANSWER: &str = "/v1/answer";
 const RECORD: &str = "/v1/record";
 const MANIFEST: &str = "/v1/manifest";
+/// Bytes of BLAKE3 after every response, so that damage on the way does not pass for an answer.
+const CHECKSUM_LENGTH: usize = 16;
 /// Says which server speaks; the manifest is the same at all of them.
 pub const SERVER_HEADER: HeaderName = HeaderName::from_static("ifonly-server");
 
@@ -263,6 +265,7 @@ impl Work {
         if let Err(problem) = self.app.tokens().spend(self.bearer, kind, per_session) {
             return Err((head, problem));
         }
+        let length = length + CHECKSUM_LENGTH;
         let (mut writer, reader) = stream::body(length, Duration::from_secs(self.app.limits.answer_seconds));
         if head.send(Ok((length, reader))).is_err() {
             return Ok(());
@@ -271,28 +274,29 @@ impl Work {
         let (route, scheme, phase) = (self.route, header.scheme.as_str(), header.phase);
         let took = self.started.elapsed();
         self.app.metrics.request(route, 200, took);
-        if whole.is_break() {
-            self.app.metrics.aborted.fetch_add(1, Ordering::Relaxed);
-        }
+        match whole {
+            ControlFlow::Continue(()) => self.app.metrics.bytes_out.fetch_add(length as u64, Ordering::Relaxed),
+            ControlFlow::Break(()) => self.app.metrics.aborted.fetch_add(1, Ordering::Relaxed),
+        };
         let milliseconds = took.as_millis() as u64;
         tracing::info!(route, scheme, phase, whole = whole.is_continue(), milliseconds, "answered");
         Ok(())
     }
 
     fn write(&self, holding: &Holding, epoch: u32, request: &Request<'_>, writer: &mut Writer) -> ControlFlow<()> {
+        let mut hasher = blake3::Hasher::new();
         let mut sink = |bytes: &[u8]| {
-            self.app.metrics.bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            hasher.update(bytes);
             writer.send(bytes)
         };
-        match request {
+        let sent = match request {
             Request::Answer(ask) => holding.database().answer(ask, &mut sink),
+            // The replica knows the epoch, so its records are here.
             Request::Record(ask) => {
-                // The replica knows the epoch, so its records are here.
                 holding.database().record(epoch, holding.index(), ask, &mut sink).unwrap_or(ControlFlow::Break(()))
             }
-        }
+        };
+        sent?;
+        writer.send(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH])
     }
 }
-
-// Clients find the check value by this length; a change would be a change of the protocol.
-const _: () = assert!(CHECK_LENGTH == 16);

@@ -104,7 +104,7 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let trust = Trust::system()?;
     for index in 1..=deployment.servers() as u8 {
         let records = &world.records;
-        let holding = Holding::new(&world.manifest, world.rows.clone(), records, index, vec![key.clone()]);
+        let holding = Holding::new(&world.manifest, world.rows.clone(), records, &[0; 32], index, vec![key.clone()]);
         let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
         let app = App::new(holding.map_err(Failure::machine)?, tokens, Limits::default(), vec![]);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
