@@ -4,6 +4,7 @@ use crate::deployment::Deployment;
 use crate::field::Symbol;
 use crate::round::Values;
 use crate::scheme::Reading;
+use zeroize::Zeroize;
 
 /// The rows that may be chosen, by position, each with a rank; smaller is nearer.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -19,6 +20,12 @@ enum Kind {
     Negated,
     Masked,
     Relative,
+}
+
+impl Drop for Candidates {
+    fn drop(&mut self) {
+        self.ranks.zeroize();
+    }
 }
 
 impl std::fmt::Debug for Candidates {

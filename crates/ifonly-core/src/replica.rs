@@ -140,7 +140,7 @@ impl Replica {
 
     /// Checks a message and says what it asks for.
     pub fn open(&self, bytes: &[u8]) -> Result<Request<'_>, Refusal> {
-        let message = Message::decode(bytes)?;
+        let mut message = Message::decode(bytes)?;
         let header = &message.header;
         if header.digest != self.digest {
             return Err(Refusal::Manifest);
@@ -184,7 +184,8 @@ impl Replica {
         let first = if header.phase == 0 { tau } else { header.parent };
         let order = deployment.params().shuffle.then(|| key.transcript(&first));
         if is_record {
-            return Ok(Request::Record(FetchAsk { fetch, payload: message.payload, keys, order }));
+            let payload = std::mem::take(&mut message.payload);
+            return Ok(Request::Record(FetchAsk { fetch, payload, keys, order }));
         }
         let mut rest = symbols.as_slice();
         let vectors = lengths.iter().map(|&length| {

@@ -15,6 +15,7 @@ use crate::secret::{Secret, SecretError};
 use crate::spir::Fetch;
 use crate::transcript::{Header, Message, RECORD_PHASE, Tau, messages};
 use crate::wire;
+use zeroize::Zeroize;
 
 /// Whom the user asks: what goes into every header beside the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +112,13 @@ pub struct Search<'a> {
     found: Vec<Found>,
     liars: Vec<usize>,
     fault: Option<Fault>,
+}
+
+impl Drop for Search<'_> {
+    fn drop(&mut self) {
+        self.theta.zeroize();
+        self.wanted.iter_mut().for_each(|wanted| *wanted = None);
+    }
 }
 
 impl<'a> Search<'a> {
@@ -236,12 +244,13 @@ impl<'a> Search<'a> {
 
     /// The end: what was found, or the first fault.
     pub fn finish(mut self) -> Result<Outcome, Fault> {
-        if let Some(fault) = self.fault {
+        if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        self.liars.sort_unstable();
-        self.liars.dedup();
-        Ok(Outcome { found: self.found, qualifying: self.candidates.count(), liars: self.liars })
+        let mut liars = std::mem::take(&mut self.liars);
+        liars.sort_unstable();
+        liars.dedup();
+        Ok(Outcome { found: std::mem::take(&mut self.found), qualifying: self.candidates.count(), liars })
     }
 
     fn bodies(&mut self, responses: Vec<Option<Vec<u8>>>) -> Result<Vec<Option<Vec<u8>>>, Fault> {
@@ -282,9 +291,12 @@ pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: 
     if agrees { Ok(()) } else { Err(Fault::WrongRecord) }
 }
 
+/// One entry per responder, in order; `None` for silence.
+type Responses = Vec<Option<Vec<u8>>>;
+
 /// Splits the key-check values off. Servers that disagree with the largest group are named and left out, as long as the
 /// deployment bears so many silent and lying servers; otherwise nobody can say who is right.
-fn split_checks(responses: Vec<Option<Vec<u8>>>, borne: usize) -> Result<(Vec<Option<Vec<u8>>>, Vec<usize>), Fault> {
+fn split_checks(responses: Responses, borne: usize) -> Result<(Responses, Vec<usize>), Fault> {
     let mut parts: Vec<Option<([u8; 16], Vec<u8>)>> = responses
         .into_iter()
         .map(|response| response?.split_first_chunk().map(|(check, body)| (*check, body.to_vec())))

@@ -3,7 +3,7 @@
 use crate::field::{Field, Symbol};
 use crate::params::Params;
 use crate::scheme::{Gate, Metric, Scheme};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The user's side of a query in levels: x, I, w, and tables where the scheme takes them.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -172,8 +172,8 @@ impl Secret {
     }
 
     /// x as symbols.
-    pub(crate) fn x(&self, field: &Field) -> Vec<Symbol> {
-        self.x.iter().map(|&level| field.reduce(level.into())).collect()
+    pub(crate) fn x(&self, field: &Field) -> Zeroizing<Vec<Symbol>> {
+        Zeroizing::new(self.x.iter().map(|&level| field.reduce(level.into())).collect())
     }
 
     /// w as symbols.

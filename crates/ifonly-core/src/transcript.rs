@@ -76,7 +76,8 @@ impl Header {
     }
 }
 
-/// The message to one server: header, commitments to all payloads, the opening of its own, its payload.
+/// The message to one server: header, commitments to all payloads, the opening of its own, its payload. The user's copies
+/// together hold the secret, so they are wiped on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// What all servers see.
@@ -94,6 +95,13 @@ pub struct Message {
 impl std::fmt::Debug for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Message(to {}, {:?}, ..)", self.server, self.header)
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        self.payload.zeroize();
+        self.blinding.zeroize();
     }
 }
 
@@ -144,7 +152,7 @@ impl Message {
 }
 
 /// The messages of one query, one per responder, whose payloads are given in their order.
-pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Random + ?Sized)) -> Vec<Message> {
+pub fn messages(header: &Header, mut payloads: Vec<Vec<u8>>, random: &mut (impl Random + ?Sized)) -> Vec<Message> {
     let bytes = header.encode();
     let mut blindings: Vec<Scalar> = payloads.iter().map(|_| uniform_scalar(random)).collect();
     let parts = || header.responders.iter().zip(&payloads).zip(&blindings);
@@ -160,6 +168,7 @@ pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Rand
         })
         .collect();
     blindings.zeroize();
+    payloads.zeroize();
     messages
 }
 

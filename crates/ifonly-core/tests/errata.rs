@@ -67,7 +67,10 @@ fn the_transform_by_ten_does_not_preserve_order() {
     let nearest = |x: i64, ys: [i64; 2]| if (x - ys[0]).abs() <= (x - ys[1]).abs() { 0 } else { 1 };
     assert_eq!(nearest(10, [10, 1]), 0);
     assert_eq!(nearest(10, [100, 10]), 1);
-    assert!(40_009 < 200 * 200 * 2, "and its field is too small");
+    // And its field is too small for the levels 0..=200.
+    let baseline = scheme::named("baseline").unwrap();
+    let refused = Deployment::with_field(baseline, Params::new(vec![200, 200], 1), 40_009, &[1, -1]).unwrap_err();
+    assert_eq!(refused, DeploymentError::FieldTooSmall { q: 40_009, bound: 80_000, scheme: "baseline" });
 }
 
 #[test]

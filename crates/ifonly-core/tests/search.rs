@@ -8,62 +8,45 @@ use ifonly_core::decode::DecodeError;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
+use ifonly_core::memory::{MemoryServer, levels};
 use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::replica::{Refusal, Replica};
+use ifonly_core::replica::Refusal;
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::search::{Audience, Fault, Outcome, Search, confirm};
 use ifonly_core::secret::Secret;
 use ifonly_core::transcript::Message;
 use ifonly_core::wire::WireError;
 
-const DIGEST: [u8; 32] = [5; 32];
-
-/// N servers in one place; records are the rows' levels as little-endian bytes.
+/// N servers in one place.
 struct World {
     deployment: Deployment,
-    rows: Rows,
-    replicas: Vec<(Replica, Vec<Vec<u8>>)>,
+    servers: Vec<MemoryServer>,
     audience: Audience,
 }
 
 impl World {
-    fn new(deployment: Deployment, rows: Rows, key: impl Fn(usize) -> RootKey) -> World {
-        let records: Vec<Vec<u8>> =
-            rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
-        let record_length = records[0].len();
-        let replicas = (1..=deployment.servers())
-            .map(|index| {
-                let key = key(index);
-                let replica =
-                    Replica::new(index as u8, DIGEST, vec![deployment.clone()], vec![key.clone()], record_length);
-                let sealed = replica.seal(&deployment, &key, records.iter().map(Vec::as_slice));
-                (replica, sealed)
-            })
-            .collect();
-        World { deployment, rows, replicas, audience: Audience { digest: DIGEST, epoch: 1, record_length } }
+    fn new(deployment: Deployment, rows: Rows, key: impl Fn(u8) -> RootKey) -> World {
+        let server = |index: u8| MemoryServer::new(index, &deployment, &key(index), &rows);
+        let servers: Vec<MemoryServer> = (1..=deployment.servers() as u8).map(server).collect();
+        World { audience: servers[0].audience(), servers, deployment }
     }
 
     fn respond(&self, server: usize, message: &[u8]) -> Result<Vec<u8>, Refusal> {
-        let (replica, sealed) = &self.replicas[server - 1];
-        replica.respond(message, &self.rows, sealed)
+        self.servers[server - 1].respond(message)
     }
 
     fn search(&self, secret: Secret, k: usize, random: &mut SeededRandom) -> Result<Outcome, Fault> {
         let search = Search::nearest(&self.deployment, secret, self.audience, k).unwrap();
         search.run(random, |server, message| {
-            assert!(message.len() <= self.replicas[server - 1].0.longest_message());
+            assert!(message.len() <= self.servers[server - 1].longest_message());
             Some(self.respond(server, message).unwrap())
         })
     }
 }
 
-fn key(_: usize) -> RootKey {
+fn key(_: u8) -> RootKey {
     RootKey::new(1, [3; 32])
-}
-
-fn levels(record: &[u8]) -> Vec<u16> {
-    record.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
 }
 
 #[test]
@@ -103,7 +86,7 @@ fn shape(world: &World, secret: Secret, k: usize, random: &mut SeededRandom) -> 
     let mut seen = vec![];
     let search = Search::nearest(&world.deployment, secret, world.audience, k).unwrap();
     let _ = search.run(random, |server, bytes| {
-        let header = Message::decode(bytes).unwrap().header;
+        let header = &Message::decode(bytes).unwrap().header;
         seen.push((server, bytes.len(), header.phase, format!("{} {:?}", header.scheme, header.responders)));
         Some(world.respond(server, bytes).unwrap())
     });
@@ -138,7 +121,7 @@ fn a_failed_phase_does_not_change_the_traffic() {
     let mut seen = vec![];
     let search = Search::new(&world.deployment, instance.secret(), world.audience).unwrap();
     let result = search.run(&mut random, |server, bytes| {
-        let header = Message::decode(bytes).unwrap().header;
+        let header = &Message::decode(bytes).unwrap().header;
         seen.push((server, bytes.len(), header.phase, format!("{} {:?}", header.scheme, header.responders)));
         // Rubbish from server 2, silence from server 3.
         (server != 3).then(|| if server == 2 { vec![0xff; 40] } else { world.respond(server, bytes).unwrap() })
@@ -147,7 +130,7 @@ fn a_failed_phase_does_not_change_the_traffic() {
     assert_eq!(seen, expected);
 }
 
-fn small_world(scheme: &'static Scheme, key: impl Fn(usize) -> RootKey) -> World {
+fn small_world(scheme: &'static Scheme, key: impl Fn(u8) -> RootKey) -> World {
     let rows = Rows::new(&[9, 9], [[1, 2], [8, 8], [4, 0]]).unwrap();
     let params = ifonly_core::params::Params::new(vec![9, 9], 3);
     World::new(Deployment::new(scheme, params, FieldRule::Deployment).unwrap(), rows, key)
@@ -155,7 +138,7 @@ fn small_world(scheme: &'static Scheme, key: impl Fn(usize) -> RootKey) -> World
 
 #[test]
 fn servers_with_different_keys_are_noticed() {
-    let world = small_world(scheme::named("gated").unwrap(), |server| RootKey::new(1, [server as u8; 32]));
+    let world = small_world(scheme::named("gated").unwrap(), |server| RootKey::new(1, [server; 32]));
     let fault = world.search(Secret::new(vec![3, 3]), 1, &mut SeededRandom::new(24)).unwrap_err();
     assert_eq!(fault, Fault::KeyCheck { first: 1, second: 2 });
 }

@@ -29,7 +29,7 @@ const LEARNS: &str = "which rows qualify, and their costs";
 fn plain_cost(secret: &Secret, setting: &Setting<'_>) -> Opening {
     let x = secret.x(setting.field);
     let offset = setting.field.dot(&x, &x);
-    Opening::new([x]).with_offset(offset)
+    Opening::new([x.to_vec()]).with_offset(offset)
 }
 
 fn plain_form(setting: &Setting<'_>, q: &Vectors, one: Symbol) -> Form {

@@ -58,7 +58,7 @@ pub enum Metric {
     Power,
     /// Σ xy, and the largest wins.
     Product,
-    /// Σ T_k[y_k].
+    /// `Σ T_k[y_k]`.
     Table,
 }
 

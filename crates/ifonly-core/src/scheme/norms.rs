@@ -11,7 +11,7 @@ const X: &[Slot] = &[Slot::fresh("x", Features)];
 pub(super) fn powers(setting: &Setting<'_>, one: Symbol, power: impl Fn(u32) -> Vec<Symbol>) -> Form {
     let p = setting.params.exponent;
     let coefficient = |j: u32| {
-        let sign = if (p - j) % 2 == 0 { 1 } else { -1 };
+        let sign = if (p - j).is_multiple_of(2) { 1 } else { -1 };
         setting.scaled(sign * binomial(p, j), &power(p - j))
     };
     let mut coefficients: Vec<Vec<Symbol>> = (1..p).map(coefficient).collect();
@@ -34,7 +34,7 @@ pub(super) const LP: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |params| params.exponent as usize - 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field)]),
+        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
         program: |setting, q, one| {
             let field = setting.field;
             let power = |exponent| q.slot(0).iter().map(|&x| field.pow(x, exponent)).collect::<Vec<_>>();
@@ -57,7 +57,7 @@ pub(super) const DOT: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field)]),
+        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
         program: |_, q, _| {
             let shape = Shape::Linear { norm: Symbol::ZERO, slope: q.slot(0).to_vec() };
             Program::new([Form { shape, constant: Symbol::ZERO }], [Output::Plain(0)])

@@ -17,7 +17,7 @@ pub(super) const BASELINE: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field)]),
+        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
         program: |setting, q, one| Program::new([setting.distance(q.slot(0), one)], [Output::Plain(0)]),
         reading: Reading::Cost,
     }],
@@ -34,7 +34,7 @@ pub(super) const DIFF: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field)]),
+        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
         program: |setting, q, one| Program::new([setting.distance(q.slot(0), one)], [Output::Difference(0)]),
         reading: Reading::Difference,
     }],
@@ -51,7 +51,7 @@ pub(super) const MASK: Scheme = Scheme {
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field)]),
+        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
         program: |setting, q, one| {
             Program::new([setting.distance(q.slot(0), one)], [Output::Masked { form: 0, unit: one }])
         },

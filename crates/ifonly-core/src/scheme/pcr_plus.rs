@@ -12,7 +12,7 @@ use crate::share::Vectors;
 const X_W: &[Slot] = &[Slot::fresh("x", Features), Slot::fresh("w", Features)];
 
 fn secrets(secret: &Secret, setting: &Setting<'_>, _: &[bool]) -> Opening {
-    Opening::new([secret.x(setting.field), secret.w(setting.field)])
+    Opening::new([secret.x(setting.field).to_vec(), secret.w(setting.field)])
 }
 
 fn form(setting: &Setting<'_>, q: &Vectors) -> Form {

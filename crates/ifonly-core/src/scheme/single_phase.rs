@@ -18,7 +18,7 @@ pub(super) fn scale(most: u128) -> u64 {
 }
 
 fn secrets(secret: &Secret, setting: &Setting<'_>, most: u128) -> Opening {
-    Opening::new([secret.x(setting.field), secret.w_with(setting.field, scale(most))])
+    Opening::new([secret.x(setting.field).to_vec(), secret.w_with(setting.field, scale(most))])
 }
 
 fn program(setting: &Setting<'_>, q: &Vectors, _: Symbol) -> Program {

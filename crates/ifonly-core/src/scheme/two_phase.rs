@@ -47,7 +47,7 @@ fn select_distance(setting: &Setting<'_>, q: &Vectors, one: Symbol) -> Program {
 }
 
 fn select_secrets(secret: &Secret, setting: &Setting<'_>, theta: &[bool]) -> Opening {
-    Opening::new([theta_symbols(setting.field, theta), secret.x(setting.field)])
+    Opening::new([theta_symbols(setting.field, theta), secret.x(setting.field).to_vec()])
 }
 
 /// Three servers, two rounds.
@@ -82,7 +82,7 @@ pub(super) const FOUR_SERVERS: Scheme = Scheme {
         Phase {
             slots: &[Slot::fresh("h1", Features), Slot::fresh("x", Features)],
             degree: |_| 3,
-            secrets: |secret, setting, _| Opening::new([secret.h(setting.field), secret.x(setting.field)]),
+            secrets: |secret, setting, _| Opening::new([secret.h(setting.field), secret.x(setting.field).to_vec()]),
             program: |setting, q, _| {
                 Program::new([setting.weighted_distance(q.slot(1), q.slot(0))], [Output::Blinded(0)])
             },
@@ -113,7 +113,7 @@ pub(super) const PLUS: Scheme = Scheme {
             degree: |_| 3,
             secrets: |secret, setting, theta| {
                 let field = setting.field;
-                Opening::new([theta_symbols(field, theta), secret.x(field), secret.w_with(field, 1)])
+                Opening::new([theta_symbols(field, theta), secret.x(field).to_vec(), secret.w_with(field, 1)])
             },
             program: |setting, q, _| {
                 let (x, w) = (q.slot(1), q.slot(2));

@@ -1,0 +1,95 @@
+//! Schemes described for people, from nothing but their descriptions: cost formulas and the table of `docs/schemes.md`.
+
+use crate::deployment::Deployment;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::scheme::{ALL, Length, Origin, Reading, Scheme};
+use std::fmt::Write;
+
+/// The communication cost as a formula in d, M, R and p, such as `6d+4M+2`.
+pub fn formula(deployment: &Deployment) -> String {
+    // Coefficients of d, (R+1)d, M and 1; ranges of different size make (R+1)d the sum Σ(R_k+1).
+    let (mut features, mut levels, mut rows, mut ones) = (0i64, 0i64, 0i64, 0i64);
+    let params = deployment.params();
+    let copies = if params.verified { 2 } else { 1 };
+    for (number, phase) in deployment.scheme().phases.iter().enumerate() {
+        let servers = deployment.responders(number) as i64;
+        for slot in phase.slots.iter().filter(|slot| !slot.carried) {
+            let (counter, times) = match slot.length {
+                Length::One => (&mut ones, 1),
+                Length::Features => (&mut features, 1),
+                Length::Powers => (&mut features, i64::from(params.exponent) - 1),
+                Length::Levels => (&mut levels, 1),
+                Length::Rows => (&mut rows, 1),
+            };
+            *counter += servers * copies * times;
+        }
+        ones += servers * (copies - 1);
+        let outputs = servers * deployment.outputs(number) as i64;
+        rows += outputs;
+        if matches!(phase.reading, Reading::Difference) {
+            ones -= outputs;
+        }
+    }
+    let terms = [(features, "d"), (levels, "(R+1)d"), (rows, "M"), (ones, "")];
+    let mut formula = String::new();
+    for (factor, unit) in terms.into_iter().filter(|(factor, _)| *factor != 0) {
+        let sign = if factor < 0 {
+            "−"
+        } else if formula.is_empty() {
+            ""
+        } else {
+            "+"
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(formula, "{sign}{}{unit}", factor.abs());
+    }
+    formula
+}
+
+/// One row per scheme: servers, κ, rounds, symbols, bits, bytes and what the user learns, as Markdown.
+pub fn table(params: &Params) -> String {
+    let mut table = String::from(
+        "| scheme | from | servers N | κ | rounds | cost in symbols | up | down | bits per symbol | bytes up | bytes down | shared | the user learns |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for scheme in ALL {
+        let _ = writeln!(table, "{}", row(scheme, params));
+    }
+    table
+}
+
+fn row(scheme: &'static Scheme, params: &Params) -> String {
+    let deployment = match Deployment::new(scheme, params.clone(), FieldRule::Deployment) {
+        Ok(deployment) => deployment,
+        Err(error) => return format!("| {} | {error} |||||||||||", scheme.name),
+    };
+    let phases = 0..deployment.phases();
+    let list = |items: Vec<String>| items.join(", then ");
+    let kappas = list(phases.clone().map(|phase| deployment.kappa(phase).to_string()).collect());
+    let servers = phases.clone().map(|phase| deployment.responders(phase)).collect::<Vec<_>>();
+    let servers = if servers.windows(2).all(|pair| pair[0] == pair[1]) {
+        servers[0].to_string()
+    } else {
+        list(servers.iter().map(usize::to_string).collect())
+    };
+    let slots = |phase: usize| {
+        let names = scheme.phases[phase].slots.iter();
+        names.map(|slot| if slot.carried { format!("({})", slot.name) } else { slot.name.into() }).collect::<Vec<_>>()
+    };
+    let shared = list(phases.map(|phase| slots(phase).join(", ")).collect());
+    let (cost, bits) = (deployment.cost(), u128::from(deployment.field().bits()));
+    let bytes = |symbols: u128| (symbols * bits).div_ceil(8);
+    let origin = if scheme.origin == Origin::Paper { "the paper" } else { "ifonly" };
+    format!(
+        "| {} | {origin} | {servers} | {kappas} | {} | {} | {} | {} | {bits} | {} | {} | {shared} | {} |",
+        scheme.name,
+        deployment.phases(),
+        formula(&deployment),
+        cost.up,
+        cost.down,
+        bytes(cost.up),
+        bytes(cost.down),
+        scheme.learns,
+    )
+}

@@ -1,0 +1,51 @@
+//! A whole server in memory, without network or files: for examples, experiments and tests.
+
+use crate::deployment::Deployment;
+use crate::form::Rows;
+use crate::keys::RootKey;
+use crate::replica::{Refusal, Replica};
+use crate::search::Audience;
+
+/// One server with its replica of the rows.
+#[derive(Debug)]
+pub struct MemoryServer {
+    replica: Replica,
+    rows: Rows,
+    sealed: Vec<Vec<u8>>,
+    audience: Audience,
+}
+
+impl MemoryServer {
+    /// Server `index` (counted from 1). The record of a row is its levels, two little-endian bytes each.
+    pub fn new(index: u8, deployment: &Deployment, key: &RootKey, rows: &Rows) -> MemoryServer {
+        let records: Vec<Vec<u8>> =
+            rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
+        // There is no manifest; all servers of one experiment share this digest.
+        let audience =
+            Audience { digest: [0; 32], epoch: key.epoch(), record_length: 2 * deployment.params().features() };
+        let replica =
+            Replica::new(index, audience.digest, vec![deployment.clone()], vec![key.clone()], audience.record_length);
+        let sealed = replica.seal(deployment, key, records.iter().map(Vec::as_slice));
+        MemoryServer { replica, rows: rows.clone(), sealed, audience }
+    }
+
+    /// Whom a search must address.
+    pub fn audience(&self) -> Audience {
+        self.audience
+    }
+
+    /// The response to a message.
+    pub fn respond(&self, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+        self.replica.respond(message, &self.rows, &self.sealed)
+    }
+
+    /// The longest message that this server takes.
+    pub fn longest_message(&self) -> usize {
+        self.replica.longest_message()
+    }
+}
+
+/// The levels of a record of [`MemoryServer`].
+pub fn levels(record: &[u8]) -> Vec<u16> {
+    record.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
+}
