@@ -243,7 +243,7 @@ impl Work {
     fn checked(&self, head: Head) -> Result<(), (Head, Problem)> {
         // Nothing but the public header is looked at here; the replica checks the message as a whole.
         let header = match Message::decode(&self.body) {
-            Ok(message) => message.header,
+            Ok(message) => message.header.clone(),
             Err(error) => return Err((head, Refusal::from(error).into())),
         };
         let right = if header.phase == RECORD_PHASE { RECORD } else { ANSWER };

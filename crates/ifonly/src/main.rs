@@ -23,11 +23,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(commands::demo::Args),
+    Ask(Box<commands::ask::Args>),
     Keygen(commands::keygen::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Ask(args) => commands::ask::run(&args),
         Command::Demo(args) => commands::demo::run(&args),
         Command::Keygen(args) => commands::keygen::run(&args),
     };

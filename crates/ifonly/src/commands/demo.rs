@@ -17,8 +17,8 @@ use ifonly_core::random::{OsRandom, SeededRandom};
 use ifonly_core::record;
 use ifonly_core::schema::{Schema, Value};
 use ifonly_core::scheme::Gate;
-use ifonly_core::secret::Secret;
 use ifonly_core::transcript::Message;
+use ifonly_core::wishes::Wishes;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
@@ -122,15 +122,26 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let profile = Profile::new(schema, |name| {
         Some(Value::from(texts[columns.iter().position(|column| column.name == name)?].as_str()))
     })?;
-    let secret = wishes(schema, &deployment, Secret::new(profile.levels()));
+    let (wishes, wanted) = wishes(schema, &deployment)?;
+    let secret =
+        wishes.compile(&profile.levels(), deployment.scheme(), deployment.params()).map_err(Failure::machine)?.secret;
     let report = meeting.search(&deployment, secret.clone(), 1, &mut OsRandom::default()).await?;
     times.lap("asked, decoded and fetched the record");
     let explain = |found| Explanation::new(meeting.manifest(), &deployment, &secret, &profile, found);
     let explanation = report.outcome.found.first().map(explain).transpose()?;
     times.lap("checked the record against its cost");
     let seen = seen.lock().map_err(Failure::machine)?.clone();
-    let done =
-        Shown { args, deployment: &deployment, texts: &texts, schema, report: &report, explanation, seen, times };
+    let done = Shown {
+        args,
+        deployment: &deployment,
+        texts: &texts,
+        wanted,
+        schema,
+        report: &report,
+        explanation,
+        seen,
+        times,
+    };
     if args.json {
         done.json()
     } else {
@@ -139,12 +150,22 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     Ok(if done.explanation.is_some() { Done::Fine } else { Done::NothingQualifies })
 }
 
-/// Nobody chooses their age; where the scheme can carry that, it does.
-fn wishes(schema: &Schema, deployment: &Deployment, secret: Secret) -> Secret {
-    match deployment.scheme().gate {
-        Gate::None => secret,
-        _ => secret.immutable(schema.features().iter().map(|feature| feature.name == "age").collect()),
-    }
+/// Nobody chooses their age, and years of work only grow; as far as the scheme can carry that.
+fn wishes(schema: &Schema, deployment: &Deployment) -> Result<(Wishes, &'static str), Failure> {
+    let mut wishes = Wishes::new(schema);
+    let words = match deployment.scheme().gate {
+        Gate::None => "",
+        Gate::Zeros | Gate::Scaled => {
+            wishes.immutable("age").map_err(Failure::machine)?;
+            ", and your age must stay"
+        }
+        Gate::Table => {
+            let fixed = wishes.immutable("age").map_err(Failure::machine)?;
+            fixed.only_up("years_employed").map_err(Failure::machine)?;
+            ", your age must stay, and years of work only grow"
+        }
+    };
+    Ok((wishes, words))
 }
 
 /// Keeps what the first server is sent, as its operator could.
@@ -165,7 +186,7 @@ impl Transport for Tap {
     fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
         if let (Ok(opened), Ok(mut seen)) = (Message::decode(&message), self.seen.lock()) {
             if opened.server == 1 {
-                seen.push(opened.payload.into());
+                seen.push(Bytes::copy_from_slice(&opened.payload));
             }
         }
         self.inner.send(route, message, length)
@@ -194,6 +215,7 @@ struct Shown<'a> {
     args: &'a Args,
     deployment: &'a Deployment,
     texts: &'a [String],
+    wanted: &'static str,
     schema: &'a Schema,
     report: &'a Report,
     explanation: Option<Explanation>,
@@ -211,10 +233,9 @@ impl Shown<'_> {
         let yours: Vec<String> =
             columns.iter().zip(self.texts).map(|(column, text)| format!("{} {text}", column.name)).collect();
         println!("  {}", yours.join(", "));
-        let fixed = if self.deployment.scheme().gate == Gate::None { "" } else { ", and your age must stay" };
         println!(
-            "You ask {servers} servers with scheme {} who is nearest among the accepted{fixed}.\n",
-            self.args.scheme
+            "You ask {servers} servers with scheme {} who is nearest among the accepted{}.\n",
+            self.args.scheme, self.wanted
         );
         match &self.explanation {
             Some(explanation) => {
@@ -252,16 +273,13 @@ impl Shown<'_> {
 
     fn json(&self) {
         let laps: Vec<_> = self.times.laps.iter().map(|(what, took)| (*what, took.as_secs_f64() * 1e3)).collect();
-        let changes = self.explanation.iter().flat_map(|explanation| &explanation.changes);
-        let changes: Vec<_> = changes
-            .map(
-                |change| serde_json::json!({"feature": change.feature, "yours": change.yours, "theirs": change.theirs}),
-            )
-            .collect();
+        let first = self.explanation.as_ref().map(show::explanation);
+        let field = |name: &str| first.as_ref().map_or(serde_json::Value::Null, |first| first[name].clone());
         let document = serde_json::json!({
             "found": self.explanation.is_some(),
-            "cost": self.explanation.as_ref().map(|explanation| explanation.cost),
-            "changes": changes,
+            "cost": field("cost"),
+            "record": field("record"),
+            "changes": first.as_ref().map_or(serde_json::json!([]), |first| first["changes"].clone()),
             "scheme": self.args.scheme,
             "servers": self.deployment.servers(),
             "bytes_up": self.report.traffic.up,

@@ -1,4 +1,5 @@
 //! One file per command.
 
+pub(crate) mod ask;
 pub(crate) mod demo;
 pub(crate) mod keygen;
