@@ -77,3 +77,38 @@ impl Body for Reader {
         SizeHint::with_exact(self.left)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn a_reader_that_stalls_stops_the_writer_and_sees_a_cut() {
+        // The deadline has passed at once, so only what fits into the channel goes through.
+        let (mut writer, reader) = body(1000, Duration::ZERO);
+        let writing =
+            tokio::task::spawn_blocking(move || (0..100).take_while(|_| writer.send(&[0; 10]).is_continue()).count());
+        assert_eq!(writing.await.unwrap(), CHUNKS);
+        assert!(reader.collect().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_ends_early_is_an_error_and_a_whole_answer_is_none() {
+        for (chunks, whole) in [(99, false), (100, true)] {
+            let (mut writer, reader) = body(1000, Duration::from_secs(3));
+            let writing = tokio::task::spawn_blocking(move || (0..chunks).all(|_| writer.send(&[7; 10]).is_continue()));
+            let read = reader.collect().await;
+            assert_eq!(read.is_ok_and(|read| read.to_bytes().len() == 1000), whole);
+            assert!(writing.await.unwrap());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_goes_stops_the_writer() {
+        let (mut writer, reader) = body(1000, Duration::from_secs(3));
+        drop(reader);
+        let writing = tokio::task::spawn_blocking(move || writer.send(&[0; 10]));
+        assert!(writing.await.unwrap().is_break());
+    }
+}
