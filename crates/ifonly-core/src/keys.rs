@@ -191,33 +191,33 @@ impl std::fmt::Debug for KeyStream {
 impl KeyStream {
     /// Blocks `first..first + blocks.len()`.
     pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
-        const AT_ONCE: usize = 32;
-        for (group, chunk) in blocks.chunks_mut(AT_ONCE).enumerate() {
-            let start = first + (group * AT_ONCE) as u128;
-            let mut buffer = [aes::Block::default(); AT_ONCE];
-            for (place, block) in buffer.iter_mut().take(chunk.len()).enumerate() {
-                *block = (start + place as u128).to_le_bytes().into();
-            }
-            self.cipher.encrypt_blocks(&mut buffer[..chunk.len()]);
-            for (out, block) in chunk.iter_mut().zip(&buffer) {
-                out.copy_from_slice(block);
-            }
+        for (counter, block) in (first..).zip(blocks.iter_mut()) {
+            *block = counter.to_le_bytes();
         }
+        self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
     }
 
     /// Bytes `offset..offset + bytes.len()`.
     pub fn fill(&self, offset: u64, bytes: &mut [u8]) {
-        let mut done = 0;
-        while done < bytes.len() {
-            let at = offset + done as u64;
-            let mut blocks = [[0; 16]; 32];
-            let inside = (at % 16) as usize;
-            let wanted = (inside + bytes.len() - done).div_ceil(16).min(blocks.len());
-            self.blocks(u128::from(at / 16), &mut blocks[..wanted]);
-            let flat = &blocks.as_flattened()[inside..wanted * 16];
-            let take = flat.len().min(bytes.len() - done);
-            bytes[done..done + take].copy_from_slice(&flat[..take]);
-            done += take;
+        let part = |counter: u64| {
+            let mut block = [[0; 16]];
+            self.blocks(u128::from(counter), &mut block);
+            block[0]
+        };
+        let mut counter = offset / 16;
+        let inside = (offset % 16) as usize;
+        let mut rest = bytes;
+        if inside > 0 {
+            let (head, tail) = rest.split_at_mut(rest.len().min(16 - inside));
+            head.copy_from_slice(&part(counter)[inside..inside + head.len()]);
+            rest = tail;
+            counter += 1;
+        }
+        let (blocks, tail) = rest.as_chunks_mut();
+        self.blocks(u128::from(counter), blocks);
+        if !tail.is_empty() {
+            let last = part(counter + blocks.len() as u64);
+            tail.copy_from_slice(&last[..tail.len()]);
         }
     }
 
@@ -246,6 +246,11 @@ impl SymbolStream {
     fn new(stream: KeyStream, field: &Field, limit: u64, shift: u64) -> SymbolStream {
         let width = if field.q() < 1 << 32 { 4 } else { 8 };
         SymbolStream { stream, field: field.clone(), width, limit, shift }
+    }
+
+    /// The field of the numbers.
+    pub fn field(&self) -> &Field {
+        &self.field
     }
 
     /// Bytes of key stream per position.
@@ -299,6 +304,16 @@ pub struct KeyedRows {
 }
 
 impl KeyedRows {
+    /// The number of pad coefficients per output.
+    pub fn kappa(&self) -> usize {
+        self.kappa
+    }
+
+    /// The number of outputs that have pads; unknown (`None`) without pad coefficients.
+    pub fn outputs(&self) -> Option<usize> {
+        self.pads.len().checked_div(self.kappa)
+    }
+
     /// The stream behind [`RowRandomness::pad`].
     pub fn pad_stream(&self, output: usize, j: usize) -> &SymbolStream {
         &self.pads[output * self.kappa + j - 1]

@@ -7,7 +7,7 @@
 use crate::deployment::{Deployment, DeploymentError};
 use crate::params::Params;
 use crate::prime::FieldRule;
-use crate::schema::{Schema, nearest};
+use crate::schema::{Feature, Schema, nearest};
 use crate::scheme::{self, Metric, Scheme};
 use crate::search::Audience;
 use crate::transcript::VERSION;
@@ -196,7 +196,6 @@ impl Contents {
     /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10, and every scheme that fits.
     pub fn new(name: &str, schema: Schema, rows: usize, record_length: usize, servers: u8) -> Contents {
         const WEIGHT_LIMIT: u64 = 10;
-        let widest = schema.features().iter().map(|feature| u64::from(feature.full_range())).max().unwrap_or(1);
         let operator = |index: u8| Operator { index, name: format!("server {index}"), url: None };
         let mut contents = Contents {
             format: FORMAT,
@@ -213,7 +212,7 @@ impl Contents {
             immutable_limit: schema.features().len(),
             mask: 1,
             exponent: 4,
-            cost_limit: WEIGHT_LIMIT * widest * widest,
+            cost_limit: 1,
             top_limit: 10,
             schemes: vec![],
             default_scheme: scheme::DEFAULT.name.into(),
@@ -221,8 +220,18 @@ impl Contents {
             operators: (1..=servers).map(operator).collect(),
             schema,
         };
+        contents.cost_limit = contents.usual_cost_limit();
         contents.offer_all();
         contents
+    }
+
+    /// A cost limit that leaves room for the largest weight on the dearest change, and for counting changed features before
+    /// their distances. Set it again after the weight limit.
+    pub fn usual_cost_limit(&self) -> u64 {
+        let prices = self.schema.features().iter().map(dearest_change);
+        let dearest = prices.clone().max().unwrap_or(1);
+        let counted = prices.fold(1 + dearest, u64::saturating_add);
+        self.weight_limit.saturating_mul(dearest).max(counted)
     }
 
     /// Lists every scheme that fits, after the other fields have been set.
@@ -360,6 +369,14 @@ impl serde::Serialize for Manifest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.contents.serialize(serializer)
     }
+}
+
+/// The most that a change of this feature costs before weights, squared or in hundredths of its deviation.
+fn dearest_change(feature: &Feature) -> u64 {
+    let squared = u64::from(feature.full_range()).pow(2);
+    let scaled = feature.mad.filter(|mad| *mad > 0.0).map(|mad| 100.0 * f64::from(feature.full_range()) / mad);
+    // Deviations of levels are halves at least; one that is not must not ask for a field of its own.
+    scaled.map_or(squared, |scaled| squared.max(scaled.min(1e9).ceil() as u64))
 }
 
 fn deployment(offer: &Offer, contents: &Contents, params: &Params) -> Result<Deployment, ManifestError> {

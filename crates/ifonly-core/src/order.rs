@@ -32,31 +32,48 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
 
 /// Sorts the rows by their digit, in stored order within a bucket, then lets `inner` shuffle each bucket.
 fn through_buckets(digits: &[u8], buckets: usize, mut inner: impl FnMut(usize, &mut [u32])) -> Vec<u32> {
-    let mut ends = vec![0usize; buckets];
-    for &digit in digits {
-        ends[usize::from(digit)] += 1;
+    let counts = count(digits);
+    let mut starts = vec![0; buckets + 1];
+    for bucket in 0..buckets {
+        starts[bucket + 1] = starts[bucket] + counts[bucket];
     }
-    let mut total = 0;
-    let mut next: Vec<usize> = ends
-        .iter_mut()
-        .map(|end| {
-            let start = total;
-            total += *end;
-            *end = total;
-            start
-        })
-        .collect();
-    let starts = next.clone();
     let mut order = vec![0; digits.len()];
-    for (row, &digit) in digits.iter().enumerate() {
-        let place = &mut next[usize::from(digit)];
-        order[*place] = row as u32;
-        *place += 1;
+    let mut next = starts.clone();
+    // Rows wait for a full cache line of their bucket: one far write for sixteen rows.
+    const LINE: usize = 16;
+    let mut waiting = vec![[0u32; LINE]; buckets];
+    let mut held = vec![0usize; buckets];
+    for (row, &digit) in (0u32..).zip(digits) {
+        let bucket = usize::from(digit);
+        let place = held[bucket];
+        waiting[bucket][place % LINE] = row;
+        held[bucket] = place + 1;
+        if (place + 1).is_multiple_of(LINE) {
+            order[next[bucket]..next[bucket] + LINE].copy_from_slice(&waiting[bucket]);
+            next[bucket] += LINE;
+        }
     }
     for bucket in 0..buckets {
-        inner(bucket, &mut order[starts[bucket]..ends[bucket]]);
+        let rest = held[bucket] % LINE;
+        order[next[bucket]..next[bucket] + rest].copy_from_slice(&waiting[bucket][..rest]);
+        inner(bucket, &mut order[starts[bucket]..starts[bucket + 1]]);
     }
     order
+}
+
+/// How often each digit occurs. Four counters each, so that equal neighbours do not wait for each other.
+fn count(digits: &[u8]) -> [usize; 256] {
+    let mut counters = [[0u32; 256]; 4];
+    let (fours, rest) = digits.as_chunks::<4>();
+    for four in fours {
+        for (counter, &digit) in counters.iter_mut().zip(four) {
+            counter[usize::from(digit)] += 1;
+        }
+    }
+    for &digit in rest {
+        counters[0][usize::from(digit)] += 1;
+    }
+    std::array::from_fn(|digit| counters.iter().map(|counter| counter[digit] as usize).sum())
 }
 
 /// Fisher–Yates; `below(n)` must be uniform on `0..n`.
@@ -69,27 +86,28 @@ fn shuffle(items: &mut [u32], mut below: impl FnMut(u32) -> u32) {
 /// Little-endian 32-bit words of a key stream, one after another.
 struct Words {
     stream: KeyStream,
-    buffer: Vec<u8>,
+    buffer: Vec<[u8; 16]>,
     used: usize,
-    offset: u64,
+    next_block: u128,
 }
 
 impl Words {
-    const BUFFER: usize = 4096;
+    /// Blocks read at a time: a multiple of the batches of 8 and of 30 in which the cipher is fast.
+    const BLOCKS: usize = 240;
 
     fn new(stream: KeyStream) -> Words {
-        Words { stream, buffer: vec![0; Self::BUFFER], used: Self::BUFFER, offset: 0 }
+        Words { stream, buffer: vec![], used: 0, next_block: 0 }
     }
 
     fn word(&mut self) -> u32 {
-        if self.used == Self::BUFFER {
-            self.stream.fill(self.offset, &mut self.buffer);
-            self.offset += Self::BUFFER as u64;
+        if self.used == self.buffer.len() * 4 {
+            self.buffer.resize(Self::BLOCKS, [0; 16]);
+            self.stream.blocks(self.next_block, &mut self.buffer);
+            self.next_block += Self::BLOCKS as u128;
             self.used = 0;
         }
-        let mut word = [0; 4];
-        word.copy_from_slice(&self.buffer[self.used..self.used + 4]);
-        self.used += 4;
+        let word = self.buffer.as_flattened().as_chunks::<4>().0[self.used];
+        self.used += 1;
         u32::from_le_bytes(word)
     }
 

@@ -41,8 +41,8 @@ impl Fetch {
         }
     }
 
-    /// Whether bits are enough.
-    fn is_binary(&self) -> bool {
+    /// Whether bits are enough: N = 2, T = 1.
+    pub fn is_binary(&self) -> bool {
         self.servers == 2 && self.threshold == 1
     }
 
@@ -116,16 +116,20 @@ impl Fetch {
         payload.len() == self.query_length() && padded
     }
 
+    /// By what a stripe is multiplied; the payload must be a query.
+    pub fn factor(&self, payload: &[u8], position: usize, stripe: usize) -> u8 {
+        match self.is_binary() {
+            true => payload[position / 8] >> (position % 8) & 1,
+            false => payload[position * self.stripes + stripe],
+        }
+    }
+
     /// The inner product of a payload with the stored records (`record(i)` at position i), before pads. Plain and slow.
     pub fn inner_product<'a>(&self, payload: &[u8], record: impl Fn(usize) -> &'a [u8]) -> Vec<u8> {
         let mut sum = vec![0; self.stripe_length()];
         for position in 0..self.rows {
             for (stripe, bytes) in record(position).chunks_exact(self.stripe_length()).enumerate() {
-                let factor = if self.is_binary() {
-                    payload[position / 8] >> (position % 8) & 1
-                } else {
-                    payload[position * self.stripes + stripe]
-                };
+                let factor = self.factor(payload, position, stripe);
                 sum.iter_mut().zip(bytes).for_each(|(sum, &byte)| *sum ^= Gf256.mul(factor, byte));
             }
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::schema::{Feature, Kind, Quantiser};
+use crate::wishes::{Pricing, Wishes};
 
 fn numeric(name: &str) -> Feature {
     Feature::new(name, Kind::Numeric { min: 0.1, max: 0.7, levels: 100, quantiser: Quantiser::Round })
@@ -116,6 +117,25 @@ fn what_is_wrong_is_named() {
     says(&|c| c.schemes[1] = c.schemes[0].clone(), "twice");
     says(&|c| *c = Contents { verified: true, ..contents(4) }, "cannot be verified");
     says(&|c| drop(c.operators.pop()), "needs 2 servers, but there are 1");
+}
+
+#[test]
+fn the_usual_cost_limit_carries_weights_deviations_and_counted_changes() {
+    let schema = Schema::new(vec![numeric("income"), Feature { mad: Some(0.5), ..numeric("debt") }]).unwrap();
+    let contents = Contents::new("loans", schema.clone(), 10, 64, 2);
+    assert_eq!(contents.cost_limit, 10 * 20_000);
+    let light = Contents { weight_limit: 1, ..contents };
+    assert_eq!(light.usual_cost_limit(), 1 + 20_000 + 10_000 + 20_000);
+    let manifest = Manifest::new(Contents::new("loans", schema.clone(), 10, 64, 2)).unwrap();
+    let params = manifest.default_deployment().params();
+    for pricing in [Pricing::L1, Pricing::L2, Pricing::Mad] {
+        let mut wishes = Wishes::new(&schema);
+        wishes.price("debt", pricing).unwrap().few_changes(1);
+        wishes.compile(&[0, 100], manifest.default_deployment().scheme(), params).unwrap();
+        let mut wishes = Wishes::new(&schema);
+        wishes.price("debt", pricing).unwrap().weight("debt", 10).unwrap();
+        wishes.compile(&[0, 100], manifest.default_deployment().scheme(), params).unwrap();
+    }
 }
 
 #[test]

@@ -1,0 +1,288 @@
+//! Building a bundle: learn the columns, encode the accepted rows, write everything or nothing.
+
+use crate::accept::Accept;
+use crate::deploy;
+use crate::deviation::with_deviations;
+use crate::error::{BuildError, Place};
+use crate::format::{self, Shape};
+use crate::infer::{self, Verdict};
+use crate::options::BuildOptions;
+use crate::report::{FeatureReport, LeftOut, Report, Sizes};
+use crate::settings::{FeatureSettings, Settings, find_column};
+use crate::source::{Progress, Row, Source, Stage};
+use crate::stats::{ColumnStats, is_missing};
+use crate::write::{self, Staging};
+use ifonly_core::manifest::Manifest;
+use ifonly_core::params::Params;
+use ifonly_core::record;
+use ifonly_core::schema::{Column, Encoded, Feature, Schema, Value};
+use ifonly_core::scheme;
+use std::collections::HashMap;
+
+/// Builds a bundle. `progress` is called now and then during both passes over the data.
+pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Result<Report, BuildError> {
+    write::check_target(&options.output, options.replace)?;
+    let settings = options.schema.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
+    let source = Source::open(&options.data, options.delimiter)?;
+    let plan = Plan::new(options, &settings, &source)?;
+    let learnt = plan.learn(progress)?;
+    let (schema, left_out) = plan.schema(&learnt)?;
+    let staging = Staging::new(&options.output, options.replace)?;
+    let encoded = plan.encode(&schema, &learnt, &staging, progress)?;
+    let schema = with_deviations(schema, &encoded.histograms)?;
+    // `learn` has compared the number with the largest M.
+    let contents = deploy::contents(options, schema, learnt.accepted as usize, encoded.record_length)?;
+    let manifest = Manifest::new(contents)?;
+
+    let mut file = staging.file(format::MANIFEST)?;
+    file.write(manifest.json().as_bytes())?;
+    let (manifest_hash, manifest_bytes) = file.finish()?;
+    let [(rows_hash, rows_bytes), (records_hash, records_bytes)] = encoded.files;
+    let hashes = [(format::MANIFEST, manifest_hash), (format::ROWS, rows_hash), (format::RECORDS, records_hash)];
+    let mut file = staging.file(format::CHECKSUMS)?;
+    file.write(format::checksums(&hashes).as_bytes())?;
+    file.finish()?;
+    staging.commit(options.replace)?;
+
+    let sizes = Sizes { manifest: manifest_bytes, rows: rows_bytes, records: records_bytes };
+    let features = manifest.schema().features().iter().zip(&encoded.clamped);
+    let features = features.map(|(feature, &clamped)| FeatureReport::new(feature, clamped)).collect();
+    let recommended = manifest.deployment(scheme::DEFAULT.name).is_ok() || !options.deployment.schemes.is_empty();
+    let not_recommended =
+        (!recommended).then(|| deploy::not_offered(manifest.contents(), scheme::DEFAULT.name).to_string());
+    let (rows_read, rows_accepted) = (learnt.rows, learnt.accepted);
+    Ok(Report { rows_read, rows_accepted, features, left_out, not_recommended, sizes, manifest })
+}
+
+/// The options and the file, brought together.
+struct Plan<'a> {
+    options: &'a BuildOptions,
+    settings: &'a Settings,
+    source: &'a Source,
+    target: Option<(usize, Vec<Accept>)>,
+    columns: Vec<FeatureSettings>,
+    /// Per column the words that the schema file lists, which are never missing values.
+    listed: Vec<Vec<String>>,
+}
+
+/// What the first pass found.
+struct Learnt {
+    rows: u64,
+    accepted: u64,
+    stats: Vec<ColumnStats>,
+}
+
+/// What the second pass wrote.
+struct EncodedRows {
+    record_length: usize,
+    files: [(blake3::Hash, u64); 2],
+    /// Per feature, how many rows have each level.
+    histograms: Vec<Vec<u64>>,
+    /// Per feature, how many values lay outside the bounds.
+    clamped: Vec<u64>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(options: &'a BuildOptions, settings: &'a Settings, source: &'a Source) -> Result<Plan<'a>, BuildError> {
+        settings.check_columns(source.columns())?;
+        let accept = if options.accept.is_empty() {
+            settings.accept.iter().map(ToString::to_string).collect()
+        } else {
+            options.accept.clone()
+        };
+        let accept: Vec<Accept> =
+            accept.iter().map(|text| text.parse()).collect::<Result<_, String>>().map_err(BuildError::Settings)?;
+        let target = match options.target.as_ref().or(settings.target.as_ref()) {
+            Some(name) => Some((find_column(source.columns(), name, "target")?, accept)),
+            None if accept.is_empty() => None,
+            None => return Err(BuildError::Settings("accept needs a target: which column holds these values?".into())),
+        };
+        let columns = source.columns().iter().map(|name| settings.of(name)).collect::<Result<Vec<_>, _>>()?;
+        let words = |column: &FeatureSettings| {
+            let ranks = column.ranks.iter().flatten();
+            ranks.chain(column.categories.iter().flatten()).map(ToString::to_string).collect()
+        };
+        let listed = columns.iter().map(words).collect();
+        Ok(Plan { options, settings, source, target, columns, listed })
+    }
+
+    /// Goes over all rows and calls `visit` with each and whether it was accepted.
+    fn scan(
+        &self,
+        stage: Stage,
+        progress: &mut dyn FnMut(Progress),
+        visit: &mut dyn FnMut(&Row<'_>, bool) -> Result<(), BuildError>,
+    ) -> Result<(), BuildError> {
+        const REPORT_EVERY: u64 = 4096;
+        let total = self.source.total();
+        progress(Progress { stage, done: 0, total });
+        let mut count: u64 = 0;
+        self.source.scan(&mut |row| {
+            count += 1;
+            if count.is_multiple_of(REPORT_EVERY) {
+                progress(Progress { stage, done: row.done.min(total), total });
+            }
+            visit(&row, self.accepts(&row)?)
+        })?;
+        progress(Progress { stage, done: total, total });
+        Ok(())
+    }
+
+    fn accepts(&self, row: &Row<'_>) -> Result<bool, BuildError> {
+        let Some((column, conditions)) = &self.target else { return Ok(true) };
+        let value = row.cells[*column];
+        if value.is_empty() {
+            return Err(self.cell(
+                row.place,
+                *column,
+                "the target is missing, so nobody knows who was accepted".into(),
+            ));
+        }
+        for condition in conditions {
+            if condition.matches(value).map_err(|reason| self.cell(row.place, *column, reason))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn learn(&self, progress: &mut dyn FnMut(Progress)) -> Result<Learnt, BuildError> {
+        let mut learnt = Learnt { rows: 0, accepted: 0, stats: vec![] };
+        learnt.stats.resize_with(self.columns.len(), ColumnStats::new);
+        self.scan(Stage::Learning, progress, &mut |row, accepted| {
+            learnt.rows += 1;
+            learnt.accepted += u64::from(accepted);
+            for ((stats, cell), listed) in learnt.stats.iter_mut().zip(row.cells).zip(&self.listed) {
+                stats.take(row.place, cell, accepted, listed);
+            }
+            Ok(())
+        })?;
+        let path = || self.source.path().clone();
+        if learnt.rows == 0 {
+            return Err(BuildError::File { path: path(), reason: "there are column names but no rows".into() });
+        }
+        if learnt.accepted > Params::MAX_ROWS as u64 {
+            let reason = format!("{} rows are more than {}", learnt.accepted, Params::MAX_ROWS);
+            return Err(BuildError::File { path: path(), reason });
+        }
+        if let Some((column, conditions)) = self.target.as_ref().filter(|_| learnt.accepted == 0) {
+            let (target, values) = (self.source.columns()[*column].clone(), learnt.stats[*column].shown());
+            if conditions.is_empty() {
+                let reason =
+                    format!("accept is missing: which values of {target:?} mean acceptance? It holds {values}");
+                return Err(BuildError::Settings(reason));
+            }
+            let accept = conditions.iter().map(|condition| condition.to_string()).collect::<Vec<_>>().join(" or ");
+            return Err(BuildError::NothingAccepted { target, accept, values });
+        }
+        Ok(learnt)
+    }
+
+    fn schema(&self, learnt: &Learnt) -> Result<(Schema, Vec<LeftOut>), BuildError> {
+        let (mut features, mut left_out): (Vec<Feature>, Vec<LeftOut>) = (vec![], vec![]);
+        let target = self.target.as_ref().map(|(column, _)| *column);
+        for (place, name) in self.source.columns().iter().enumerate().filter(|(place, _)| Some(*place) != target) {
+            let (stats, settings) = (&learnt.stats[place], &self.columns[place]);
+            let levels = self.options.levels.or(self.settings.levels).unwrap_or(Feature::DEFAULT_RANGE);
+            let column = infer::Column { path: self.source.path(), name, stats, settings, levels };
+            match column.judge()? {
+                Verdict::LeftOut(reason) => left_out.push(LeftOut { column: name.clone(), reason }),
+                Verdict::Kept(kept) => {
+                    if let (Some((at, count)), None) = (stats.missing, &settings.default) {
+                        let reason = format!(
+                            "the value is missing, as in {count} accepted rows of this column; give features.{name:?}.default in the schema file, or exclude the column"
+                        );
+                        return Err(self.cell(at, place, reason));
+                    }
+                    features.extend(kept);
+                }
+            }
+        }
+        if features.is_empty() {
+            let reason = |out: &LeftOut| format!("{:?}: {}", out.column, out.reason);
+            let reasons = left_out.iter().take(20).map(reason).collect::<Vec<_>>().join("; ");
+            return Err(BuildError::NoFeatures { reasons });
+        }
+        Ok((Schema::new(features)?, left_out))
+    }
+
+    fn encode(
+        &self,
+        schema: &Schema,
+        learnt: &Learnt,
+        staging: &Staging,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<EncodedRows, BuildError> {
+        // Equal values are common; so many are remembered per column.
+        const REMEMBERED: usize = 1 << 16;
+        let columns: Vec<(usize, Column<'_>)> = schema
+            .columns()
+            .into_iter()
+            .map(|column| Ok((find_column(self.source.columns(), column.name, "schema")?, column)))
+            .collect::<Result<_, BuildError>>()?;
+        // A multiple of 16, so that it does not tell the exact length of the longest row.
+        let longest: usize = columns.iter().map(|(place, _)| 2 + learnt.stats[*place].longest).sum();
+        let record_length = longest.next_multiple_of(16);
+        let (row_shape, record_shape) =
+            (Shape::rows(learnt.accepted, &schema.ranges()), Shape::records(learnt.accepted, record_length));
+        let (mut rows, mut records) = (staging.file(format::ROWS)?, staging.file(format::RECORDS)?);
+        rows.write(&row_shape.header())?;
+        records.write(&record_shape.header())?;
+        let mut histograms: Vec<Vec<u64>> = schema.ranges().iter().map(|&range| vec![0; range as usize + 1]).collect();
+        let mut clamped = vec![0; schema.features().len()];
+        let mut memory: Vec<HashMap<String, Vec<Encoded>>> = vec![HashMap::new(); columns.len()];
+        let mut written = 0;
+        let width = usize::from(row_shape.width());
+        self.scan(Stage::Encoding, progress, &mut |row, accepted| {
+            if !accepted {
+                return Ok(());
+            }
+            written += 1;
+            let mut levels: Vec<Encoded> = Vec::with_capacity(schema.features().len());
+            let mut texts: Vec<&str> = Vec::with_capacity(columns.len());
+            for ((place, column), memory) in columns.iter().zip(&mut memory) {
+                let text = if is_missing(row.cells[*place], &self.listed[*place]) { "" } else { row.cells[*place] };
+                texts.push(text);
+                match memory.get(text) {
+                    Some(known) => levels.extend(known),
+                    None => {
+                        let before = levels.len();
+                        schema
+                            .encode_column(column, &Value::from(text), &mut levels)
+                            .map_err(|error| self.cell(row.place, *place, error.to_string()))?;
+                        if memory.len() < REMEMBERED {
+                            memory.insert(text.to_owned(), levels[before..].to_vec());
+                        }
+                    }
+                }
+                if text.len() > record::MAX_TEXT {
+                    let reason =
+                        format!("{} bytes are too long for a value; {} is the most", text.len(), record::MAX_TEXT);
+                    return Err(self.cell(row.place, *place, reason));
+                }
+            }
+            for (feature, encoded) in levels.iter().enumerate() {
+                // A schema's levels end at its ranges.
+                histograms[feature][encoded.level as usize] += 1;
+                clamped[feature] += u64::from(encoded.clamped);
+                rows.write(&encoded.level.to_le_bytes()[..width])?;
+            }
+            let record = record::encode(&texts, record_length).map_err(|error| BuildError::Row {
+                path: self.source.path().clone(),
+                place: row.place,
+                reason: error.to_string(),
+            })?;
+            records.write(&record)
+        })?;
+        if written != learnt.accepted {
+            let reason = "the file changed while it was being read; try again".into();
+            return Err(BuildError::File { path: self.source.path().clone(), reason });
+        }
+        Ok(EncodedRows { record_length, files: [rows.finish()?, records.finish()?], histograms, clamped })
+    }
+
+    fn cell(&self, place: Place, column: usize, reason: String) -> BuildError {
+        let column = self.source.columns()[column].clone();
+        BuildError::Cell { path: self.source.path().clone(), place, column, reason }
+    }
+}

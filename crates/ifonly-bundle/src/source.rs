@@ -1,0 +1,115 @@
+//! Tables as a stream of rows, whatever the file format. A source can be read again from the start.
+//!
+//! Values are texts without surrounding spaces. Missing ones are empty: that is what CSV has for them, and what Parquet's
+//! nulls become.
+
+use crate::csv_source::CsvSource;
+use crate::error::{BuildError, Place};
+use crate::parquet_source::ParquetSource;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A row longer than this is not a row: most likely a quote was never closed.
+pub(crate) const MAX_ROW_BYTES: u64 = 16 << 20;
+/// More columns than this do not make features.
+pub(crate) const MAX_COLUMNS: usize = 16_384;
+
+/// How far a build is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Which pass over the data.
+    pub stage: Stage,
+    /// Bytes of a text file, or rows.
+    pub done: u64,
+    /// As many there are.
+    pub total: u64,
+}
+
+/// The passes over the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Learning what the columns are.
+    Learning,
+    /// Encoding the accepted rows.
+    Encoding,
+}
+
+/// One row.
+pub(crate) struct Row<'a> {
+    pub(crate) place: Place,
+    pub(crate) cells: &'a [&'a str],
+    pub(crate) done: u64,
+}
+
+/// A table in a file.
+pub(crate) enum Source {
+    Csv(CsvSource),
+    Parquet(ParquetSource),
+}
+
+/// What is done with each row.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(Row<'_>) -> Result<(), BuildError>;
+
+impl Source {
+    /// Looks at the first bytes rather than at the name: Parquet says `PAR1`, anything else is text.
+    pub(crate) fn open(path: &Path, delimiter: Option<u8>) -> Result<Source, BuildError> {
+        let io = |source| BuildError::Io { action: "read", path: path.into(), source };
+        let mut start = vec![];
+        File::open(path).map_err(io)?.take(4).read_to_end(&mut start).map_err(io)?;
+        let named_parquet = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("parquet"));
+        if start == b"PAR1" || named_parquet {
+            return Ok(Source::Parquet(ParquetSource::open(path)?));
+        }
+        Ok(Source::Csv(CsvSource::open(path, delimiter)?))
+    }
+
+    pub(crate) fn path(&self) -> &PathBuf {
+        match self {
+            Source::Csv(source) => &source.path,
+            Source::Parquet(source) => &source.path,
+        }
+    }
+
+    pub(crate) fn columns(&self) -> &[String] {
+        match self {
+            Source::Csv(source) => &source.columns,
+            Source::Parquet(source) => &source.columns,
+        }
+    }
+
+    /// What `Row::done` will reach.
+    pub(crate) fn total(&self) -> u64 {
+        match self {
+            Source::Csv(source) => source.bytes,
+            Source::Parquet(source) => source.rows,
+        }
+    }
+
+    /// All rows in order.
+    pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
+        match self {
+            Source::Csv(source) => source.scan(visit),
+            Source::Parquet(source) => source.scan(visit),
+        }
+    }
+}
+
+/// Checks column names; a column without one (the index that some tools write) is called by its number.
+pub(crate) fn column_names(path: &Path, names: impl Iterator<Item = String>) -> Result<Vec<String>, BuildError> {
+    let refuse = |reason: String| Err(BuildError::File { path: path.into(), reason });
+    let name = |(place, name): (usize, String)| match name.trim() {
+        "" => format!("column {}", place + 1),
+        trimmed => trimmed.to_owned(),
+    };
+    let columns: Vec<String> = names.enumerate().map(name).collect();
+    if columns.len() > MAX_COLUMNS {
+        return refuse(format!("{} columns; {MAX_COLUMNS} is the most", columns.len()));
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = columns.iter().find(|column| !seen.insert(column.as_str())) {
+        return refuse(format!("two columns are called {twice:?}; give each its own name"));
+    }
+    Ok(columns)
+}

@@ -1,0 +1,107 @@
+//! What a manifest promises in numbers: for every scheme on offer, servers, field and bytes per search.
+
+use crate::report::{FeatureReport, write_features};
+use ifonly_core::deployment::Deployment;
+use ifonly_core::manifest::Manifest;
+use ifonly_core::spir::Fetch;
+use ifonly_core::transcript::Message;
+use ifonly_core::wire;
+use std::fmt;
+
+/// A manifest for people and programs. Its `Display` is what a terminal shows.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Summary<'a> {
+    /// The manifest itself.
+    pub manifest: &'a Manifest,
+    /// Its digest, in hexadecimal.
+    pub digest: String,
+    /// One entry per scheme on offer.
+    pub schemes: Vec<SchemeSummary>,
+}
+
+/// One scheme on offer.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SchemeSummary {
+    /// Its name.
+    pub name: &'static str,
+    /// N.
+    pub servers: usize,
+    /// Rounds before the record is fetched.
+    pub rounds: usize,
+    /// The field.
+    pub q: u64,
+    /// Bits per symbol.
+    pub bits: u32,
+    /// Bytes of one search to all servers, the fetch of one record included.
+    pub bytes_up: u64,
+    /// Bytes of one search from all servers, the fetch of one record included.
+    pub bytes_down: u64,
+    /// What the user learns beside the record.
+    pub learns: &'static str,
+}
+
+/// The numbers of a manifest.
+pub fn summarise(manifest: &Manifest) -> Summary<'_> {
+    let digest = manifest.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+    let scheme = |deployment: &Deployment| {
+        let (bytes_up, bytes_down) = bytes(deployment, manifest.record_length());
+        SchemeSummary {
+            name: deployment.scheme().name,
+            servers: deployment.servers(),
+            rounds: deployment.phases(),
+            q: deployment.field().q(),
+            bits: deployment.field().bits(),
+            bytes_up,
+            bytes_down,
+            learns: deployment.scheme().learns,
+        }
+    };
+    Summary { manifest, digest, schemes: manifest.deployments().iter().map(scheme).collect() }
+}
+
+/// Message bytes in both directions, without HTTP and TLS.
+fn bytes(deployment: &Deployment, record_length: usize) -> (u64, u64) {
+    const KEY_CHECK: usize = 16;
+    let (field, name) = (deployment.field(), deployment.scheme().name);
+    // More than an address space holds is more than any server sends; the manifest's M keeps it far away on 64 bits.
+    let packed = |symbols: usize| wire::packed_length(field, symbols).unwrap_or(usize::MAX) as u64;
+    let fetch = Fetch::new(deployment.params(), deployment.servers(), record_length);
+    let servers = deployment.servers();
+    let mut up = (servers * (Message::overhead(name, servers) + fetch.query_length())) as u64;
+    let mut down = (servers * (KEY_CHECK + fetch.stripe_length())) as u64;
+    for phase in 0..deployment.phases() {
+        let responders = deployment.responders(phase);
+        let query = packed(deployment.slot_lengths(phase).iter().sum()) + Message::overhead(name, responders) as u64;
+        up += responders as u64 * query;
+        down += responders as u64 * (packed(deployment.answer_length(phase)) + KEY_CHECK as u64);
+    }
+    (up, down)
+}
+
+impl fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let contents = self.manifest.contents();
+        writeln!(f, "{}, version {}: {} rows", contents.dataset.name, contents.dataset.version, contents.rows)?;
+        writeln!(f, "manifest {}", self.digest)?;
+        for operator in &contents.operators {
+            let url = operator.url.as_deref().unwrap_or("address not listed");
+            writeln!(f, "server {}: {} ({url})", operator.index, operator.name)?;
+        }
+        writeln!(f)?;
+        let features = contents.schema.features().iter().map(|feature| FeatureReport::new(feature, 0));
+        write_features(f, &features.collect::<Vec<_>>())?;
+        writeln!(f)?;
+        writeln!(
+            f,
+            "{:22} N  rounds  {:>20}  {:>12}  {:>12}  the user learns",
+            "scheme", "q", "bytes up", "bytes down"
+        )?;
+        for scheme in &self.schemes {
+            let SchemeSummary { name, servers, rounds, q, bytes_up, bytes_down, learns, .. } = scheme;
+            let mark = if *name == contents.default_scheme { "*" } else { "" };
+            let name = format!("{name}{mark}");
+            writeln!(f, "{name:22} {servers}  {rounds:6}  {q:>20}  {bytes_up:>12}  {bytes_down:>12}  {learns}")?;
+        }
+        writeln!(f, "* default; bytes of a whole search, all servers, with one record, without HTTP and TLS")
+    }
+}

@@ -1,0 +1,126 @@
+//! Writing a bundle whole or not at all: into a hidden directory beside the target, then one rename.
+
+use crate::error::BuildError;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// A bundle in the making. Dropped before [`Staging::commit`], it leaves nothing behind.
+pub(crate) struct Staging {
+    directory: PathBuf,
+    target: PathBuf,
+}
+
+impl Staging {
+    /// Begins; the target must not exist unless it is to be replaced.
+    pub(crate) fn new(target: &Path, replace: bool) -> Result<Staging, BuildError> {
+        check_target(target, replace)?;
+        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(parent).map_err(io("create", parent))?;
+        let directory = beside(target, "new");
+        // What a killed process with the same number left behind is of no use to anybody.
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir(&directory).map_err(io("create", &directory))?;
+        Ok(Staging { directory, target: target.into() })
+    }
+
+    /// A file of the bundle.
+    pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
+        let path = self.directory.join(name);
+        let file = File::create_new(&path).map_err(io("create", &path))?;
+        Ok(HashedFile {
+            writer: BufWriter::with_capacity(1 << 16, file),
+            hasher: blake3::Hasher::new(),
+            bytes: 0,
+            path,
+        })
+    }
+
+    /// Puts the bundle in its place.
+    pub(crate) fn commit(self, replace: bool) -> Result<(), BuildError> {
+        sync(&self.directory)?;
+        check_target(&self.target, replace)?;
+        let old = beside(&self.target, "old");
+        let replaced = self.target.exists();
+        if replaced {
+            let _ = fs::remove_dir_all(&old);
+            fs::rename(&self.target, &old).map_err(io("replace", &self.target))?;
+        }
+        if let Err(error) = fs::rename(&self.directory, &self.target).map_err(io("create", &self.target)) {
+            if replaced {
+                let _ = fs::rename(&old, &self.target);
+            }
+            return Err(error);
+        }
+        if replaced {
+            fs::remove_dir_all(&old).map_err(io("remove", &old))?;
+        }
+        match self.target.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => sync(parent),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // After a commit there is nothing under this name any more.
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Refuses a target that exists, and to replace anything but a bundle.
+pub(crate) fn check_target(target: &Path, replace: bool) -> Result<(), BuildError> {
+    if target.file_name().is_none() {
+        let reason = "this is no name for a bundle".into();
+        return Err(BuildError::File { path: target.into(), reason });
+    }
+    if !target.exists() {
+        return Ok(());
+    }
+    if !replace {
+        return Err(BuildError::Exists { path: target.into() });
+    }
+    if !target.join(crate::format::CHECKSUMS).is_file() {
+        let reason = "this is not a bundle, so it is not replaced; choose another name".into();
+        return Err(BuildError::File { path: target.into(), reason });
+    }
+    Ok(())
+}
+
+fn beside(target: &Path, what: &str) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{name}.{what}-{}", std::process::id()))
+}
+
+fn sync(directory: &Path) -> Result<(), BuildError> {
+    File::open(directory).and_then(|file| file.sync_all()).map_err(io("sync", directory))
+}
+
+fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> BuildError {
+    let path = path.to_owned();
+    move |source| BuildError::Io { action, path, source }
+}
+
+/// A file that knows its checksum and length.
+pub(crate) struct HashedFile {
+    writer: BufWriter<File>,
+    hasher: blake3::Hasher,
+    bytes: u64,
+    path: PathBuf,
+}
+
+impl HashedFile {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), BuildError> {
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+        self.writer.write_all(bytes).map_err(io("write", &self.path))
+    }
+
+    /// The checksum and the length, after everything is on the disk.
+    pub(crate) fn finish(self) -> Result<(blake3::Hash, u64), BuildError> {
+        let file = self.writer.into_inner().map_err(|error| io("write", &self.path)(error.into_error()))?;
+        file.sync_all().map_err(io("sync", &self.path))?;
+        Ok((self.hasher.finalize(), self.bytes))
+    }
+}

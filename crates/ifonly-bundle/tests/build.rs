@@ -1,0 +1,259 @@
+//! What a build makes of good data.
+
+mod common;
+
+use common::*;
+use ifonly_bundle::{BuildOptions, Bundle, DeploymentOptions, Progress, Stage, build, summarise};
+use ifonly_core::record::Record;
+use ifonly_core::schema::{Kind, Value};
+
+const LOANS: &str = "\
+id,income,debt,job,risk,branch,approved
+1,1000,0.5,teacher,low,1,yes
+2,2000,0.25,baker,high,1,no
+3,3000,0.75,baker,medium,1,yes
+4,1500,0,pilot,low,1,yes
+";
+
+fn loans() -> BuildOptions {
+    BuildOptions { target: Some("approved".into()), accept: vec!["yes".into()], ..BuildOptions::default() }
+}
+
+#[test]
+fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
+    let desk = Desk::new();
+    let options = BuildOptions { data: desk.write("loans.csv", LOANS), output: desk.path("b"), ..loans() };
+    let report = quietly(&options).unwrap();
+    let bundle = Bundle::open(&options.output).unwrap();
+    // Bounds come from all rows: incomes 1000 to 3000 in steps of 500, debts in quarters.
+    assert_eq!(bundle.manifest().schema().ranges(), [4, 3, 2, 2]);
+    assert_eq!(levels(&bundle), [[0, 2, 2, 0], [4, 3, 0, 1], [1, 0, 1, 0]]);
+    assert_eq!((report.rows_read, report.rows_accepted), (4, 3));
+    check_records(&bundle);
+    let record = Record::decode(bundle.manifest().schema(), bundle.records().nth(1).unwrap()).unwrap();
+    assert_eq!(record.value("income"), Some("3000"));
+    assert_eq!(record.value("job"), Some("baker"));
+    assert_eq!(record.value("approved"), None);
+    let left_out: Vec<&str> = report.left_out.iter().map(|out| out.column.as_str()).collect();
+    assert_eq!(left_out, ["id", "branch"]);
+    assert_eq!(bundle.manifest().contents().dataset.name, "loans");
+    assert_eq!(bundle.rows().unwrap().len(), 3);
+    assert!(report.to_string().contains("3 of 4 rows accepted"), "{report}");
+}
+
+#[test]
+fn without_a_target_every_row_was_accepted() {
+    let (report, bundle) = bundle("a,b\n1,x\n2,y\n5,x\n1,x\n", "");
+    assert_eq!((report.rows_accepted, bundle.manifest().rows()), (4, 4));
+    // Duplicates stay.
+    assert_eq!(levels(&bundle), [[0, 0], [1, 100], [4, 0], [0, 0]]);
+}
+
+#[test]
+fn numbers_may_be_compared_to_accept() {
+    let csv = "quality,a\n3,1\n5,2\n6,3\n9,4\n";
+    for (accept, rows) in
+        [(vec![">=5"], 3), (vec![">5"], 2), (vec!["3", "9.0"], 2), (vec!["<4", ">8"], 2), (vec!["!=3"], 3)]
+    {
+        let desk = Desk::new();
+        let mut options = desk.csv(csv, "");
+        options.target = Some("quality".into());
+        options.accept = accept.iter().map(|text| text.to_string()).collect();
+        assert_eq!(quietly(&options).unwrap().rows_accepted, rows, "{accept:?}");
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let desk = Desk::new();
+    let data = desk.write("loans.csv", LOANS);
+    for name in ["one", "two"] {
+        quietly(&BuildOptions { data: data.clone(), output: desk.path(name), ..loans() }).unwrap();
+    }
+    for file in ["manifest.json", "rows", "records", "checksums"] {
+        let read = |name: &str| std::fs::read(desk.path(name).join(file)).unwrap();
+        assert_eq!(read("one"), read("two"), "{file}");
+    }
+    assert_eq!(desk.names(), ["loans.csv", "one", "two"]);
+}
+
+#[test]
+fn quotes_crlf_byte_order_marks_and_semicolons_change_nothing() {
+    let plain = "a,b\n1,x\n2,\"y\"\n4,z\n";
+    let (_, expected) = bundle(plain, "");
+    for (what, text) in [
+        ("crlf", plain.replace('\n', "\r\n")),
+        ("mark", format!("\u{feff}{plain}")),
+        ("semicolons", plain.replace(',', ";")),
+        ("tabs", plain.replace(',', "\t")),
+        ("spaces", plain.replace('"', "").replace(',', " , ")),
+        ("no last newline", plain.trim_end().into()),
+        ("empty lines", plain.replace('\n', "\n\n")),
+        ("quoted header", plain.replace("a,b", "\"a\",\"b\"")),
+    ] {
+        let (_, bundle) = bundle(&text, "");
+        assert_eq!(levels(&bundle), levels(&expected), "{what}");
+        assert!(bundle.records().eq(expected.records()), "{what}");
+    }
+    let (_, quoted) = bundle("a,b\n1,\"x, \"\"y\"\"\nz\"\n2,w\n3,w\n", "");
+    let record = Record::decode(quoted.manifest().schema(), quoted.records().next().unwrap()).unwrap();
+    assert_eq!(record.value("b"), Some("x, \"y\"\nz"));
+}
+
+#[test]
+fn a_schema_file_overrides_what_would_be_inferred() {
+    let schema = r#"
+        target = "ok"
+        accept = [1]
+        continuous = ["age"]
+        categorical = ["zip"]
+        immutable = ["age", "race"]
+        exclude = ["note"]
+        [features.age]
+        min = 20
+        max = 60
+        levels = 4
+        quantiser = "floor"
+        unit = "years"
+        [features.race]
+        one_hot = true
+        range = 7
+        [features.grade]
+        ranks = ["C", "B", "A"]
+        default = "C"
+        description = "school grade"
+    "#;
+    let csv = "age,zip,race,grade,note,ok\n29,1,X,A,hm,1\n15,2,Y,,ha,1\n70,3,Z,B,ho,1\n30,3,Z,B,hi,0\n";
+    let (report, bundle) = bundle(csv, schema);
+    let schema = bundle.manifest().schema();
+    let names: Vec<&str> = schema.features().iter().map(|feature| feature.name.as_str()).collect();
+    assert_eq!(names, ["age", "zip", "race=X", "race=Y", "race=Z", "grade"]);
+    assert_eq!(levels(&bundle), [[0, 0, 7, 0, 0, 2], [0, 1, 0, 7, 0, 0], [4, 2, 0, 0, 7, 1]]);
+    let age = &schema.features()[0];
+    assert_eq!((age.unit.as_deref(), age.suggest_immutable), (Some("years"), true));
+    assert!(schema.feature("race=Y").unwrap().suggest_immutable && !schema.feature("grade").unwrap().suggest_immutable);
+    assert_eq!(report.features[0].clamped, 2);
+    assert!(report.warnings().iter().any(|warning| warning.contains("2 values outside 20 to 60 years")));
+    check_records(&bundle);
+    // The zip codes are labels, so only tables may compare them.
+    let offered: Vec<&str> = bundle.manifest().deployments().iter().map(|offer| offer.scheme().name).collect();
+    assert_eq!(offered, ["table", "gated-costs", "gated-tables"]);
+}
+
+#[test]
+fn a_missing_value_takes_the_default_and_stays_missing_in_the_record() {
+    let (_, bundle) =
+        bundle("a,b\n1,x\n?,y\n3,NA\n5,x\n", "[features.a]\ndefault = 2\n[features.b]\ndefault = 'unknown'\n");
+    assert_eq!(bundle.manifest().schema().feature("b").unwrap().words(), ["x", "y", "unknown"]);
+    assert_eq!(levels(&bundle), [[0, 0], [1, 1], [2, 2], [4, 0]]);
+    check_records(&bundle);
+    let record = Record::decode(bundle.manifest().schema(), bundle.records().nth(1).unwrap()).unwrap();
+    assert_eq!(record.value("a"), Some(""));
+}
+
+#[test]
+fn a_listed_word_is_never_a_missing_value() {
+    let (_, bundle) = bundle("a,b\n1,NA\n2,EU\n3,NA\n", "[features.b]\ncategories = ['NA', 'EU']\n");
+    assert_eq!(levels(&bundle), [[0, 0], [1, 100], [2, 0]]);
+}
+
+#[test]
+fn rejected_rows_widen_the_bounds_but_may_lack_values() {
+    let desk = Desk::new();
+    let mut options = desk.csv("a,b,ok\n1,x,1\n2,y,1\n9,,0\n", "");
+    (options.target, options.accept) = (Some("ok".into()), vec!["1".into()]);
+    quietly(&options).unwrap();
+    let manifest = Bundle::manifest_of(&options.output).unwrap();
+    assert!(matches!(manifest.schema().features()[0].kind, Kind::Numeric { min: 1.0, max: 9.0, levels: 8, .. }));
+}
+
+#[test]
+fn wide_features_take_two_bytes() {
+    let csv: String = "a\n".to_owned() + &(0..1000).map(|n| format!("{}\n", n * n % 997)).collect::<String>();
+    let (report, bundle) = bundle(csv, "levels = 1000\n");
+    assert_eq!(bundle.manifest().schema().ranges(), [996]);
+    assert_eq!(report.sizes.rows, 32 + 2000);
+    assert!(bundle.levels().zip(0..).all(|(row, n)| row == [(n * n % 997) as u16]));
+}
+
+#[test]
+fn the_deployment_is_as_asked() {
+    let desk = Desk::new();
+    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+    options.deployment = DeploymentOptions {
+        servers: Some(4),
+        weight_limit: Some(3),
+        top_limit: Some(7),
+        epochs: vec![5, 4],
+        schemes: vec!["two-phase+".into(), "gated".into()],
+        ..DeploymentOptions::default()
+    };
+    options.version = Some("2026-11".into());
+    let contents = quietly(&options).unwrap().manifest.contents().clone();
+    assert_eq!((contents.weight_limit, contents.top_limit, contents.operators.len()), (3, 7, 4));
+    // Ranges 2 and 4, deviations of 1: a change costs at most 100·4 hundredths, three times that with its weight.
+    assert_eq!((contents.cost_limit, contents.default_scheme.as_str()), (3 * 400, "gated"));
+    assert_eq!((contents.epochs, contents.dataset.version.as_str()), (vec![5, 4], "2026-11"));
+    assert_eq!(contents.schemes.len(), 2);
+}
+
+#[test]
+fn a_recommended_scheme_that_does_not_fit_is_not_dropped_in_silence() {
+    let desk = Desk::new();
+    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+    options.deployment.cost_limit = Some(u64::MAX);
+    let report = quietly(&options).unwrap();
+    assert_eq!(report.manifest.contents().default_scheme, "gated-ranges+");
+    assert!(report.to_string().contains("warning: the default scheme is gated-ranges+"), "{report}");
+}
+
+#[test]
+fn progress_runs_through_both_passes_and_arrives() {
+    let desk = Desk::new();
+    let csv: String = "a\n".to_owned() + &(0..10_000).map(|n| format!("{}\n", n * 7 % 1009)).collect::<String>();
+    let options = desk.csv(csv, "");
+    let mut seen: Vec<Progress> = vec![];
+    build(&options, &mut |progress| seen.push(progress)).unwrap();
+    for stage in [Stage::Learning, Stage::Encoding] {
+        let of_stage: Vec<&Progress> = seen.iter().filter(|progress| progress.stage == stage).collect();
+        assert!(of_stage.len() >= 4 && of_stage.windows(2).all(|pair| pair[0].done <= pair[1].done));
+        assert!(of_stage.last().is_some_and(|last| last.done == last.total && last.total > 0));
+    }
+}
+
+#[test]
+fn a_bundle_is_replaced_only_when_asked() {
+    let desk = Desk::new();
+    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+    quietly(&options).unwrap();
+    desk.write("data.csv", "a,b\n1,5\n2,6\n3,9\n4,4\n");
+    assert!(quietly(&options).unwrap_err().to_string().contains("exists already"));
+    assert_eq!(Bundle::open(&options.output).unwrap().manifest().rows(), 3);
+    options.replace = true;
+    quietly(&options).unwrap();
+    assert_eq!(Bundle::open(&options.output).unwrap().manifest().rows(), 4);
+    // A failed build leaves the old bundle alone.
+    desk.write("data.csv", "a,b\n1,5\n2\n");
+    quietly(&options).unwrap_err();
+    assert_eq!(Bundle::open(&options.output).unwrap().manifest().rows(), 4);
+    assert_eq!(desk.names(), ["bundle", "data.csv"]);
+    // What is not a bundle is never replaced.
+    std::fs::create_dir(desk.path("precious")).unwrap();
+    options.output = desk.path("precious");
+    assert!(quietly(&options).unwrap_err().to_string().contains("not a bundle"));
+}
+
+#[test]
+fn a_stranger_can_prepare_a_query_from_the_manifest_alone() {
+    let (_, bundle) = bundle("age,job\n20,baker\n30,pilot\n60,pilot\n", "");
+    let json = bundle.manifest().json().to_owned();
+    let manifest = ifonly_core::manifest::Manifest::from_json(json.as_bytes()).unwrap();
+    let encoded = manifest
+        .schema()
+        .encode(|column| Some(if column == "age" { Value::from(50.0) } else { Value::from("baker") }))
+        .unwrap();
+    assert_eq!(encoded.iter().map(|encoded| encoded.level).collect::<Vec<_>>(), [3, 0]);
+    let summary = summarise(&manifest);
+    assert!(summary.to_string().contains("gated-tables*"), "{summary}");
+    assert_eq!(serde_json::to_value(&summary).unwrap()["manifest"]["rows"], 3);
+}

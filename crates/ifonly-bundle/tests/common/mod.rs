@@ -1,0 +1,94 @@
+//! Small files, and what a build makes of them.
+#![allow(dead_code, unreachable_pub)]
+
+use ifonly_bundle::{BuildError, BuildOptions, Bundle, Report, build};
+use ifonly_core::record::Record;
+use std::path::{Path, PathBuf};
+
+/// A directory that goes away with the test.
+pub struct Desk {
+    directory: tempfile::TempDir,
+}
+
+impl Desk {
+    pub fn new() -> Desk {
+        Desk { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
+        std::fs::write(self.path(name), contents).unwrap();
+        self.path(name)
+    }
+
+    /// Everything in the directory, hidden or not.
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.directory.path()).unwrap();
+        let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn options(&self, data: &Path) -> BuildOptions {
+        BuildOptions { data: data.into(), output: self.path("bundle"), ..BuildOptions::default() }
+    }
+
+    /// Options for a CSV file with these contents and, unless empty, this schema file.
+    pub fn csv(&self, contents: impl AsRef<[u8]>, schema: &str) -> BuildOptions {
+        let mut options = self.options(&self.write("data.csv", contents));
+        options.schema = (!schema.is_empty()).then(|| self.write("schema.toml", schema));
+        options
+    }
+}
+
+pub fn quietly(options: &BuildOptions) -> Result<Report, BuildError> {
+    build(options, &mut |_| {})
+}
+
+/// Builds from a CSV text and opens the bundle.
+pub fn bundle(csv: impl AsRef<[u8]>, schema: &str) -> (Report, Bundle) {
+    let desk = Desk::new();
+    let options = desk.csv(csv, schema);
+    let report = quietly(&options).unwrap_or_else(|error| panic!("{error}"));
+    (report, Bundle::open(&options.output).unwrap())
+}
+
+/// The message of a build that must fail, with the directory's name cut out; nothing may be left behind.
+pub fn refused(csv: impl AsRef<[u8]>, schema: &str, change: impl FnOnce(&mut BuildOptions)) -> String {
+    let desk = Desk::new();
+    let mut options = desk.csv(csv, schema);
+    change(&mut options);
+    let before = desk.names();
+    let error = match quietly(&options) {
+        Err(error) => error.to_string(),
+        Ok(report) => panic!("built:\n{report}"),
+    };
+    assert_eq!(desk.names(), before, "something was left behind");
+    error.replace(&format!("{}/", desk.directory.path().display()), "")
+}
+
+pub fn levels(bundle: &Bundle) -> Vec<Vec<u16>> {
+    bundle.levels().collect()
+}
+
+/// Checks that every record gives the stored row back.
+pub fn check_records(bundle: &Bundle) {
+    let schema = bundle.manifest().schema();
+    assert_eq!(bundle.records().len(), bundle.manifest().rows());
+    for (row, record) in bundle.levels().zip(bundle.records()) {
+        assert_eq!(Record::decode(schema, record).unwrap().levels(schema).unwrap(), row);
+    }
+}
+
+/// A data file that is not part of the project, if it is there.
+pub fn shared(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data").join(name);
+    if !path.exists() {
+        println!("skipped: there is no {}", path.display());
+        return None;
+    }
+    Some(path)
+}

@@ -1,0 +1,106 @@
+//! Parquet gives the same bundle as CSV, and damaged Parquet an error.
+
+mod common;
+
+use common::*;
+use ifonly_bundle::Bundle;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use std::path::Path;
+use std::sync::Arc;
+
+const CSV: &str = "age,debt,job\n20,0.5,baker\n30,0.25,pilot\n60,,pilot\n44,1,baker\n";
+
+fn write(path: &Path, compression: Compression) {
+    let schema = "message people { required int64 age; optional double debt; required binary job (UTF8); }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let properties = Arc::new(WriterProperties::builder().set_compression(compression).build());
+    let mut writer = SerializedFileWriter::new(std::fs::File::create(path).unwrap(), schema, properties).unwrap();
+    // Two row groups, so that the rows of the second must follow those of the first.
+    for rows in [0..2usize, 2..4] {
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[20, 30, 60, 44][rows.clone()], None, None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let debts = [Some(0.5), Some(0.25), None, Some(1.0)];
+        let values: Vec<f64> = debts[rows.clone()].iter().flatten().copied().collect();
+        let present: Vec<i16> = debts[rows.clone()].iter().map(|debt| i16::from(debt.is_some())).collect();
+        column.typed::<DoubleType>().write_batch(&values, Some(&present), None).unwrap();
+        column.close().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let jobs: Vec<ByteArray> = ["baker", "pilot", "pilot", "baker"][rows].iter().map(|&job| job.into()).collect();
+        column.typed::<ByteArrayType>().write_batch(&jobs, None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+    }
+    writer.close().unwrap();
+}
+
+#[test]
+fn parquet_and_csv_give_the_same_bundle() {
+    let desk = Desk::new();
+    let schema = "[features.debt]\ndefault = 0.25\n";
+    let (_, expected) = bundle(CSV, schema);
+    for (name, compression) in [
+        ("plain.parquet", Compression::UNCOMPRESSED),
+        ("snappy.parquet", Compression::SNAPPY),
+        ("zstd.pq", Compression::ZSTD(ZstdLevel::default())),
+        ("gzip.data", Compression::GZIP(Default::default())),
+        ("lz4.parquet", Compression::LZ4_RAW),
+    ] {
+        let path = desk.path(name);
+        write(&path, compression);
+        let mut options = desk.options(&path);
+        options.schema = Some(desk.write("schema.toml", schema));
+        options.output = desk.path(&format!("{name}.bundle"));
+        options.name = Some("data".into());
+        quietly(&options).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let bundle = Bundle::open(&options.output).unwrap();
+        assert_eq!(bundle.manifest().json(), expected.manifest().json(), "{name}");
+        assert_eq!(bundle.data_digest(), expected.data_digest(), "{name}");
+    }
+}
+
+#[test]
+fn faults_are_named_by_row_and_column() {
+    let desk = Desk::new();
+    let path = desk.path("people.parquet");
+    write(&path, Compression::SNAPPY);
+    let error = quietly(&desk.options(&path)).unwrap_err().to_string();
+    assert!(error.contains("people.parquet, row 3, column \"debt\": the value is missing"), "{error}");
+}
+
+#[test]
+fn garbage_is_refused_and_never_a_crash() {
+    let desk = Desk::new();
+    let path = desk.path("people.parquet");
+    write(&path, Compression::SNAPPY);
+    let whole = std::fs::read(&path).unwrap();
+    let mut options = desk.options(&path);
+    options.schema = Some(desk.write("schema.toml", "[features.debt]\ndefault = 0.25\n"));
+    options.replace = true;
+    quietly(&options).unwrap();
+    for garbage in [b"PAR1".to_vec(), b"PAR1PAR1".to_vec(), b"no parquet at all".to_vec(), vec![], vec![0; 100]] {
+        std::fs::write(&path, garbage).unwrap();
+        let error = quietly(&options).unwrap_err().to_string();
+        assert!(error.contains("people.parquet: cannot be read as Parquet"), "{error}");
+    }
+    // A bent byte gives another table or an error; the old bundle stays whole either way.
+    // The hook keeps the library's own panics, which become errors, out of the test's output.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut opened = 0;
+    for place in (0..whole.len()).step_by(7) {
+        let mut bent = whole.clone();
+        bent[place] ^= 0x55;
+        std::fs::write(&path, bent).unwrap();
+        let _ = quietly(&options);
+        opened += usize::from(Bundle::open(&options.output).is_ok());
+    }
+    std::panic::set_hook(hook);
+    assert_eq!(opened, whole.len().div_ceil(7));
+}

@@ -1,0 +1,87 @@
+//! From a CSV to an answer: whole private searches over a built bundle, against brute force over its rows.
+
+mod common;
+
+use common::*;
+use ifonly_bundle::{Bundle, DeploymentOptions};
+use ifonly_core::candidates::Price;
+use ifonly_core::keys::RootKey;
+use ifonly_core::random::SeededRandom;
+use ifonly_core::record::Record;
+use ifonly_core::replica::Replica;
+use ifonly_core::schema::Value;
+use ifonly_core::search::{Search, confirm};
+use ifonly_core::wishes::Wishes;
+
+const PEOPLE: &str = "\
+age,income,job,city,ok
+23,1200,baker,Rome,1
+31,2100,pilot,Oslo,0
+45,2400,pilot,Rome,1
+52,1800,nurse,Oslo,1
+38,2600,nurse,Rome,1
+60,900,baker,Oslo,0
+29,2000,nurse,Oslo,1
+";
+
+fn build(schema: &str) -> Bundle {
+    let desk = Desk::new();
+    let mut options = desk.csv(PEOPLE, schema);
+    (options.target, options.accept) = (Some("ok".into()), vec!["1".into()]);
+    options.deployment = DeploymentOptions { servers: Some(4), ..DeploymentOptions::default() };
+    quietly(&options).unwrap();
+    Bundle::open(&options.output).unwrap()
+}
+
+/// Asks every scheme of the bundle for somebody's nearest row and checks cost and record.
+fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
+    let manifest = bundle.manifest();
+    let schema = manifest.schema();
+    let me = |column: &str| match column {
+        "age" => Some(Value::from(31.0)),
+        "income" => Some(Value::from("2100")),
+        "job" => Some(Value::from("pilot")),
+        _ => Some(Value::from("Oslo")),
+    };
+    let x: Vec<u32> = schema.encode(me).unwrap().iter().map(|encoded| encoded.level).collect();
+    let rows = bundle.rows().unwrap();
+    let key = RootKey::new(manifest.audience().epoch, [7; 32]);
+    let mut random = SeededRandom::new(5);
+    let ask = |deployment: &ifonly_core::deployment::Deployment| {
+        let scheme = deployment.scheme();
+        let servers: Vec<Replica> = (1..=deployment.servers() as u8)
+            .map(|index| {
+                let deployments = manifest.deployments().to_vec();
+                Replica::new(index, manifest.digest(), deployments, vec![key.clone()], manifest.record_length())
+            })
+            .collect();
+        let sealed = servers[0].seal(deployment, &key, bundle.records());
+        let secret = || Wishes::new(schema).compile(&x, scheme, deployment.params()).unwrap().secret;
+        let search = Search::new(deployment, secret(), manifest.audience()).unwrap();
+        let respond = |server: usize, message: &[u8]| servers[server - 1].respond(message, &rows, &sealed).ok();
+        let outcome = search.run(&mut random, respond).unwrap();
+        let costs = rows.iter().filter_map(|row| secret().plain_cost(scheme, deployment.params(), row));
+        // The dot product looks for the largest value, everything else for the smallest.
+        let best = if scheme.name == "dot" { costs.max() } else { costs.min() }.unwrap();
+        let found = &outcome.found[0];
+        if let Price::Exactly(price) = found.price {
+            assert_eq!(price, best, "{}", scheme.name);
+        }
+        let levels = Record::decode(schema, &found.record).unwrap().levels(schema).unwrap();
+        confirm(deployment, &secret(), found, &levels).unwrap();
+        assert_eq!(secret().plain_cost(scheme, deployment.params(), &levels), Some(best), "{}", scheme.name);
+        scheme.name
+    };
+    manifest.deployments().iter().map(ask).collect()
+}
+
+#[test]
+fn every_scheme_of_a_bundle_finds_the_nearest_row_and_its_original() {
+    let asked = ask_every_scheme(&build("one_hot = true\n"));
+    assert_eq!(asked.len(), ifonly_core::scheme::ALL.len());
+}
+
+#[test]
+fn labels_are_searched_by_the_table_schemes() {
+    assert_eq!(ask_every_scheme(&build("")), ["table", "gated-costs", "gated-tables"]);
+}

@@ -1,0 +1,41 @@
+//! What a determined user learns over several sessions, and what stops them.
+//!
+//! Every attack plays its sessions against a database of uniform rows and counts what it has *proved*: a row
+//! is recovered when exactly one row of `[0:R]^d` fits all that was seen, and that row is the true one. The
+//! attacks are lower bounds on what is possible: a cleverer one may need fewer sessions, none is ruled out here.
+
+pub mod linking;
+mod pairs;
+pub mod partials;
+pub mod radix;
+pub mod replay;
+mod sessions;
+mod share;
+pub mod stopping;
+pub mod trilateration;
+
+pub use sessions::{EngineSessions, ModelSessions, Session, Sessions, World};
+pub use share::Share;
+
+use crate::LabError;
+use crate::progress::Progress;
+use crate::report::Exhibit;
+
+/// The attacks by name.
+pub const NAMES: [&str; 5] = ["trilateration", "linking", "replay", "radix", "stopping"];
+
+/// The size at which the attacks are shown: levels 0..=100, 11 features, 500 rows.
+const SIZE: (u32, usize, usize) = (100, 11, 500);
+
+/// One attack at the size at which it is shown.
+pub fn run(name: &str, seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
+    let (r, d, m) = SIZE;
+    match name {
+        "trilateration" => trilateration::run(r, d, m, seed),
+        "linking" => linking::run(r, d, &[10, 20, 50, 100, 200, 500, 1000, 2000, 5000], seed, progress),
+        "replay" => replay::run(r, d, m, seed),
+        "radix" => radix::run(r, d, m, seed),
+        "stopping" => stopping::run(3, 3, 3),
+        other => Err(LabError::flag("NAME", format!("there is no attack {other:?}; there are {}", NAMES.join(", ")))),
+    }
+}

@@ -1,0 +1,79 @@
+//! Two features from one distance.
+//!
+//! With ‖y‖² known from a session at the origin, a session at x gives `⟨y, x⟩ = (‖y‖² − d + ‖x‖²)/2`. For
+//! `x = R·e_a + (R−1)·e_b` that is `R·y_a + (R−1)·y_b`: as R and R−1 are coprime, two pairs of values share it only if they
+//! differ by (R−1, −R), so almost always it determines both values. The norm settles the rest.
+
+/// The query that asks for features a and b (for a alone when there is no b).
+pub(crate) fn query(d: usize, r: u32, a: usize, b: Option<usize>) -> Vec<u32> {
+    let mut x = vec![0; d];
+    x[a] = r;
+    if let Some(b) = b {
+        x[b] = r - 1;
+    }
+    x
+}
+
+/// The values of the pair that fit `⟨y, x⟩`.
+pub(crate) fn candidates(r: u32, product: i64, pair: (usize, Option<usize>)) -> Vec<(i64, i64)> {
+    let r = i64::from(r);
+    let fits = |a: i64| {
+        let rest = product - r * a;
+        match pair.1 {
+            Some(_) if rest >= 0 && rest % (r - 1) == 0 && rest / (r - 1) <= r => Some((a, rest / (r - 1))),
+            None if rest == 0 => Some((a, 0)),
+            _ => None,
+        }
+    };
+    (0..=r).filter_map(fits).collect()
+}
+
+/// All rows of the given features that fit the candidates of each pair and the norm; features in no pair are at most one,
+/// and follow from the norm. Stops at two.
+pub(crate) fn solve(
+    r: u32,
+    pairs: &[((usize, Option<usize>), Vec<(i64, i64)>)],
+    last: Option<usize>,
+    norm: i64,
+) -> Vec<Vec<(usize, u32)>> {
+    let mut found = Vec::new();
+    descend(r, pairs, last, norm, &mut Vec::new(), &mut found);
+    found
+}
+
+fn descend(
+    r: u32,
+    pairs: &[((usize, Option<usize>), Vec<(i64, i64)>)],
+    last: Option<usize>,
+    norm: i64,
+    chosen: &mut Vec<(usize, u32)>,
+    found: &mut Vec<Vec<(usize, u32)>>,
+) {
+    if norm < 0 || found.len() > 1 {
+        return;
+    }
+    let Some((((a, b), candidates), rest)) = pairs.split_first() else {
+        let value = norm.isqrt();
+        match last {
+            Some(feature) if value * value == norm && value <= i64::from(r) => {
+                found.push(chosen.iter().copied().chain([(feature, value as u32)]).collect());
+            }
+            None if norm == 0 => found.push(chosen.clone()),
+            _ => {}
+        }
+        return;
+    };
+    for &(value_a, value_b) in candidates {
+        let length = chosen.len();
+        chosen.push((*a, value_a as u32));
+        chosen.extend(b.map(|b| (b, value_b as u32)));
+        descend(r, rest, last, norm - value_a * value_a - value_b * value_b, chosen, found);
+        chosen.truncate(length);
+    }
+}
+
+/// The features of a range, two by two.
+pub(crate) fn pair_up(features: std::ops::Range<usize>) -> Vec<(usize, Option<usize>)> {
+    let end = features.end;
+    features.step_by(2).map(|a| (a, Some(a + 1).filter(|&b| b < end))).collect()
+}

@@ -1,0 +1,50 @@
+//! Progress as a bar on standard error, where that is a terminal.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::progress::Progress;
+
+/// Draws one bar at a time.
+#[derive(Debug, Default)]
+pub(super) struct Bars {
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+impl Bars {
+    fn with(&self, f: impl FnOnce(&mut Option<ProgressBar>)) {
+        // A bar is only drawn: one left behind by a panic elsewhere is as good as any.
+        f(&mut self.bar.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+}
+
+impl Progress for Bars {
+    fn start(&self, what: &str, steps: u64) {
+        let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
+        if let Ok(style) = ProgressStyle::with_template("{msg:34} [{bar:32}] {pos}/{len} {elapsed} (about {eta} left)")
+        {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(what.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        self.with(|slot| *slot = Some(bar));
+    }
+
+    fn advance(&self, steps: u64) {
+        self.with(|slot| {
+            if let Some(bar) = slot {
+                bar.inc(steps);
+            }
+        });
+    }
+
+    fn finish(&self) {
+        self.with(|slot| {
+            if let Some(bar) = slot.take() {
+                bar.finish_and_clear();
+            }
+        });
+    }
+}

@@ -1,0 +1,81 @@
+//! COMPAS as the paper prepared it: 20 features after one-hot encoding, scaled within a training split, R = 10.
+//!
+//! The paper's 560 rejected and 717 accepted rows come from a training split of 4937 rows
+//! (`numpy.random.RandomState(42).permutation(6172)` without its first 1235 entries), scaled to [0, 1] within the split, put
+//! into the first bin with `lo ≤ v < lo + step` in floating point, duplicates dropped with the first label kept.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::table::Table;
+use crate::LabError;
+use crate::random::NumpyShuffle;
+
+/// The highest level.
+const R: u32 = 10;
+const NUMERIC: [&str; 7] = [
+    "age",
+    "priors_count",
+    "juv_fel_count",
+    "juv_misd_count",
+    "juv_other_count",
+    "days_b_screening_arrest",
+    "jail_days",
+];
+const CATEGORICAL: [&str; 4] = ["charge_degree", "race", "age_cat", "sex"];
+
+/// Distinct quantised rows by label.
+#[derive(Debug, Clone)]
+pub struct CompasSplit {
+    /// The highest level.
+    pub r: u32,
+    /// `is_recid` 0: the queries.
+    pub rejected: Vec<Vec<u32>>,
+    /// `is_recid` 1: the database's candidates.
+    pub accepted: Vec<Vec<u32>>,
+}
+
+/// Reads and prepares the file.
+pub fn compas(path: &Path) -> Result<CompasSplit, LabError> {
+    let table = Table::read(path)?;
+    let mut columns: Vec<Vec<f64>> = NUMERIC.iter().map(|name| table.numbers(name)).collect::<Result<_, _>>()?;
+    for name in CATEGORICAL {
+        let cells: Vec<&str> = table.column(name)?.collect();
+        let mut categories = cells.clone();
+        categories.sort_unstable();
+        categories.dedup();
+        let one_hot = |category| cells.iter().map(|cell| f64::from(u8::from(*cell == category))).collect();
+        columns.extend(categories.into_iter().map(one_hot));
+    }
+    let labels = table.numbers("is_recid")?;
+    let left_out = table.len() / 5 + usize::from(table.len() % 5 > 0);
+    let split: Vec<usize> = NumpyShuffle::new(42)
+        .permutation(table.len() as u32)
+        .into_iter()
+        .skip(left_out)
+        .map(|row| row as usize)
+        .collect();
+    let levels: Vec<Vec<u32>> = columns.iter().map(|column| quantise(column, &split)).collect();
+    let (mut rejected, mut accepted, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    for (position, &row) in split.iter().enumerate() {
+        let values: Vec<u32> = levels.iter().map(|column| column[position]).collect();
+        if seen.insert(values.clone()) {
+            if labels[row] == 1.0 { accepted.push(values) } else { rejected.push(values) }
+        }
+    }
+    Ok(CompasSplit { r: R, rejected, accepted })
+}
+
+/// The levels of the split's rows: scaled to [0, 1] within the split, then the first bin that holds the value.
+fn quantise(column: &[f64], split: &[usize]) -> Vec<u32> {
+    let values: Vec<f64> = split.iter().map(|&row| column[row]).collect();
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let range = values.iter().copied().fold(f64::NEG_INFINITY, f64::max) - low;
+    let step = 1.0 / f64::from(R);
+    let level = |value: f64| {
+        let scaled = if range > 0.0 { (value - low) / range } else { 0.0 };
+        let holds = |bin: &u32| f64::from(*bin) * step <= scaled && scaled < f64::from(*bin) * step + step;
+        (0..R).find(holds).unwrap_or(R)
+    };
+    values.into_iter().map(level).collect()
+}

@@ -1,0 +1,66 @@
+//! The data sets of the paper's experiments: where they come from, how they are recognised, and how they become
+//! levels.
+//!
+//! They are not part of the project. A file is used whatever its checksum, but a report says when it is not the one that the
+//! numbers here were computed from.
+
+mod compas;
+mod table;
+mod wine;
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+pub use compas::{CompasSplit, compas};
+pub use wine::{Quantiser, Wine, WineDatabase, wine};
+
+use crate::LabError;
+
+/// A file that an experiment reads.
+#[derive(Debug, Clone, Copy)]
+pub struct DataFile {
+    /// Its name in the data folder.
+    pub name: &'static str,
+    /// The SHA-256 of the file that the numbers were computed from.
+    pub sha256: &'static str,
+    /// Where the original is, and how the file is made from it.
+    pub origin: &'static str,
+}
+
+/// White wines.
+pub const WINE: DataFile = DataFile {
+    name: "wine-white.csv",
+    sha256: "0f9b72c6f593bd8b91edc4f5584f0939849e843c3584a4a2fa5b6f2e25be5277",
+    origin: "UCI Machine Learning Repository, data set 186 \"Wine Quality\" (Cortez et al. 2009), https://archive.ics.uci.edu/dataset/186/wine+quality: \
+             winequality-white.csv with commas for semicolons and underscores for spaces in the header",
+};
+
+/// Two-year recidivism scores.
+pub const COMPAS: DataFile = DataFile {
+    name: "compas.csv",
+    sha256: "f178844949c3fbd97ab984cd9e67460c3c2318a7cf8fc8d92d3c3426279d6e11",
+    origin: "ProPublica, \"compas-analysis\", https://github.com/propublica/compas-analysis: compas-scores-two-years.csv cut to the 6172 rows \
+             with -30 <= days_b_screening_arrest <= 30, is_recid != -1, c_charge_degree != O and score_text != N/A, and to the columns \
+             age, sex, race, age_cat, priors_count, juv_fel_count, juv_misd_count, juv_other_count, days_b_screening_arrest, \
+             jail_days (whole days between c_jail_in and c_jail_out), charge_degree and is_recid",
+};
+
+impl DataFile {
+    /// The file in this folder, if it is there.
+    pub fn find(&self, folder: Option<&Path>) -> Option<PathBuf> {
+        folder.map(|folder| folder.join(self.name)).filter(|path| path.is_file())
+    }
+
+    /// Whether the file is the one that the numbers were computed from.
+    pub fn is_genuine(&self, path: &Path) -> Result<bool, LabError> {
+        let bytes = std::fs::read(path).map_err(|source| LabError::File { path: path.into(), source })?;
+        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(digest == self.sha256)
+    }
+}
+
+/// The data folder: the given one, else the one in `IFONLY_DATA`, else none.
+pub fn folder(given: Option<&Path>) -> Option<PathBuf> {
+    given.map(Path::to_path_buf).or_else(|| std::env::var_os("IFONLY_DATA").map(PathBuf::from))
+}

@@ -1,0 +1,108 @@
+//! White wine as the paper used it: 3788 distinct accepted rows (quality ≥ 5) and all 183 rejected ones, each feature scaled to
+//! [0, 1] and cut into n levels.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use super::table::Table;
+use crate::LabError;
+use crate::random::Stream;
+
+const FEATURES: [&str; 11] = [
+    "fixed_acidity",
+    "volatile_acidity",
+    "citric_acid",
+    "residual_sugar",
+    "chlorides",
+    "free_sulfur_dioxide",
+    "total_sulfur_dioxide",
+    "density",
+    "pH",
+    "sulphates",
+    "alcohol",
+];
+
+/// Scaled rows.
+#[derive(Debug, Clone)]
+pub struct Wine {
+    /// Distinct rows of quality ≥ 5.
+    pub accepted: Vec<Vec<f64>>,
+    /// Rows of quality < 5, repetitions included.
+    pub rejected: Vec<Vec<f64>>,
+}
+
+/// One round of the experiment.
+#[derive(Debug, Clone)]
+pub struct WineDatabase {
+    /// The database's rows, by index into the accepted ones.
+    pub rows: Vec<usize>,
+    /// The queries, by index into the rejected ones.
+    pub queries: Vec<usize>,
+}
+
+/// From [0, 1] to levels `0..n`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantiser {
+    /// `⌊v·n⌋`, with 1 in the top bin: the paper's.
+    Floor,
+    /// `⌊v·(n−1) + ½⌋`: the product's.
+    Round,
+}
+
+impl Quantiser {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Quantiser::Floor => "floor bins",
+            Quantiser::Round => "rounding",
+        }
+    }
+
+    /// The level of a scaled value.
+    pub fn level(self, value: f64, levels: u32) -> u32 {
+        let top = f64::from(levels - 1);
+        let level = match self {
+            Quantiser::Floor => (value * f64::from(levels)).floor(),
+            Quantiser::Round => (value * top + 0.5).floor(),
+        };
+        level.clamp(0.0, top) as u32
+    }
+
+    /// The levels of a scaled row.
+    pub fn row(self, values: &[f64], levels: u32) -> Vec<u32> {
+        values.iter().map(|&value| self.level(value, levels)).collect()
+    }
+}
+
+/// Reads and scales the file.
+pub fn wine(path: &Path) -> Result<Wine, LabError> {
+    let table = Table::read(path)?;
+    let quality = table.numbers("quality")?;
+    let mut columns: Vec<Vec<f64>> = FEATURES.iter().map(|name| table.numbers(name)).collect::<Result<_, _>>()?;
+    for column in &mut columns {
+        let low = column.iter().copied().fold(f64::INFINITY, f64::min);
+        let range = column.iter().copied().fold(f64::NEG_INFINITY, f64::max) - low;
+        column.iter_mut().for_each(|value| *value = if range > 0.0 { (*value - low) / range } else { 0.0 });
+    }
+    let (mut accepted, mut rejected, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    for (row, quality) in quality.iter().enumerate() {
+        let values: Vec<f64> = columns.iter().map(|column| column[row]).collect();
+        if *quality < 5.0 {
+            rejected.push(values);
+        } else if seen.insert(values.iter().map(|value| value.to_bits()).collect::<Vec<u64>>()) {
+            accepted.push(values);
+        }
+    }
+    Ok(Wine { accepted, rejected })
+}
+
+impl Wine {
+    /// The database and the queries of one round.
+    pub fn round(&self, m: usize, queries: usize, seed: u64, round: u64) -> WineDatabase {
+        let mut stream = Stream::new(seed, round);
+        WineDatabase {
+            rows: stream.choose(self.accepted.len(), m),
+            queries: stream.choose(self.rejected.len(), queries),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The real protocol in one process: N replicas, a client, and every byte between them counted.
+//!
+//! Nothing is simplified: queries are shared, committed to and packed; each replica checks them, derives its pads from the
+//! transcript and answers; the client decodes. Only the randomness is seeded, so that experiments repeat.
+
+use ifonly_core::candidates::Candidates;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::Symbol;
+use ifonly_core::form::Rows;
+use ifonly_core::keys::RootKey;
+use ifonly_core::package;
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::SeededRandom;
+use ifonly_core::replica::Replica;
+use ifonly_core::round::Round;
+use ifonly_core::scheme::{self, Reading};
+use ifonly_core::search::{Audience, Outcome, Search};
+use ifonly_core::secret::Secret;
+use ifonly_core::transcript::{Header, Message, RECORD_PHASE, Tau, messages};
+use ifonly_core::wire;
+
+use crate::LabError;
+use crate::attack::Session;
+
+/// Bytes of the key-check value before each answer.
+const CHECK: usize = 16;
+
+/// A deployment with its servers.
+#[derive(Debug)]
+pub struct Engine {
+    deployment: Deployment,
+    rows: Rows,
+    sealed: Vec<Vec<u8>>,
+    replicas: Vec<Replica>,
+    audience: Audience,
+}
+
+/// Bytes of one query, over all servers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// The search, from the user.
+    pub search_up: usize,
+    /// The search, to the user.
+    pub search_down: usize,
+    /// The record fetch, from the user.
+    pub record_up: usize,
+    /// The record fetch, to the user.
+    pub record_down: usize,
+}
+
+impl Engine {
+    /// Servers for a scheme, rows and records (all of one length).
+    pub fn new(
+        name: &str,
+        params: Params,
+        rows: &[Vec<u16>],
+        records: &[Vec<u8>],
+        seed: u64,
+    ) -> Result<Engine, LabError> {
+        let fault = |reason: String| LabError::Protocol { scheme: name.into(), reason };
+        let scheme = scheme::named(name).ok_or_else(|| fault("there is no such scheme".into()))?;
+        let rows = Rows::new(&params.ranges, rows).map_err(|error| fault(error.to_string()))?;
+        let deployment =
+            Deployment::new(scheme, params, FieldRule::Deployment).map_err(|error| fault(error.to_string()))?;
+        let digest = *blake3::hash(b"the lab's engine needs no manifest").as_bytes();
+        let key = RootKey::generate(1, &mut SeededRandom::new(seed));
+        let record_length = records.first().map_or(0, Vec::len);
+        let replica = |index| Replica::new(index, digest, vec![deployment.clone()], vec![key.clone()], record_length);
+        let replicas: Vec<Replica> = (1..=deployment.servers() as u8).map(replica).collect();
+        let sealed = match replicas.first() {
+            Some(replica) => replica.seal(&deployment, &key, records.iter().map(Vec::as_slice)),
+            None => Vec::new(),
+        };
+        Ok(Engine { deployment, rows, sealed, replicas, audience: Audience { digest, epoch: 1, record_length } })
+    }
+
+    /// The scheme under its parameters.
+    pub fn deployment(&self) -> &Deployment {
+        &self.deployment
+    }
+
+    /// Server 1, to be attacked.
+    pub(crate) fn respond(&self, server: usize, bytes: &[u8]) -> Result<Vec<u8>, LabError> {
+        let replica =
+            self.replicas.get(server - 1).ok_or_else(|| self.fault(format!("there is no server {server}")))?;
+        replica.respond(bytes, &self.rows, &self.sealed).map_err(|refusal| self.fault(refusal.to_string()))
+    }
+
+    /// A whole search: all phases and the record.
+    pub fn search(&self, secret: Secret, random: &mut SeededRandom) -> Result<(Outcome, Traffic), LabError> {
+        let mut traffic = Traffic::default();
+        let search =
+            Search::new(&self.deployment, secret, self.audience).map_err(|error| self.fault(error.to_string()))?;
+        let send = |server: usize, bytes: &[u8]| {
+            let response = self.respond(server, bytes).ok()?;
+            let is_record = Message::decode(bytes).is_ok_and(|message| message.header.phase == RECORD_PHASE);
+            let (up, down) = match is_record {
+                true => (&mut traffic.record_up, &mut traffic.record_down),
+                false => (&mut traffic.search_up, &mut traffic.search_down),
+            };
+            *up += bytes.len();
+            *down += response.len();
+            Some(response)
+        };
+        let outcome = search.run(random, send).map_err(|fault| self.fault(fault.to_string()))?;
+        Ok((outcome, traffic))
+    }
+
+    /// A search of a one-phase scheme that keeps every decoded value: what an honest client holds in memory.
+    pub fn session(&self, secret: &Secret, random: &mut SeededRandom) -> Result<Session, LabError> {
+        let (deployment, field) = (&self.deployment, self.deployment.field());
+        let round = Round::new(deployment, 0, secret, &[], None, random);
+        let payloads = round.shares().iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
+        let queries = messages(&self.header(0, deployment.responders(0), Tau::default()), payloads, random);
+        let tau = queries.first().map(Message::tau).unwrap_or_default();
+        let answers = self.ask(&queries)?;
+        let symbols: Vec<Option<Vec<Symbol>>> =
+            answers.iter().map(|body| wire::unpack(field, body, deployment.answer_length(0)).ok()).collect();
+        let decoded = round.decode(deployment, symbols, random).map_err(|error| self.fault(error.to_string()))?;
+        let candidates =
+            Candidates::read(deployment, 0, &decoded, &[]).map_err(|error| self.fault(error.to_string()))?;
+        let place = candidates.nearest(1).first().map(|&(place, _)| place);
+        let fetch = self.replicas[0].fetch(deployment);
+        let queries =
+            messages(&self.header(RECORD_PHASE, deployment.servers(), tau), fetch.queries(place, random), random);
+        let bodies: Vec<Option<Vec<u8>>> = self.ask(&queries)?.into_iter().map(Some).collect();
+        let (sealed, _) = fetch.decode(&bodies, random).map_err(|error| self.fault(error.to_string()))?;
+        let record = place.and_then(|_| package::open(&sealed)).unwrap_or_default();
+        let difference = matches!(deployment.scheme().phases[0].reading, Reading::Difference);
+        let value = |&symbol: &Symbol| if difference { field.signed(symbol) } else { symbol.value() as i64 };
+        let levels = record.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]])));
+        Ok(Session {
+            values: decoded.values.iter().map(value).collect(),
+            place: place.unwrap_or(0),
+            record: levels.collect(),
+        })
+    }
+
+    /// The header of a message under this deployment.
+    pub(crate) fn header(&self, phase: u8, responders: usize, parent: Tau) -> Header {
+        Header {
+            scheme: self.deployment.scheme().name.into(),
+            phase,
+            epoch: self.audience.epoch,
+            digest: self.audience.digest,
+            responders: (1..=responders as u8).collect(),
+            parent,
+        }
+    }
+
+    /// The answers without their key-check values.
+    fn ask(&self, queries: &[Message]) -> Result<Vec<Vec<u8>>, LabError> {
+        let answer = |message: &Message| self.respond(message.server.into(), &message.encode());
+        queries.iter().map(|message| Ok(answer(message)?.get(CHECK..).unwrap_or_default().to_vec())).collect()
+    }
+
+    pub(crate) fn fault(&self, reason: String) -> LabError {
+        LabError::Protocol { scheme: self.deployment.scheme().name.into(), reason }
+    }
+}
+
+/// A row as the lab's records store it: two bytes a level.
+pub fn record_of(row: &[u16]) -> Vec<u8> {
+    row.iter().flat_map(|level| level.to_le_bytes()).collect()
+}

@@ -1,0 +1,87 @@
+//! Entropies that have a closed form, because a tuple of classes is as likely as it has members.
+//!
+//! A tuple with `k_c` rows in class c of size `n_c` has probability `Π_c (n_c)_{k_c} / (n)_M`, with falling factorials, so
+//! `H = log (n)_M − Σ_c E log (n_c)_{k_c}`, where `k_c` is hypergeometric: one sum per class, no tuples at all.
+//! With replacement it is `M` times the entropy of one row. The order of the rows carries `E log (M! / Π_c k_c!)`, which is
+//! what a shuffle takes away.
+
+use super::classes::Classes;
+use super::setting::Drawing;
+
+/// The entropy of the classes of M rows in order.
+pub(crate) fn tuple_entropy(classes: &Classes, m: u32, drawing: Drawing) -> f64 {
+    match drawing {
+        Drawing::WithReplacement => {
+            let bits = |size: f64| -(size / classes.total) * (size / classes.total).log2();
+            f64::from(m) * classes.sizes.iter().map(|&(_, size)| bits(size)).sum::<f64>()
+        }
+        Drawing::WithoutReplacement => {
+            log2_falling(classes.total, m)
+                - expectation(classes, m, drawing, |size, j| (size - f64::from(j)).max(1.0).log2())
+        }
+    }
+}
+
+/// The expected number of bits that the order of the rows carries, given how many rows each class has.
+pub(crate) fn order_entropy(classes: &Classes, m: u32, drawing: Drawing) -> f64 {
+    log2_factorial(m) - expectation(classes, m, drawing, |_, j| f64::from(j + 1).log2())
+}
+
+/// `log₂ n(n−1)…(n−k+1)`.
+pub(crate) fn log2_falling(n: f64, k: u32) -> f64 {
+    (0..k).map(|j| (n - f64::from(j)).log2()).sum()
+}
+
+/// `log₂ k!`.
+pub(crate) fn log2_factorial(k: u32) -> f64 {
+    (2..=k).map(|j| f64::from(j).log2()).sum()
+}
+
+/// `Σ_c E f(n_c, k_c)`, for `f(n, k) = Σ_{j<k} step(n, j)`.
+fn expectation(classes: &Classes, m: u32, drawing: Drawing, step: impl Fn(f64, u32) -> f64) -> f64 {
+    // Classes of one size contribute the same: compute each size once.
+    let mut sizes: Vec<f64> = classes.sizes.iter().map(|&(_, size)| size).collect();
+    sizes.sort_by(f64::total_cmp);
+    let of_size = |size: f64| {
+        let (lowest, probabilities) = row_counts(size, classes.total, m, drawing);
+        let mut value: f64 = (0..lowest).map(|j| step(size, j)).sum();
+        let mut mean = 0.0;
+        for (probability, k) in probabilities.iter().zip(lowest..) {
+            mean += probability * value;
+            value += step(size, k);
+        }
+        mean
+    };
+    sizes.chunk_by(|a, b| a == b).map(|group| group.len() as f64 * of_size(group[0])).sum()
+}
+
+/// The distribution of the number of rows, of M, that fall into a class, hypergeometric or binomial: the lowest count, and the
+/// probabilities from there up to where they no longer matter.
+fn row_counts(size: f64, total: f64, m: u32, drawing: Drawing) -> (u32, Vec<f64>) {
+    /// exp(−46) ≈ 10⁻²⁰ of the largest probability is less than rounding takes.
+    const NEGLIGIBLE: f64 = 46.0;
+    let (rest, all) = (total - size, f64::from(m));
+    let (lowest, highest) = match drawing {
+        Drawing::WithReplacement if rest <= 0.0 => (m, m),
+        Drawing::WithReplacement => (0, m),
+        Drawing::WithoutReplacement => ((all - rest).max(0.0) as u32, size.min(all) as u32),
+    };
+    // Log weights relative to the lowest count, then normalised: no under- or overflow at any M. The weight of k members inside and
+    // M − k outside is C(M,k)·in(k)·out(M−k), of which neighbours have simple ratios.
+    let mut logs = vec![0.0];
+    let (mut log, mut peak) = (0.0, 0.0f64);
+    for k in lowest + 1..=highest {
+        let j = f64::from(k);
+        let taken = if drawing == Drawing::WithReplacement { 0.0 } else { 1.0 };
+        let ratio: f64 = (all - j + 1.0) / j * (size - taken * (j - 1.0)) / (rest - taken * (all - j));
+        log += ratio.ln();
+        logs.push(log);
+        peak = peak.max(log);
+        if log < peak - NEGLIGIBLE {
+            break;
+        }
+    }
+    let weights: Vec<f64> = logs.iter().map(|log| (log - peak).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    (lowest, weights.into_iter().map(|weight| weight / sum).collect())
+}

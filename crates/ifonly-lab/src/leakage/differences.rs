@@ -1,0 +1,43 @@
+//! What Diff-PCR leaks: the tuple of costs up to a common shift.
+//!
+//! The differences of consecutive rows are the tuple of costs modulo adding one t to all of it, so
+//! `P(differences) = Σ_t P(tuple + t)`, a sum over classes. The entropy is `E −log P(differences)`, over multisets
+//! (exactly) or over samples. Under a shuffle the user sees the differences of a random order: the order carries
+//! the same bits as for Baseline, and the leakage is smaller by exactly those.
+
+use super::classes::Classes;
+use super::closed::log2_falling;
+use super::multisets::Counts;
+use super::setting::Drawing;
+
+/// `log₂ P(differences)` of any tuple with these counts.
+pub(crate) fn log2_probability(classes: &Classes, counts: &Counts, m: u32, drawing: Drawing) -> f64 {
+    let Some(&(first, _)) = counts.first() else { return 0.0 };
+    let logs: Vec<f64> =
+        classes.sizes.iter().filter_map(|&(class, _)| log2_weight(classes, counts, class - first, drawing)).collect();
+    log2_sum(&logs)
+        - match drawing {
+            Drawing::WithoutReplacement => log2_falling(classes.total, m),
+            Drawing::WithReplacement => f64::from(m) * classes.total.log2(),
+        }
+}
+
+/// `log₂` of the number of tuples of members whose classes are the counts' shifted by t; none if there are none.
+fn log2_weight(classes: &Classes, counts: &Counts, t: i64, drawing: Drawing) -> Option<f64> {
+    let mut log = 0.0;
+    for &(value, k) in counts {
+        let size = classes.size(value + t);
+        match drawing {
+            Drawing::WithoutReplacement if k == 1 && size > 0.0 => log += size.log2(),
+            Drawing::WithoutReplacement if size >= f64::from(k) => log += log2_falling(size, k),
+            Drawing::WithReplacement if size > 0.0 => log += f64::from(k) * size.log2(),
+            _ => return None,
+        }
+    }
+    Some(log)
+}
+
+fn log2_sum(logs: &[f64]) -> f64 {
+    let peak = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    peak + logs.iter().map(|log| (log - peak).exp2()).sum::<f64>().log2()
+}

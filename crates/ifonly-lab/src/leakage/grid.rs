@@ -1,0 +1,181 @@
+//! The synthetic population: all points of `[0:R]^d` except x, with x uniform on the grid.
+//!
+//! Class sizes come from convolving one histogram per feature, never from visiting points. Queries that lead to
+//! the same class sizes are computed once: features with the same wishes are interchangeable, and values of x with the
+//! same histogram (3 and R − 3, for a distance) are one. What is left to visit is a multiset of histograms per group of
+//! features.
+
+use std::collections::BTreeMap;
+
+use super::classes::{Classes, Feature, Rule};
+use crate::LabError;
+
+const LIMIT: f64 = 2e5;
+
+type Parts = BTreeMap<(u64, u64), f64>;
+
+/// What one feature contributes for one value of x: over all y, and at y = x.
+#[derive(Debug, Clone, PartialEq)]
+struct Profile {
+    histogram: Parts,
+    own: (u64, u64),
+    /// How many values of x give this profile.
+    values: f64,
+}
+
+/// Features that are interchangeable.
+struct Group {
+    features: usize,
+    profiles: Vec<Profile>,
+}
+
+/// The class sizes for every query that matters, each with its probability.
+pub(crate) fn classes_of_all_queries(rule: &Rule, r: u32) -> Result<Vec<(f64, Classes)>, LabError> {
+    let groups = groups(rule, r);
+    let count: f64 = groups.iter().map(|group| multisets(group.profiles.len(), group.features)).product();
+    if count > LIMIT {
+        return Err(LabError::TooLarge { what: "averaging over the queries of the grid", steps: count, limit: LIMIT });
+    }
+    let start = Partial { sizes: Parts::from([((0, 0), 1.0)]), own: (0, 0), probability: 1.0 };
+    let partials = groups.iter().fold(vec![start], |partials, group| {
+        partials.iter().flat_map(|partial| extend(rule, r, partial, group, 0, group.features)).collect()
+    });
+    Ok(partials.into_iter().map(|partial| (partial.probability, partial.classes(rule))).collect())
+}
+
+/// The class sizes for one query.
+pub(crate) fn classes_of(rule: &Rule, r: u32, x: &[u32]) -> Classes {
+    let start = Partial { sizes: Parts::from([((0, 0), 1.0)]), own: (0, 0), probability: 1.0 };
+    let partial =
+        x.iter().enumerate().fold(start, |partial, (k, &value)| partial.with(rule, &profile(rule, r, k, value), 1.0));
+    partial.classes(rule)
+}
+
+/// The number of grid points that a row can be.
+pub(crate) fn population(r: u32, d: u32) -> f64 {
+    (f64::from(r) + 1.0).powi(d as i32) - 1.0
+}
+
+fn groups(rule: &Rule, r: u32) -> Vec<Group> {
+    let mut groups: Vec<(Feature, Group)> = Vec::new();
+    for (k, feature) in rule.features.iter().enumerate() {
+        if let Some((_, group)) = groups.iter_mut().find(|(other, _)| other == feature) {
+            group.features += 1;
+            continue;
+        }
+        let mut profiles: Vec<Profile> = Vec::new();
+        for x in 0..=r {
+            let new = profile(rule, r, k, x);
+            match profiles.iter_mut().find(|old| old.histogram == new.histogram && old.own == new.own) {
+                Some(old) => old.values += 1.0,
+                None => profiles.push(new),
+            }
+        }
+        groups.push((*feature, Group { features: 1, profiles }));
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+fn profile(rule: &Rule, r: u32, k: usize, x: u32) -> Profile {
+    let mut histogram = Parts::new();
+    for y in 0..=r {
+        *histogram.entry(rule.add(rule.parts(k, x, y), (0, 0))).or_default() += 1.0;
+    }
+    Profile { histogram, own: rule.parts(k, x, x), values: 1.0 }
+}
+
+/// Class sizes over the features seen so far.
+struct Partial {
+    sizes: Parts,
+    own: (u64, u64),
+    probability: f64,
+}
+
+impl Partial {
+    fn with(&self, rule: &Rule, profile: &Profile, probability: f64) -> Partial {
+        let mut sizes = Parts::new();
+        for (&left, &l) in &self.sizes {
+            for (&right, &r) in &profile.histogram {
+                *sizes.entry(rule.add(left, right)).or_default() += l * r;
+            }
+        }
+        Partial { sizes, own: rule.add(self.own, profile.own), probability: self.probability * probability }
+    }
+
+    fn classes(self, rule: &Rule) -> Classes {
+        let own = (rule.class(self.own), -1.0);
+        Classes::new(self.sizes.into_iter().map(|(parts, size)| (rule.class(parts), size)).chain([own]))
+    }
+}
+
+/// All ways to give `left` features of a group profiles number `from` and up, with their probabilities.
+fn extend(rule: &Rule, r: u32, partial: &Partial, group: &Group, from: usize, left: usize) -> Vec<Partial> {
+    let Some(profile) = group.profiles.get(from) else { return Vec::new() };
+    let share = profile.values / (f64::from(r) + 1.0);
+    let mut found = Vec::new();
+    let mut current = Partial { sizes: partial.sizes.clone(), ..*partial };
+    for used in 0..=left {
+        if used > 0 {
+            // Choosing which features: the binomial (left choose used), one factor at a time.
+            let choices = (left - used + 1) as f64 / used as f64;
+            current = current.with(rule, profile, share * choices);
+        }
+        if used == left {
+            found.push(current);
+            break;
+        }
+        found.extend(extend(rule, r, &current, group, from + 1, left - used));
+    }
+    found
+}
+
+fn multisets(kinds: usize, members: usize) -> f64 {
+    (0..members).map(|j| (kinds + j) as f64 / (j + 1) as f64).product()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setting::{Scheme, Setting};
+    use super::*;
+
+    /// Counts points one by one, for every x, and compares with the convolution averaged over symmetric queries.
+    #[test]
+    fn class_sizes_are_those_of_the_visited_points() {
+        let (r, d) = (3u32, 3u32);
+        let points: Vec<Vec<u32>> =
+            (0..(r + 1).pow(d)).map(|i| (0..d).map(|k| i / (r + 1).pow(k) % (r + 1)).collect()).collect();
+        for (name, immutable, weights) in
+            [("baseline", 0, vec![]), ("dot", 0, vec![]), ("single-phase+", 2, vec![1, 2, 2]), ("gated", 1, vec![])]
+        {
+            let setting = Setting { immutable, weights, ..Setting::new(Scheme::named(name).unwrap(), r, d, 2) };
+            for rule in setting.rules(true).unwrap() {
+                let mut expected: Vec<(Vec<(i64, u64)>, f64)> = Vec::new();
+                for x in &points {
+                    let rows = points.iter().filter(|y| *y != x);
+                    let classes = Classes::new(rows.map(|y| (rule.class_of(x, y), 1.0)));
+                    assert_eq!(classes, classes_of(&rule, r, x), "{name} at {x:?}");
+                    tally(&mut expected, &classes, 1.0 / points.len() as f64);
+                }
+                let mut found = Vec::new();
+                for (probability, classes) in classes_of_all_queries(&rule, r).unwrap() {
+                    tally(&mut found, &classes, probability);
+                }
+                expected.sort_by(|a, b| a.0.cmp(&b.0));
+                found.sort_by(|a, b| a.0.cmp(&b.0));
+                assert_eq!(expected.len(), found.len());
+                for (left, right) in expected.iter().zip(&found) {
+                    assert_eq!(left.0, right.0);
+                    assert!((left.1 - right.1).abs() < 1e-12);
+                }
+            }
+        }
+    }
+
+    fn tally(into: &mut Vec<(Vec<(i64, u64)>, f64)>, classes: &Classes, probability: f64) {
+        let key: Vec<(i64, u64)> = classes.sizes.iter().map(|&(class, size)| (class, size as u64)).collect();
+        match into.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, sum)) => *sum += probability,
+            None => into.push((key, probability)),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Visiting how many rows fall into each class, instead of which row does.
+//!
+//! All orders of one multiset of classes are equally likely, so a multiset with counts `k_c` stands for
+//! `M!/Π k_c!` tuples and has probability `M!/(n)_M · Π_c C(n_c, k_c)`.
+
+use super::classes::Classes;
+use super::setting::Drawing;
+use crate::LabError;
+
+const LIMIT: f64 = 5e7;
+
+/// (class, number of rows in it), ascending, no zeros.
+pub(crate) type Counts = Vec<(i64, u32)>;
+
+/// Calls `visit` with every multiset of M classes and its probability.
+pub(crate) fn visit_multisets(classes: &Classes, m: u32, drawing: Drawing, visit: &mut dyn FnMut(&Counts, f64)) {
+    let all = f64::from(m);
+    let scale: f64 = match drawing {
+        Drawing::WithoutReplacement => (0..m).map(|j| (all - f64::from(j)) / (classes.total - f64::from(j))).product(),
+        Drawing::WithReplacement => (0..m).map(|j| (all - f64::from(j)) / classes.total).product(),
+    };
+    descend(&classes.sizes, m, drawing, scale, &mut Counts::new(), visit);
+}
+
+fn descend(
+    sizes: &[(i64, f64)],
+    left: u32,
+    drawing: Drawing,
+    weight: f64,
+    counts: &mut Counts,
+    visit: &mut dyn FnMut(&Counts, f64),
+) {
+    if left == 0 {
+        return visit(counts, weight);
+    }
+    let Some((&(class, size), rest)) = sizes.split_first() else { return };
+    descend(rest, left, drawing, weight, counts, visit);
+    let mut weight = weight;
+    for k in 1..=left {
+        let members = match drawing {
+            Drawing::WithoutReplacement => size - f64::from(k - 1),
+            Drawing::WithReplacement => size,
+        };
+        if members <= 0.0 {
+            break;
+        }
+        weight *= members / f64::from(k);
+        counts.push((class, k));
+        descend(rest, left - k, drawing, weight, counts, visit);
+        counts.pop();
+    }
+}
+
+/// Refuses to visit more multisets than is reasonable.
+pub(crate) fn check_count(kinds: f64, m: u32, times: f64) -> Result<(), LabError> {
+    let count: f64 = (0..m).map(|j| (kinds + f64::from(j)) / f64::from(j + 1)).product();
+    if count * times > LIMIT {
+        return Err(LabError::TooLarge {
+            what: "visiting every multiset of classes",
+            steps: count * times,
+            limit: LIMIT,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! What the attacks reach, and what stops them.
+
+use ifonly_core::field::Symbol;
+use ifonly_lab::attack::{
+    EngineSessions, ModelSessions, World, linking, partials, radix, replay, stopping, trilateration,
+};
+use ifonly_lab::leakage::{Decoded, Order};
+
+fn world() -> World {
+    World::uniform(100, 11, 500, 1)
+}
+
+#[test]
+fn six_sessions_of_baseline_or_diff_give_the_whole_database() {
+    let world = world();
+    for decoded in [Decoded::Values, Decoded::Differences] {
+        let mut sessions = ModelSessions::new(&world, decoded, 1, Order::Fixed, 1);
+        let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
+        assert_eq!(shares.len(), 6);
+        assert_eq!(shares[5].rows, 1.0);
+        assert!(shares[4].rows < 0.01);
+    }
+}
+
+#[test]
+fn four_sessions_of_single_phase_do_and_a_shuffle_only_doubles_them() {
+    let world = world();
+    let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Order::Fixed, 1);
+    let shares = partials::run_sessions(&world, Order::Fixed, &mut sessions).unwrap();
+    assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
+    let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Order::Shuffled, 1);
+    let shares = partials::run_sessions(&world, Order::Shuffled, &mut sessions).unwrap();
+    assert_eq!(shares.len(), 7);
+    assert!(shares[6].rows > 0.9, "{:?}", shares[6]);
+}
+
+#[test]
+fn masks_cost_the_attacker_sessions_and_wide_ones_more() {
+    let world = world();
+    let after = |d_min, rounds| {
+        let mut sessions = ModelSessions::new(&world, Decoded::Masked, d_min, Order::Fixed, 1);
+        *trilateration::masked(&world, rounds, &mut sessions).unwrap().last().unwrap()
+    };
+    assert_eq!(after(2, 1).rows, 1.0);
+    assert_eq!(after(100, 1).rows, 1.0);
+    let (once, often) = (after(400, 1).rows, after(400, 24).rows);
+    assert!(once < 0.1 && often > 0.9, "{once} {often}");
+}
+
+#[test]
+fn trilateration_fails_on_shuffled_rows() {
+    let world = world();
+    let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Order::Shuffled, 1);
+    let shares = trilateration::distances(&world, Decoded::Values, &mut sessions).unwrap();
+    assert!(shares.iter().all(|share| share.rows == 0.0));
+}
+
+#[test]
+fn linking_undoes_the_shuffle_of_a_small_database_and_more_sessions_of_a_larger_one() {
+    let attack = |m, families| {
+        let world = World::uniform(100, 11, m, 1);
+        let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Order::Shuffled, 1);
+        linking::attack(&world, 1, families, &mut sessions).unwrap().rows
+    };
+    assert_eq!(linking::sessions_used(11, 1), 12);
+    assert!(attack(20, 1) > 0.95);
+    assert!(attack(2000, 1) < 0.2);
+    assert!(attack(500, 3) > 0.95);
+}
+
+#[test]
+fn stopping_early_tells_what_the_errata_say() {
+    let told = stopping::told(3, 3, 3, 1).unwrap();
+    // The errata cut 0.967 to two digits.
+    assert!((told.no_second_phase - 0.551183).abs() < 1e-6, "{told:?}");
+    assert!((told.no_record - 0.967444).abs() < 1e-6, "{told:?}");
+    assert!(told.both >= told.no_record && told.both <= told.no_record + told.no_second_phase);
+    for immutable in [0, 3] {
+        assert_eq!(stopping::told(3, 3, 3, immutable).unwrap().both, 0.0);
+    }
+}
+
+#[test]
+fn larger_fields_serve_a_cheating_client() {
+    let world = world();
+    let sessions = |q, control, order| radix::attack(&world, q, control, order);
+    let (small, large) = ((1 << 17) - 1, (1 << 61) - 1);
+    let (few, share) = sessions(large, radix::Control::Coefficients, Order::Fixed).unwrap();
+    assert_eq!((few, share.rows), (2, 1.0));
+    let (more, share) = sessions(small, radix::Control::Coefficients, Order::Fixed).unwrap();
+    assert_eq!((more, share.rows), (6, 1.0));
+    assert!(sessions(small, radix::Control::Query, Order::Shuffled).is_none());
+    let (_, share) = sessions(large, radix::Control::Query, Order::Shuffled).unwrap();
+    assert!(share.rows > 0.9 && share.rows < 1.0);
+}
+
+#[test]
+fn the_real_protocol_gives_trilateration_what_the_model_gives() {
+    let world = World::uniform(100, 11, 500, 2);
+    for (name, decoded) in [("baseline", Decoded::Values), ("diff", Decoded::Differences)] {
+        let mut sessions = EngineSessions::new(&world, name, 1, Order::Fixed, 3).unwrap();
+        let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
+        assert_eq!((shares.len(), shares[5].rows), (6, 1.0), "{name}");
+        let mut sessions = EngineSessions::new(&world, name, 1, Order::Shuffled, 3).unwrap();
+        let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
+        assert!(shares[5].rows < 0.01, "{name}: {:?}", shares[5]);
+    }
+    let mut sessions = EngineSessions::new(&world, "single-phase", 1, Order::Fixed, 3).unwrap();
+    let shares = partials::run_sessions(&world, Order::Fixed, &mut sessions).unwrap();
+    assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
+    let mut sessions = EngineSessions::new(&world, "mask", 10, Order::Fixed, 3).unwrap();
+    let shares = trilateration::masked(&world, 1, &mut sessions).unwrap();
+    assert_eq!((shares.len(), shares[11].rows), (12, 1.0));
+}
+
+#[test]
+fn six_replays_empty_a_server_without_binding_and_none_of_ours() {
+    let world = world();
+    let engine = replay::engine(&world, 1).unwrap();
+    let mut unbound = replay::Unbound::new(&engine, &world, 1).unwrap();
+    let shares = replay::attack(&world, &engine, &mut unbound).unwrap();
+    assert_eq!((shares.len() - 1, shares[6].rows), (6, 1.0));
+    let mut bound = replay::Bound::new(&engine, 1);
+    let shares = replay::attack(&world, &engine, &mut bound).unwrap();
+    assert!(shares.iter().all(|share| share.rows == 0.0 && share.values < 0.03), "{shares:?}");
+    assert!(bound.refuses_other_payload(&[Symbol::ZERO; 11], &[Symbol::ONE; 11]));
+    assert!(!bound.refuses_other_payload(&[Symbol::ONE; 11], &[Symbol::ONE; 11]));
+}

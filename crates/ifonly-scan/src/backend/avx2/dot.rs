@@ -1,0 +1,286 @@
+//! Dot products with `vpmaddwd`: the even and the odd bytes of a group are two vectors of 16-bit pairs, each multiplied with
+//! the pair of digits of a limb and summed to 32 bits in one instruction. 32 rows (narrow) or 16 (wide) are in flight.
+
+// Vectors are named by their place in two arrays at a time.
+#![allow(clippy::needless_range_loop)]
+
+use super::super::{Blocks, Planes, assert_shapes};
+use crate::dot::{Chunk, Dot, GroupDigits, Kind, NARROW, WEIGHTS};
+use crate::store::{BLOCK_ROWS, GROUP_BYTES};
+use std::arch::x86_64::*;
+
+/// How far ahead of the loads to ask for memory; the hardware's own guess stops at every page.
+const AHEAD: usize = 8 << 10;
+
+const PLANES: u8 = 0;
+const BYTES: u8 = 1;
+const BYTES_NORM: u8 = 2;
+const BYTES_SQUARES: u8 = 3;
+const WORDS: u8 = 4;
+const WORDS_NORM: u8 = 5;
+
+#[target_feature(enable = "avx2,fma")]
+pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+    assert_shapes(dot, blocks, planes, out);
+    for (number, chunk) in dot.chunks.iter().enumerate() {
+        let job = ChunkJob { chunk, blocks, planes, q: dot.q, first: number == 0 };
+        match dot.kind {
+            Kind::Planes => job.by_width::<PLANES>(out),
+            Kind::Bytes => job.by_width::<BYTES>(out),
+            Kind::BytesNorm => job.by_width::<BYTES_NORM>(out),
+            Kind::BytesSquares => job.by_width::<BYTES_SQUARES>(out),
+            Kind::Words => job.by_width::<WORDS>(out),
+            Kind::WordsNorm => job.by_width::<WORDS_NORM>(out),
+        }
+    }
+}
+
+struct ChunkJob<'a, const L: usize> {
+    chunk: &'a Chunk<L>,
+    blocks: Blocks<'a>,
+    planes: Planes<'a>,
+    q: u64,
+    first: bool,
+}
+
+impl<const L: usize> ChunkJob<'_, L> {
+    #[target_feature(enable = "avx2,fma")]
+    fn by_width<const KIND: u8>(&self, out: &mut [u32]) {
+        // Eight accumulators leave half of the registers for everything else.
+        if L == NARROW { self.run::<KIND, 4>(out) } else { self.run::<KIND, 2>(out) }
+    }
+
+    /// V vectors of eight rows at a time.
+    #[target_feature(enable = "avx2,fma")]
+    fn run<const KIND: u8, const V: usize>(&self, out: &mut [u32]) {
+        let rows = out.len() / (L / NARROW);
+        let (low, high) = out.split_at_mut(rows);
+        for start in (0..rows).step_by(8 * V) {
+            let mut sums = [[_mm256_setzero_si256(); V]; L];
+            for (sum, &digit) in sums.iter_mut().zip(&self.chunk.start) {
+                *sum = [_mm256_set1_epi32(digit); V];
+            }
+            if KIND != PLANES {
+                // SAFETY: `assert_shapes` saw that all groups of the chunk lie inside every block, and that the blocks
+                // hold all rows; a strip of 8·V ≤ 64 rows starts at a multiple of 8·V and stays inside its block.
+                let block = unsafe { self.blocks.bytes.as_ptr().add(start / BLOCK_ROWS * self.blocks.block_bytes) };
+                let offset = (self.chunk.first_group * BLOCK_ROWS + start % BLOCK_ROWS) * GROUP_BYTES;
+                // SAFETY: as above.
+                unsafe { add_groups::<L, V, KIND>(block.add(offset), &self.chunk.groups, &mut sums) };
+            }
+            for (plane, digits) in &self.chunk.planes {
+                // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and `start + 8·V ≤ rows`.
+                unsafe {
+                    let words = self.planes.words.as_ptr().add(plane * self.planes.stride + start);
+                    for v in 0..V {
+                        let y = _mm256_loadu_si256(words.add(8 * v).cast());
+                        add_bytes::<L, V, false>(y, v, digits, &mut sums);
+                    }
+                }
+            }
+            if L == NARROW {
+                for v in 0..V {
+                    let place: &mut [u32; 8] =
+                        (&mut low[start + 8 * v..start + 8 * v + 8]).try_into().expect("eight rows");
+                    self.store_narrow(sums[0][v], sums[1][v], place);
+                }
+            } else {
+                for v in 0..V {
+                    let at = start + 8 * v;
+                    let low: &mut [u32; 8] = (&mut low[at..at + 8]).try_into().expect("eight rows");
+                    let high: &mut [u32; 8] = (&mut high[at..at + 8]).try_into().expect("eight rows");
+                    self.store_wide(std::array::from_fn(|limb| sums[limb][v]), low, high);
+                }
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    fn store_narrow(&self, low: __m256i, high: __m256i, out: &mut [u32; 8]) {
+        let q = _mm256_set1_epi32(self.q as i32);
+        let weight = _mm256_set1_ps(WEIGHTS[1] as f32);
+        let value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(high), weight, _mm256_cvtepi32_ps(low));
+        let quotient = _mm256_cvtps_epi32(_mm256_mul_ps(value, _mm256_set1_ps(1.0 / self.q as f32)));
+        let exact = _mm256_add_epi32(_mm256_mullo_epi32(high, _mm256_set1_epi32(WEIGHTS[1] as i32)), low);
+        let rest = _mm256_sub_epi32(exact, _mm256_mullo_epi32(quotient, q));
+        // |rest| < 3q/4 and q < 2^31: a negative rest is a large word, and one of the two is the remainder.
+        let mut value = _mm256_min_epu32(rest, _mm256_add_epi32(rest, q));
+        // SAFETY: `out` is eight words.
+        unsafe {
+            if !self.first {
+                let total = _mm256_add_epi32(value, _mm256_loadu_si256(out.as_ptr().cast()));
+                value = _mm256_min_epu32(total, _mm256_sub_epi32(total, q));
+            }
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), value);
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    fn store_wide(&self, sums: [__m256i; L], low: &mut [u32; 8], high: &mut [u32; 8]) {
+        let a = self.reduce_wide(sums.map(|sum| _mm256_castsi256_si128(sum)));
+        let b = self.reduce_wide(sums.map(|sum| _mm256_extracti128_si256::<1>(sum)));
+        let (mut a, mut b) = (a, b);
+        // SAFETY: `low` and `high` are eight words each.
+        unsafe {
+            if !self.first {
+                let l = _mm256_loadu_si256(low.as_ptr().cast());
+                let h = _mm256_loadu_si256(high.as_ptr().cast());
+                let earlier = |half: i32| {
+                    let pick = |x| {
+                        let part = if half == 0 { _mm256_castsi256_si128(x) } else { _mm256_extracti128_si256::<1>(x) };
+                        _mm256_cvtepu32_epi64(part)
+                    };
+                    _mm256_or_si256(pick(l), _mm256_slli_epi64::<32>(pick(h)))
+                };
+                a = self.add_wide(a, earlier(0));
+                b = self.add_wide(b, earlier(1));
+            }
+            let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
+            let lows = _mm256_castps_si256(_mm256_shuffle_ps::<0x88>(a, b));
+            let highs = _mm256_castps_si256(_mm256_shuffle_ps::<0xDD>(a, b));
+            _mm256_storeu_si256(low.as_mut_ptr().cast(), _mm256_permute4x64_epi64::<0xD8>(lows));
+            _mm256_storeu_si256(high.as_mut_ptr().cast(), _mm256_permute4x64_epi64::<0xD8>(highs));
+        }
+    }
+
+    /// Four rows: the remainder of `Σ sum_l·weight_l`.
+    #[target_feature(enable = "avx2,fma")]
+    fn reduce_wide(&self, sums: [__m128i; L]) -> __m256i {
+        let mut value = _mm256_cvtepi32_pd(sums[0]);
+        for limb in 1..L {
+            let weight = _mm256_set1_pd(WEIGHTS[limb] as f64);
+            value = _mm256_fmadd_pd(_mm256_cvtepi32_pd(sums[limb]), weight, value);
+        }
+        let quotient = _mm256_cvtpd_epi32(_mm256_mul_pd(value, _mm256_set1_pd(1.0 / self.q as f64)));
+        let quotient = _mm256_cvtepi32_epi64(quotient);
+        // The weights above the lowest are 65280·2^(16·l), and 65280 = 2^16 − 2^8.
+        let mut upper = _mm256_cvtepi32_epi64(sums[1]);
+        upper = _mm256_add_epi64(upper, _mm256_slli_epi64::<16>(_mm256_cvtepi32_epi64(sums[2])));
+        upper = _mm256_add_epi64(upper, _mm256_slli_epi64::<32>(_mm256_cvtepi32_epi64(sums[3])));
+        let scaled = _mm256_sub_epi64(_mm256_slli_epi64::<16>(upper), _mm256_slli_epi64::<8>(upper));
+        let exact = _mm256_add_epi64(scaled, _mm256_cvtepi32_epi64(sums[0]));
+        // Two signed 31-bit halves of q, because the quotient is signed.
+        let q_low = _mm256_set1_epi64x((self.q & 0x7FFF_FFFF) as i64);
+        let q_high = _mm256_set1_epi64x((self.q >> 31) as i64);
+        let product = _mm256_add_epi64(
+            _mm256_mul_epi32(quotient, q_low),
+            _mm256_slli_epi64::<31>(_mm256_mul_epi32(quotient, q_high)),
+        );
+        let rest = _mm256_sub_epi64(exact, product);
+        let negative = _mm256_cmpgt_epi64(_mm256_setzero_si256(), rest);
+        _mm256_add_epi64(rest, _mm256_and_si256(negative, _mm256_set1_epi64x(self.q as i64)))
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    fn add_wide(&self, a: __m256i, b: __m256i) -> __m256i {
+        let q = _mm256_set1_epi64x(self.q as i64);
+        let rest = _mm256_sub_epi64(_mm256_add_epi64(a, b), q);
+        let negative = _mm256_cmpgt_epi64(_mm256_setzero_si256(), rest);
+        _mm256_add_epi64(rest, _mm256_and_si256(negative, q))
+    }
+}
+
+/// Adds all feature groups of a strip.
+///
+/// # Safety
+/// `first` points at the strip's bytes in the first of the groups, and the further groups follow at 256 bytes each.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+unsafe fn add_groups<const L: usize, const V: usize, const KIND: u8>(
+    first: *const u8,
+    groups: &[GroupDigits<L>],
+    sums: &mut [[__m256i; V]; L],
+) {
+    let per_group = if KIND == BYTES_SQUARES { 3 } else { 1 };
+    for (group, digits) in groups.chunks_exact(per_group).enumerate() {
+        // SAFETY: the caller's promise. A prefetch may name any address.
+        let at = unsafe { first.add(group * BLOCK_ROWS * GROUP_BYTES) };
+        for line in 0..(V * 32).div_ceil(64) {
+            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD + 64 * line).cast());
+        }
+        for v in 0..V {
+            // SAFETY: the caller's promise.
+            let y = unsafe { _mm256_loadu_si256(at.add(32 * v).cast()) };
+            match KIND {
+                BYTES => add_bytes::<L, V, false>(y, v, &digits[0], sums),
+                BYTES_NORM => add_bytes::<L, V, true>(y, v, &digits[0], sums),
+                BYTES_SQUARES => add_squares(y, v, digits, sums),
+                _ => add_words::<L, V, KIND>(y, v, &digits[0], sums),
+            }
+        }
+    }
+}
+
+/// Two neighbouring digits as one 32-bit lane in all lanes.
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn pair(digits: &[i16; 4], first: usize) -> __m256i {
+    let (a, b) = (digits[first] as u16, digits[first + 1] as u16);
+    _mm256_set1_epi32((u32::from(a) | u32::from(b) << 16) as i32)
+}
+
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn even_odd(y: __m256i) -> (__m256i, __m256i) {
+    (_mm256_and_si256(y, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16::<8>(y))
+}
+
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn add_bytes<const L: usize, const V: usize, const NORM: bool>(
+    y: __m256i,
+    v: usize,
+    digits: &GroupDigits<L>,
+    sums: &mut [[__m256i; V]; L],
+) {
+    let (even, odd) = even_odd(y);
+    for limb in 0..L {
+        let (mut c_even, mut c_odd) = (pair(&digits[limb], 0), pair(&digits[limb], 2));
+        if NORM && limb == 0 {
+            // y·(y + digit): the lowest digit leaves room for 255.
+            c_even = _mm256_add_epi16(c_even, even);
+            c_odd = _mm256_add_epi16(c_odd, odd);
+        }
+        let products = _mm256_add_epi32(_mm256_madd_epi16(even, c_even), _mm256_madd_epi16(odd, c_odd));
+        sums[limb][v] = _mm256_add_epi32(sums[limb][v], products);
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn add_squares<const L: usize, const V: usize>(
+    y: __m256i,
+    v: usize,
+    digits: &[GroupDigits<L>],
+    sums: &mut [[__m256i; V]; L],
+) {
+    let (even, odd) = even_odd(y);
+    let (even_low, even_high) = even_odd(_mm256_mullo_epi16(even, even));
+    let (odd_low, odd_high) = even_odd(_mm256_mullo_epi16(odd, odd));
+    for limb in 0..L {
+        let mut sum = sums[limb][v];
+        for (digits, even, odd) in
+            [(&digits[0], even, odd), (&digits[1], even_low, odd_low), (&digits[2], even_high, odd_high)]
+        {
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(even, pair(&digits[limb], 0)));
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(odd, pair(&digits[limb], 2)));
+        }
+        sums[limb][v] = sum;
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn add_words<const L: usize, const V: usize, const KIND: u8>(
+    y: __m256i,
+    v: usize,
+    digits: &GroupDigits<L>,
+    sums: &mut [[__m256i; V]; L],
+) {
+    for limb in 0..L {
+        sums[limb][v] = _mm256_add_epi32(sums[limb][v], _mm256_madd_epi16(y, pair(&digits[limb], 0)));
+    }
+    if KIND == WORDS_NORM {
+        sums[0][v] = _mm256_add_epi32(sums[0][v], _mm256_madd_epi16(y, y));
+    }
+}

@@ -1,0 +1,174 @@
+//! The kernels, each in a portable and an AVX2 form with the same results, and the choice between them at run time.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+pub(crate) mod portable;
+
+use crate::dot::{Chunk, Dot};
+
+/// Which instructions the kernels may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// Plain Rust for every machine.
+    Portable,
+    /// 256-bit vectors of x86-64 (with FMA, which every machine with AVX2 that matters has).
+    Avx2,
+}
+
+impl Backend {
+    /// All backends that this machine can run, the fastest last.
+    pub fn available() -> Vec<Backend> {
+        [Backend::Portable, Backend::Avx2].into_iter().filter(|backend| backend.runs_here()).collect()
+    }
+
+    /// The fastest one that this machine can run.
+    pub fn best() -> Backend {
+        if Backend::Avx2.runs_here() { Backend::Avx2 } else { Backend::Portable }
+    }
+
+    /// Whether this machine can run it.
+    pub fn runs_here(self) -> bool {
+        match self {
+            Backend::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(not(target_arch = "x86_64"))]
+            Backend::Avx2 => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Backend::Portable => "portable",
+            Backend::Avx2 => "avx2",
+        })
+    }
+}
+
+/// A backend that this machine has been seen to support, so that calling its kernels is sound.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kernels(Backend);
+
+/// The rows that a kernel works on: whole blocks, one after another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocks<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) block_bytes: usize,
+}
+
+/// Numbers beside the rows: plane p is `words[p·stride..][..rows]`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planes<'a> {
+    pub(crate) words: &'a [u32],
+    pub(crate) stride: usize,
+}
+
+/// Calls the same function of the chosen backend.
+macro_rules! dispatch {
+    ($self:ident, $function:ident $(::<$generic:tt>)? ($($argument:expr),*)) => {
+        match $self.0 {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Kernels` holds Avx2 only after the machine was found to have it.
+            Backend::Avx2 => unsafe { avx2::$function $(::<$generic>)? ($($argument),*) },
+            _ => portable::$function $(::<$generic>)? ($($argument),*),
+        }
+    };
+}
+
+impl Kernels {
+    pub(crate) fn new(backend: Backend) -> Option<Kernels> {
+        backend.runs_here().then_some(Kernels(backend))
+    }
+
+    pub(crate) fn best() -> Kernels {
+        Kernels(Backend::best())
+    }
+
+    pub(crate) fn backend(self) -> Backend {
+        self.0
+    }
+
+    /// Evaluates `dot` for the rows `0..out.len()/(L/2)`, whole blocks; a number is one plane (narrow) or a low and a high
+    /// plane (wide), one after the other in `out`.
+    pub(crate) fn dot<const L: usize>(self, dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+        dispatch!(self, dot::<L>(dot, blocks, planes, out))
+    }
+
+    /// `a·b/2^32 mod q` for odd q < 2^31 and reduced a and b.
+    pub(crate) fn montgomery_products(self, q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
+        dispatch!(self, montgomery_products(q, a, b, out))
+    }
+
+    /// Little-endian words of `bytes`, masked and then shifted by `shift`; false if a masked word is not below `limit`.
+    pub(crate) fn mask_words(self, bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
+        dispatch!(self, mask_words(bytes, mask, limit, shift, out))
+    }
+
+    /// Appends symbols of `bits` bits, 8 ≤ bits ≤ 32, to a bit stream that stands at a byte boundary: `8·n` symbols.
+    pub(crate) fn pack_words(self, bits: u32, symbols: &[u32], out: &mut [u8]) {
+        dispatch!(self, pack_words(bits, symbols, out))
+    }
+
+    /// The reverse of [`Kernels::pack_words`]; returns the largest symbol.
+    pub(crate) fn unpack_words(self, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+        dispatch!(self, unpack_words(bits, packed, symbols))
+    }
+
+    /// `Σ weight_n·part_n + constant mod q` for odd q < 2^31; weights in Montgomery form (times 2^32).
+    pub(crate) fn interpolate(self, q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
+        dispatch!(self, interpolate(q, weights, parts, constant, out))
+    }
+
+    /// `(a + b)/2 + constant mod q` for odd q < 2^31: what two servers at opposite points come to.
+    pub(crate) fn halve_sums(self, q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
+        dispatch!(self, halve_sums(q, a, b, constant, out))
+    }
+
+    /// The smallest value, `u32::MAX` of none.
+    pub(crate) fn minimum(self, values: &[u32]) -> u32 {
+        dispatch!(self, minimum(values))
+    }
+
+    /// `sum ⊕= record_i` for every set bit i (bit i of byte i/8, lowest first).
+    pub(crate) fn xor_selected(self, records: &[u8], length: usize, subset: &[u8], sum: &mut [u8]) {
+        dispatch!(self, xor_selected(records, length, subset, sum))
+    }
+
+    /// `sum ⊕= coefficient_i · record_i` byte by byte in the field whose product tables are given.
+    pub(crate) fn gf256_sum(
+        self,
+        tables: &[[u8; 32]; 256],
+        records: &[u8],
+        length: usize,
+        coefficients: &[u8],
+        sum: &mut [u8],
+    ) {
+        dispatch!(self, gf256_sum(tables, records, length, coefficients, sum))
+    }
+
+    /// A sum over all bytes that does as little as possible beside reading them: the limit that scans are measured by.
+    #[cfg_attr(not(feature = "bench"), allow(dead_code))]
+    pub(crate) fn read(self, bytes: &[u8]) -> u64 {
+        dispatch!(self, read(bytes))
+    }
+}
+
+/// Checks once what the unchecked loads of a kernel rely on.
+fn assert_shapes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &[u32]) -> usize {
+    let rows = out.len() / (L / 2);
+    assert!(rows.is_multiple_of(crate::store::BLOCK_ROWS) && out.len() == rows * (L / 2));
+    let per_group = if dot.kind == crate::dot::Kind::BytesSquares { 3 } else { 1 };
+    let needed = |chunk: &Chunk<L>| {
+        let last_group = chunk.first_group + chunk.groups.len() / per_group;
+        let last_plane = chunk.planes.iter().map(|(plane, _)| plane + 1).max().unwrap_or(0);
+        let groups_fit = chunk.groups.is_empty()
+            || (last_group * 4 * crate::store::BLOCK_ROWS <= blocks.block_bytes
+                && rows / crate::store::BLOCK_ROWS * blocks.block_bytes <= blocks.bytes.len());
+        groups_fit && rows <= planes.stride && last_plane * planes.stride <= planes.words.len()
+    };
+    assert!(dot.chunks.iter().all(needed), "a kernel reads only what it was given");
+    rows
+}

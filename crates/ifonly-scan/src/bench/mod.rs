@@ -1,0 +1,400 @@
+//! Measurements of everything a query pays for, each as a time and as a ratio to reading the same rows.
+//!
+//! `read` sums the bytes of the row store with the widest loads of the backend: the least that any scan of them can
+//! take. All parts take turns in one run and keep their best time ([`measure`]); before anything is timed, the answers of
+//! all servers are decoded and compared with the plain evaluator's nearest row.
+
+mod measure;
+mod setup;
+
+use crate::answer::{Query, Scanner};
+use crate::backend::{Backend, Kernels};
+use crate::decode::{Decoder, Nearest};
+use crate::pack;
+use crate::records::RecordScanner;
+use crate::tile::{Scratch, TILE_ROWS, TileProgram};
+use clap::{Args, ValueEnum};
+use ifonly_core::form::{Job, Shape};
+use ifonly_core::keys::{KeyedRows, RootKey};
+use ifonly_core::order;
+use ifonly_core::random::{Random, SeededRandom};
+use measure::{Part, interleave};
+use serde::Serialize;
+use setup::Setup;
+use std::hint::black_box;
+use std::ops::ControlFlow;
+
+/// What `ifonly bench` takes.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// Rows of the database
+    #[arg(long, default_value_t = 4_000_000)]
+    pub rows: usize,
+    /// Features of a row
+    #[arg(long, default_value_t = 32)]
+    pub features: usize,
+    /// The largest level of every feature
+    #[arg(long, default_value_t = 255)]
+    pub range: u32,
+    /// Which row function
+    #[arg(long, alias = "scheme", value_enum, default_value_t = BenchForm::Baseline)]
+    pub form: BenchForm,
+    /// Bits of the field; as few as the form allows if not given
+    #[arg(long)]
+    pub bits: Option<u32>,
+    /// Servers, so that there are one fewer pads per symbol
+    #[arg(long, default_value_t = 2)]
+    pub servers: usize,
+    /// Threads of one answer
+    #[arg(long, default_value_t = 1)]
+    pub threads: usize,
+    /// Queries that share a pass; 1 measures no batch
+    #[arg(long, default_value_t = 1)]
+    pub batch: usize,
+    /// Bytes of a record
+    #[arg(long, default_value_t = 64)]
+    pub record_bytes: usize,
+    /// Rounds; every part keeps its best
+    #[arg(long, default_value_t = 15)]
+    pub rounds: usize,
+    /// Which kernels; the fastest if not given
+    #[arg(long, value_enum)]
+    pub backend: Option<BenchBackend>,
+    /// Seed of the random rows
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The row functions that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BenchForm {
+    /// Squared distance: `‖y‖² + slope·y`
+    Baseline,
+    /// Weighted squared distance
+    Weighted,
+    /// One table per feature
+    Table,
+    /// Two weighted quadratic forms and two symbols per row
+    Gated,
+    /// Two table forms and two symbols per row
+    GatedTable,
+}
+
+/// The backends by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BenchBackend {
+    /// Plain Rust
+    Portable,
+    /// 256-bit vectors
+    Avx2,
+}
+
+/// One line of a report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// What was done.
+    pub part: String,
+    /// Its best time.
+    pub milliseconds: f64,
+    /// The same per row.
+    pub nanoseconds_per_row: f64,
+    /// Its time over that of reading the rows (for records: of reading the records).
+    pub ratio_to_read: f64,
+}
+
+/// All lines of one run and what they were measured with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Rows.
+    pub rows: usize,
+    /// Features.
+    pub features: usize,
+    /// The largest level.
+    pub range: u32,
+    /// The form.
+    pub form: BenchForm,
+    /// Bits per symbol.
+    pub bits: u32,
+    /// Servers.
+    pub servers: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Kernels.
+    pub backend: String,
+    /// Speed of `read`.
+    pub read_gigabytes_per_second: f64,
+    /// The parts.
+    pub lines: Vec<Line>,
+}
+
+impl Report {
+    /// A further part, measured elsewhere in the same run: the command line adds the end-to-end time this way.
+    pub fn add(&mut self, part: &str, seconds: f64) {
+        let read = self.lines.first().map_or(f64::NAN, |line| line.milliseconds / 1e3);
+        self.lines.push(line(part, seconds, self.rows, read));
+    }
+}
+
+impl std::fmt::Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Report { rows, features, range, bits, servers, threads, backend, .. } = self;
+        writeln!(
+            f,
+            "{:?}: M={rows}, d={features}, R={range}, {bits}-bit field, N={servers}, {threads} threads, {backend}; \
+             rows are read at {:.1} GB/s",
+            self.form, self.read_gigabytes_per_second
+        )?;
+        writeln!(f, "{:<34} {:>10} {:>10} {:>9}", "part", "ms", "ns/row", "/ read")?;
+        for line in &self.lines {
+            let Line { part, milliseconds, nanoseconds_per_row, ratio_to_read } = line;
+            writeln!(f, "{part:<34} {milliseconds:>10.3} {nanoseconds_per_row:>10.3} {ratio_to_read:>9.3}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Measures, and prints as the arguments say.
+pub fn run(args: &BenchArgs) -> Result<(), String> {
+    let report = measure(args)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?);
+    } else {
+        print!("{report}");
+    }
+    Ok(())
+}
+
+/// Measures.
+pub fn measure(args: &BenchArgs) -> Result<Report, String> {
+    check(args)?;
+    let backend = match args.backend {
+        Some(BenchBackend::Portable) => Backend::Portable,
+        Some(BenchBackend::Avx2) => Backend::Avx2,
+        None => Backend::best(),
+    };
+    let kernels = Kernels::new(backend).ok_or("this machine cannot run that backend")?;
+    let scanner = Scanner::new().with_threads(args.threads).map_err(|error| error.to_string())?;
+    let scanner = scanner.with_backend(backend).ok_or("this machine cannot run that backend")?;
+    let setup = Setup::new(args)?;
+    let programs = setup.programs();
+    let transcript = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
+    let outputs = programs[0].outputs.len();
+    let keys = transcript.rows(&setup.field, outputs, setup.kappa, 1);
+    let job = |server: usize| Job {
+        field: &setup.field,
+        alpha: setup.alpha(server),
+        kappa: setup.kappa,
+        program: &programs[server],
+        order: None,
+    };
+    let answers: Vec<Vec<u8>> = (0..args.servers)
+        .map(|server| scanner.answer_to_vec(&setup.store, &job(server), &keys).map_err(|error| error.to_string()))
+        .collect::<Result<_, _>>()?;
+    let answers: Vec<&[u8]> = answers.iter().map(Vec::as_slice).collect();
+    let found = decode(&setup, backend, &answers)?;
+    let expected = setup.nearest();
+    if found != expected {
+        return Err(format!("decoded {found:?}, but the nearest row is {expected:?}"));
+    }
+
+    let one = job(0);
+    let order = order::permutation(&transcript, args.rows);
+    let shuffled = Job { order: Some(&order), ..one.clone() };
+    let bare = Job { kappa: 0, ..one.clone() };
+    let symbols: Vec<u32> = random_symbols(&setup, args.rows * outputs);
+    let (records, subset) = random_records(args);
+    let record_scanner = RecordScanner::with_backend(backend).ok_or("this machine cannot run that backend")?;
+    let batch_jobs: Vec<Job<'_>> = (0..args.batch).map(|i| job(i % args.servers)).collect();
+    let queries: Vec<Query<'_>> = batch_jobs.iter().map(|job| Query { job, keys: &keys }).collect();
+    let mut to_nowhere = |bytes: &[u8]| {
+        black_box(bytes);
+        ControlFlow::Continue(())
+    };
+    let mut to_nowhere_again = to_nowhere;
+    let mut parts = vec![
+        Part::new("read the rows", || {
+            black_box(kernels.read(black_box(setup.store.data())));
+        }),
+        Part::new("scan", || scan_only(kernels, &setup, &bare)),
+        Part::new("pads", || pads_only(kernels, &keys, outputs, setup.kappa, args.rows)),
+        Part::new("pack", || pack_only(kernels, setup.field.bits(), &symbols)),
+        Part::new("whole answer", || {
+            scanner.answer(&setup.store, &one, &keys, &mut to_nowhere).expect("the job was run before");
+        }),
+        Part::new("order", || {
+            black_box(order::permutation(&transcript, args.rows));
+        }),
+        Part::new("whole answer, shuffled", || {
+            scanner.answer(&setup.store, &shuffled, &keys, &mut to_nowhere_again).expect("the job was run before");
+        }),
+        Part::new("decode and argmin", || {
+            black_box(decode(&setup, backend, &answers)).expect("the answers were decoded before");
+        }),
+        Part::new("read the records", || {
+            black_box(kernels.read(black_box(&records)));
+        }),
+        Part::new("XOR of half the records", || {
+            black_box(record_scanner.xor(&records, args.record_bytes, &subset)).expect("the subset fits the records");
+        }),
+    ];
+    if args.form == BenchForm::Baseline {
+        parts.push(Part::new("plain row loop, one % per row", || plain_row_loop(&setup, &one)));
+    }
+    if args.batch > 1 {
+        parts.push(Part::new("batch, per query", || {
+            let mut sink = |_: usize, bytes: &[u8]| {
+                black_box(bytes);
+                ControlFlow::Continue(())
+            };
+            scanner.answer_batch(&setup.store, &queries, &mut sink).expect("the jobs were run before");
+        }));
+    }
+    interleave(&mut parts, args.rounds);
+
+    let read = parts[0].seconds();
+    let mut report = Report {
+        rows: args.rows,
+        features: args.features,
+        range: args.range,
+        form: args.form,
+        bits: setup.field.bits(),
+        servers: args.servers,
+        threads: args.threads,
+        backend: backend.to_string(),
+        read_gigabytes_per_second: setup.store.data().len() as f64 / read / 1e9,
+        lines: vec![],
+    };
+    let mut read_now = read;
+    for part in &parts {
+        if part.name == "read the records" {
+            read_now = part.seconds();
+        }
+        let shared = if part.name == "batch, per query" { args.batch as f64 } else { 1.0 };
+        let compared = if part.name.contains("records") { read_now } else { read };
+        report.lines.push(line(part.name, part.seconds() / shared, args.rows, compared));
+    }
+    Ok(report)
+}
+
+fn check(args: &BenchArgs) -> Result<(), String> {
+    let complaint = match args {
+        BenchArgs { rows: 0, .. } | BenchArgs { features: 0, .. } | BenchArgs { record_bytes: 0, .. } => {
+            "rows, features and record bytes must not be 0"
+        }
+        BenchArgs { servers, .. } if !(2..=16).contains(servers) => "2 to 16 servers can be measured",
+        BenchArgs { batch, .. } if !(1..=1024).contains(batch) => "a batch has 1 to 1024 queries",
+        BenchArgs { range, .. } if !(1..=65535).contains(range) => "the range is 1 to 65535",
+        BenchArgs { bits: Some(bits), .. } if !(2..=62).contains(bits) => "a field has 2 to 62 bits",
+        _ => return Ok(()),
+    };
+    Err(complaint.to_owned())
+}
+
+fn line(part: &str, seconds: f64, rows: usize, read: f64) -> Line {
+    Line {
+        part: part.to_owned(),
+        milliseconds: seconds * 1e3,
+        nanoseconds_per_row: seconds * 1e9 / rows as f64,
+        ratio_to_read: seconds / read,
+    }
+}
+
+/// Interpolates whole answers and returns the nearest row's value and position.
+fn decode(setup: &Setup, backend: Backend, answers: &[&[u8]]) -> Result<Option<(u64, usize)>, String> {
+    let mut decoder = Decoder::with_backend(setup.interpolation(), setup.store.rows(), backend)
+        .ok_or("this machine cannot run that backend")?;
+    let mut nearest = if setup.outputs() == 1 { Nearest::plain() } else { Nearest::gated() };
+    decoder.decode_all(answers, &mut |values| nearest.visit(values)).map_err(|error| error.to_string())?;
+    Ok(nearest.found().map(|found| (found.value, found.row)))
+}
+
+/// Forms only: no pads, no packing.
+fn scan_only(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
+    fn run<const L: usize>(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
+        let program = TileProgram::<L>::values(&setup.store, job);
+        let mut scratch = Scratch::default();
+        for first in (0..setup.store.rows()).step_by(TILE_ROWS) {
+            program.run(kernels, first, TILE_ROWS.min(setup.store.rows() - first), None, &mut scratch);
+            black_box(&scratch);
+        }
+    }
+    if setup.field.q() < 1 << 31 {
+        run::<{ crate::dot::NARROW }>(kernels, setup, job)
+    } else {
+        run::<{ crate::dot::WIDE }>(kernels, setup, job)
+    }
+}
+
+fn pads_only(kernels: Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, rows: usize) {
+    let mut bytes = vec![];
+    let planes = if keys.rho_stream().field().q() < 1 << 31 { 1 } else { 2 };
+    let mut out = vec![0; TILE_ROWS * planes];
+    for first in (0..rows).step_by(TILE_ROWS) {
+        for output in 0..outputs {
+            for j in 1..=kappa {
+                let stream = keys.pad_stream(output, j);
+                if planes == 1 {
+                    crate::numbers::fill::<{ crate::dot::NARROW }>(kernels, stream, first, &mut bytes, &mut out);
+                } else {
+                    crate::numbers::fill::<{ crate::dot::WIDE }>(kernels, stream, first, &mut bytes, &mut out);
+                }
+                black_box(&out);
+            }
+        }
+    }
+}
+
+fn pack_only(kernels: Kernels, bits: u32, symbols: &[u32]) {
+    let mut out = vec![];
+    for tile in symbols.chunks(TILE_ROWS) {
+        out.clear();
+        if bits <= 32 {
+            pack::pack_u32(kernels, bits, tile, &mut out);
+        } else {
+            let wide: Vec<u64> = tile.iter().map(|&symbol| u64::from(symbol)).collect();
+            pack::pack_u64(bits, &wide, &mut out);
+        }
+        black_box(&out);
+    }
+}
+
+/// What one would write first: row by row, one reduction at the end of each. No pads, no packing.
+fn plain_row_loop(setup: &Setup, job: &Job<'_>) {
+    let form = &job.program.forms[0];
+    let Shape::Linear { slope, .. } = &form.shape else { return };
+    let slope: Vec<u64> = slope.iter().map(|s| s.value()).collect();
+    let (q, constant) = (setup.field.q(), form.constant.value());
+    let mut sum_of_all = 0u64;
+    for row in setup.rows.chunks_exact(slope.len()) {
+        let mut sum = constant;
+        for (&y, &slope) in row.iter().zip(&slope) {
+            let y = u64::from(y);
+            // Slopes below 2^40 leave room for 2^8 features of 16 bits each.
+            sum += y * y + slope * y;
+        }
+        sum_of_all = sum_of_all.wrapping_add(sum % q);
+    }
+    black_box(sum_of_all);
+}
+
+fn random_symbols(setup: &Setup, count: usize) -> Vec<u32> {
+    let mut random = SeededRandom::new(5);
+    let mut bytes = vec![0; count * 4];
+    random.fill(&mut bytes);
+    let mask = u32::MAX.checked_shr(32u32.saturating_sub(setup.field.bits())).unwrap_or(u32::MAX);
+    bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word) & mask).collect()
+}
+
+fn random_records(args: &BenchArgs) -> (Vec<u8>, Vec<u8>) {
+    let mut random = SeededRandom::new(6);
+    let count = args.rows.min(1_000_000);
+    let mut records = vec![0; count * args.record_bytes];
+    let mut subset = vec![0; count.div_ceil(8)];
+    random.fill(&mut records);
+    random.fill(&mut subset);
+    (records, subset)
+}

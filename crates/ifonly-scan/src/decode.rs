@@ -1,0 +1,363 @@
+//! The client's side of an answer: packed streams of N servers in, decoded values out, in memory O(block).
+//!
+//! With the weights w_n that interpolate at 0, the value of every symbol is `constant + Σ_n w_n·A_n`; the constant takes
+//! away what the client knows. Values come in the order of the answer, so a minimum with a strict comparison is the
+//! first of tied rows. What the values mean (a distance, a gate, a difference) is the scheme's business: [`Nearest`] covers
+//! plain and gated answers, everything else reads the values.
+
+use crate::backend::{Backend, Kernels};
+use crate::pack::{packed_length, unpack_u32, unpack_u64};
+use ifonly_core::field::{Field, Symbol};
+
+/// Rows decoded at a time; the words of all servers stay in the first-level cache.
+const BLOCK_ROWS: usize = 512;
+
+/// How the symbols of N servers become values.
+#[derive(Clone, Debug)]
+pub struct Interpolation {
+    field: Field,
+    weights: Vec<Symbol>,
+    constants: Vec<Symbol>,
+}
+
+impl Interpolation {
+    /// One weight per server and one constant per symbol of a row.
+    pub fn new(field: &Field, weights: Vec<Symbol>, constants: Vec<Symbol>) -> Interpolation {
+        Interpolation { field: field.clone(), weights, constants }
+    }
+}
+
+/// A stream that does not fit its answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// A server sent more than its answer.
+    #[error("server {0} sent more bytes than its answer has")]
+    TooLong(usize),
+    /// A server stopped early.
+    #[error("server {server} sent {have} of {need} bytes")]
+    TooShort {
+        /// Which server, counted from 0.
+        server: usize,
+        /// Bytes received.
+        have: usize,
+        /// Bytes of a whole answer.
+        need: usize,
+    },
+    /// A symbol is not below q.
+    #[error("server {server} sent a symbol that is not in the field, near row {row}")]
+    NotReduced {
+        /// Which server, counted from 0.
+        server: usize,
+        /// The first row of the block.
+        row: usize,
+    },
+}
+
+/// Takes bytes of each server as they come and gives values as soon as all servers' bytes are there.
+#[derive(Debug)]
+pub struct Decoder {
+    interpolation: Interpolation,
+    kernels: Kernels,
+    rows: usize,
+    next_row: usize,
+    parts: Vec<Part>,
+    words: Vec<Vec<u32>>,
+    symbols: Vec<u64>,
+    values: Vec<u64>,
+    narrow_values: Vec<u32>,
+}
+
+/// What one server sent and nobody has decoded yet.
+#[derive(Debug, Default)]
+struct Part {
+    waiting: Vec<u8>,
+    received: usize,
+}
+
+/// A run of decoded rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Values<'a> {
+    /// The first row's position.
+    pub first_row: usize,
+    /// Symbols per row.
+    pub outputs: usize,
+    kernels: Kernels,
+    words: Words<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Words<'a> {
+    Narrow(&'a [u32]),
+    Wide(&'a [u64]),
+}
+
+impl Values<'_> {
+    /// All symbols, row by row.
+    pub fn iter(&self) -> Box<dyn Iterator<Item = u64> + '_> {
+        match self.words {
+            Words::Narrow(words) => Box::new(words.iter().map(|&word| u64::from(word))),
+            Words::Wide(words) => Box::new(words.iter().copied()),
+        }
+    }
+}
+
+impl Decoder {
+    /// A decoder for answers of `rows` rows.
+    pub fn new(interpolation: Interpolation, rows: usize) -> Decoder {
+        Decoder::with_kernels(interpolation, rows, Kernels::best())
+    }
+
+    /// A decoder on another backend, or `None` if this machine cannot run it.
+    pub fn with_backend(interpolation: Interpolation, rows: usize, backend: Backend) -> Option<Decoder> {
+        Some(Decoder::with_kernels(interpolation, rows, Kernels::new(backend)?))
+    }
+
+    fn with_kernels(interpolation: Interpolation, rows: usize, kernels: Kernels) -> Decoder {
+        let servers = interpolation.weights.len();
+        Decoder {
+            interpolation,
+            kernels,
+            rows,
+            next_row: 0,
+            parts: (0..servers).map(|_| Part::default()).collect(),
+            words: vec![vec![]; servers],
+            symbols: vec![],
+            values: vec![],
+            narrow_values: vec![],
+        }
+    }
+
+    /// Bytes of one whole answer.
+    pub fn answer_length(&self) -> usize {
+        packed_length(self.interpolation.field.bits(), self.rows * self.outputs())
+    }
+
+    /// The next bytes of one server; `visit` sees every run of rows that they complete.
+    pub fn feed(
+        &mut self,
+        server: usize,
+        mut bytes: &[u8],
+        visit: &mut dyn FnMut(Values<'_>),
+    ) -> Result<(), DecodeError> {
+        let part = &mut self.parts[server];
+        part.received += bytes.len();
+        if part.received > self.answer_length() {
+            return Err(DecodeError::TooLong(server));
+        }
+        // Blocks that are complete in the caller's bytes are decoded where they are if only this server was missing.
+        while !bytes.is_empty() {
+            let block = self.block_bytes();
+            let part = &mut self.parts[server];
+            let missing = block.saturating_sub(part.waiting.len());
+            let (head, tail) = bytes.split_at(missing.min(bytes.len()));
+            let others_wait = self.parts.iter().enumerate().all(|(n, p)| n == server || p.waiting.len() >= block);
+            if others_wait && head.len() == missing {
+                self.parts[server].waiting.extend_from_slice(head);
+                bytes = tail;
+                self.decode_block(visit)?;
+            } else {
+                self.parts[server].waiting.extend_from_slice(bytes);
+                bytes = &[];
+            }
+        }
+        while self.next_row < self.rows && self.parts.iter().all(|part| part.waiting.len() >= self.block_bytes()) {
+            self.decode_block(visit)?;
+        }
+        Ok(())
+    }
+
+    /// Whole answers at once.
+    pub fn decode_all(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
+        for (server, answer) in answers.iter().enumerate() {
+            self.parts[server].received += answer.len();
+        }
+        self.finish()?;
+        let mut at = 0;
+        while self.next_row < self.rows {
+            let block = self.block_bytes();
+            let parts: Vec<&[u8]> = answers.iter().map(|answer| &answer[at..at + block]).collect();
+            self.decode_parts(&parts, visit)?;
+            at += block;
+        }
+        Ok(())
+    }
+
+    /// Checks that every server sent its whole answer.
+    pub fn finish(&self) -> Result<(), DecodeError> {
+        let need = self.answer_length();
+        for (server, part) in self.parts.iter().enumerate() {
+            if part.received > need {
+                return Err(DecodeError::TooLong(server));
+            }
+            if part.received < need {
+                return Err(DecodeError::TooShort { server, have: part.received, need });
+            }
+        }
+        Ok(())
+    }
+
+    fn outputs(&self) -> usize {
+        self.interpolation.constants.len()
+    }
+
+    fn block_rows(&self) -> usize {
+        BLOCK_ROWS.min(self.rows - self.next_row)
+    }
+
+    fn block_bytes(&self) -> usize {
+        packed_length(self.interpolation.field.bits(), self.block_rows() * self.outputs())
+    }
+
+    /// Decodes the block that all servers have waiting.
+    fn decode_block(&mut self, visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
+        let block = self.block_bytes();
+        let waiting: Vec<Vec<u8>> = self.parts.iter_mut().map(|part| std::mem::take(&mut part.waiting)).collect();
+        let parts: Vec<&[u8]> = waiting.iter().map(|bytes| &bytes[..block]).collect();
+        let result = self.decode_parts(&parts, visit);
+        for (part, mut bytes) in self.parts.iter_mut().zip(waiting) {
+            bytes.drain(..block);
+            part.waiting = bytes;
+        }
+        result
+    }
+
+    fn decode_parts(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
+        let rows = self.block_rows();
+        let count = rows * self.outputs();
+        let q = self.interpolation.field.q();
+        let words = if q < 1 << 31 && q % 2 == 1 {
+            self.decode_narrow(parts, count)?;
+            Words::Narrow(&self.narrow_values)
+        } else {
+            self.decode_wide(parts, count)?;
+            Words::Wide(&self.values)
+        };
+        visit(Values {
+            first_row: self.next_row,
+            outputs: self.interpolation.constants.len(),
+            kernels: self.kernels,
+            words,
+        });
+        self.next_row += rows;
+        Ok(())
+    }
+
+    fn decode_narrow(&mut self, parts: &[&[u8]], count: usize) -> Result<(), DecodeError> {
+        let Interpolation { field, weights, constants } = &self.interpolation;
+        let q = field.q() as u32;
+        for (server, (words, bytes)) in self.words.iter_mut().zip(parts).enumerate() {
+            words.resize(count, 0);
+            if unpack_u32(self.kernels, field.bits(), bytes, words) >= q {
+                return Err(DecodeError::NotReduced { server, row: self.next_row });
+            }
+        }
+        self.narrow_values.resize(count, 0);
+        let first = constants.first().copied().unwrap_or_default();
+        let added = first.value() as u32;
+        match (&weights[..], &self.words[..]) {
+            ([w, v], [a, b]) if w == v && field.add(*w, *v) == Symbol::ONE => {
+                self.kernels.halve_sums(q, a, b, added, &mut self.narrow_values);
+            }
+            _ => {
+                let scale = field.reduce(1 << 32);
+                let weights: Vec<u32> = weights.iter().map(|&w| field.mul(w, scale).value() as u32).collect();
+                let parts: Vec<&[u32]> = self.words.iter().map(Vec::as_slice).collect();
+                self.kernels.interpolate(q, &weights, &parts, added, &mut self.narrow_values);
+            }
+        }
+        // The kernel added the first constant to every symbol; the others differ from it by a little more.
+        for (output, &constant) in constants.iter().enumerate().filter(|(_, constant)| **constant != first) {
+            let more = field.sub(constant, first).value() as u32;
+            for value in self.narrow_values.iter_mut().skip(output).step_by(constants.len()) {
+                let sum = *value + more;
+                *value = sum.min(sum.wrapping_sub(q));
+            }
+        }
+        Ok(())
+    }
+
+    fn decode_wide(&mut self, parts: &[&[u8]], count: usize) -> Result<(), DecodeError> {
+        let Interpolation { field, weights, constants } = &self.interpolation;
+        self.symbols.resize(count, 0);
+        self.values.clear();
+        self.values.extend((0..count).map(|i| constants[i % constants.len()].value()));
+        for (server, (bytes, &weight)) in parts.iter().zip(weights).enumerate() {
+            unpack_u64(field.bits(), bytes, &mut self.symbols);
+            for (value, &symbol) in self.values.iter_mut().zip(&self.symbols) {
+                let fault = DecodeError::NotReduced { server, row: self.next_row };
+                let symbol = field.symbol(symbol).ok_or(fault)?;
+                *value = field.add(field.mul(weight, symbol), field.reduce(*value)).value();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The nearest row of an answer, first of ties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nearest {
+    rule: Rule,
+    best: Option<Found>,
+}
+
+/// A row and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its position in the answer.
+    pub row: usize,
+    /// Its decoded distance or cost.
+    pub value: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Plain,
+    Gated,
+}
+
+impl Nearest {
+    /// The smallest value of answers with one symbol per row.
+    pub fn plain() -> Nearest {
+        Nearest { rule: Rule::Plain, best: None }
+    }
+
+    /// The smallest second symbol among rows whose first symbol is 0.
+    pub fn gated() -> Nearest {
+        Nearest { rule: Rule::Gated, best: None }
+    }
+
+    /// Looks at a run of rows; runs come in order.
+    pub fn visit(&mut self, values: Values<'_>) {
+        let found = match (self.rule, values.words) {
+            (Rule::Plain, Words::Narrow(words)) => {
+                // The place is looked for only where there is something better than before.
+                let smallest = values.kernels.minimum(words);
+                let better = self.best.is_none_or(|best| u64::from(smallest) < best.value);
+                let row = better.then(|| words.iter().position(|&word| word == smallest)).flatten();
+                row.map(|row| (u64::from(smallest), row))
+            }
+            (Rule::Plain, Words::Wide(words)) => {
+                words.iter().copied().enumerate().map(|(row, value)| (value, row)).min()
+            }
+            (Rule::Gated, Words::Narrow(words)) => {
+                let rows = words.as_chunks::<2>().0.iter().enumerate().filter(|(_, [gate, _])| *gate == 0);
+                rows.map(|(row, &[_, cost])| (u64::from(cost), row)).min()
+            }
+            (Rule::Gated, Words::Wide(words)) => {
+                let rows = words.as_chunks::<2>().0.iter().enumerate().filter(|(_, [gate, _])| *gate == 0);
+                rows.map(|(row, &[_, cost])| (cost, row)).min()
+            }
+        };
+        if let Some((value, row)) = found
+            && self.best.is_none_or(|best| value < best.value)
+        {
+            self.best = Some(Found { row: values.first_row + row, value });
+        }
+    }
+
+    /// The row, if any was there (or passed the gate).
+    pub fn found(&self) -> Option<Found> {
+        self.best
+    }
+}

@@ -1,0 +1,286 @@
+//! Dot products modulo q in 16-bit limbs: the plan that every kernel executes.
+//!
+//! A coefficient c of F_q, centred around 0, is written as `c = Σ_l digit_l·weight_l` with signed 16-bit digits and the
+//! weights `1, 65280, 65280·2^16, 65280·2^32`; two digits hold q < 2^31 ([`NARROW`]), four hold q < 2^62 ([`WIDE`]).
+//! A kernel multiplies the bytes of a row with the digits of each limb and sums in 32 bits, with no reduction until the
+//! end of the row; then `value = Σ_l sum_l·weight_l`, the quotient by q is estimated in floating point and the remainder
+//! is exact in wrapping integers.
+//!
+//! The lowest weight step is 65280 = 2^16 − 256 rather than 2^16: the lowest digit then leaves room to add a level to
+//! it, and `y·(y + digit_0)` brings the squared norm along for one addition.
+//!
+//! Three things enter as groups of four bytes per row: features; *planes*, numbers that are kept beside the rows, such as
+//! pads and blinding factors (a plane times c is its four bytes times `c·256^t`); and the two bytes of y² for
+//! quadratic forms. A plan is cut into chunks wherever a sum could leave 32 bits or the quotient could become inexact.
+
+use crate::store::{LevelBytes, RowStore};
+use ifonly_core::field::{Field, Symbol};
+
+/// Limbs for q < 2^31.
+pub(crate) const NARROW: usize = 2;
+/// Limbs for q < 2^62.
+pub(crate) const WIDE: usize = 4;
+const LOW_WEIGHT: i64 = 65280;
+/// The weight of each limb.
+pub(crate) const WEIGHTS: [i64; WIDE] = [1, LOW_WEIGHT, LOW_WEIGHT << 16, LOW_WEIGHT << 32];
+
+/// The digits of four bytes for each limb, in the order of bytes 0, 2, 1, 3 (or of two 16-bit levels, then zeros): a
+/// kernel multiplies the even and the odd bytes of a group as two vectors of pairs.
+pub(crate) type GroupDigits<const L: usize> = [[i16; 4]; L];
+
+/// What the bytes of a feature group mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// No features: planes only.
+    Planes,
+    /// `Σ c·y`, one byte per level.
+    Bytes,
+    /// `Σ y·(y + c)`, one byte per level.
+    BytesNorm,
+    /// `Σ (c·y + e·y²)`, one byte per level; three [`GroupDigits`] per group: of y, of the low and of the high bytes of y².
+    BytesSquares,
+    /// `Σ c·y`, two bytes per level, levels below 2^15.
+    Words,
+    /// `Σ y·(y + c)`, two bytes per level, levels below 2^15.
+    WordsNorm,
+}
+
+/// A dot product over the feature groups and some planes, plus a constant.
+#[derive(Clone, Debug)]
+pub(crate) struct Dot<const L: usize> {
+    pub(crate) kind: Kind,
+    pub(crate) q: u64,
+    pub(crate) chunks: Vec<Chunk<L>>,
+}
+
+/// Terms whose sums fit 32 bits per limb.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk<const L: usize> {
+    /// What the sums start from: the digits of the constant.
+    pub(crate) start: [i32; L],
+    pub(crate) first_group: usize,
+    /// One entry per group, three for [`Kind::BytesSquares`].
+    pub(crate) groups: Vec<GroupDigits<L>>,
+    /// Planes by number with their digits.
+    pub(crate) planes: Vec<(usize, GroupDigits<L>)>,
+}
+
+impl<const L: usize> Chunk<L> {
+    fn starting(first_group: usize) -> Self {
+        Chunk { start: [0; L], first_group, groups: vec![], planes: vec![] }
+    }
+}
+
+/// A plane and its factor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    /// Which number (a number has one plane when narrow, two when wide).
+    pub(crate) number: usize,
+    pub(crate) factor: Symbol,
+}
+
+/// The features of a form as a kernel can take them.
+#[derive(Debug)]
+pub(crate) enum Features<'a> {
+    /// None at all.
+    None,
+    /// `Σ slope_k·y_k`, with `‖y‖²` once or not at all.
+    Linear {
+        /// Whether `‖y‖²` is added.
+        norm: bool,
+        slope: &'a [Symbol],
+    },
+    /// `Σ linear_k·y_k + square_k·y_k²`.
+    Squares { linear: &'a [Symbol], square: &'a [Symbol] },
+}
+
+impl<const L: usize> Dot<L> {
+    /// The plan of `constant + features + Σ factor·number`, or `None` where a single group could overflow (large ranges
+    /// of two bytes, or squares of them): such forms go another way.
+    pub(crate) fn new(
+        field: &Field,
+        store: &RowStore,
+        features: &Features<'_>,
+        terms: &[Term],
+        constant: Symbol,
+    ) -> Option<Dot<L>> {
+        let kind = kind_of(store, features)?;
+        let mut plan = Planner::<L>::new(field, kind, constant);
+        match features {
+            Features::None => {}
+            Features::Linear { norm, slope } => {
+                let per_group = store.level_bytes().features_per_group();
+                for (slope, ranges) in slope.chunks(per_group).zip(store.ranges().chunks(per_group)) {
+                    plan.add_group(&[slope], ranges, *norm)?;
+                }
+            }
+            Features::Squares { linear, square } => {
+                let times_256 = field.reduce(256);
+                let high: Vec<Symbol> = square.iter().map(|&c| field.mul(c, times_256)).collect();
+                let parts = linear.chunks(4).zip(square.chunks(4)).zip(high.chunks(4));
+                for ((linear, square), high) in parts {
+                    plan.add_group(&[linear, square, high], &[255; 4], false)?;
+                }
+            }
+        }
+        for term in terms {
+            plan.add_number(term);
+        }
+        Some(plan.finish())
+    }
+}
+
+fn kind_of(store: &RowStore, features: &Features<'_>) -> Option<Kind> {
+    match (features, store.level_bytes()) {
+        (Features::None, _) => Some(Kind::Planes),
+        (Features::Linear { norm: false, .. }, LevelBytes::One) => Some(Kind::Bytes),
+        (Features::Linear { norm: true, .. }, LevelBytes::One) => Some(Kind::BytesNorm),
+        (Features::Squares { .. }, LevelBytes::One) => Some(Kind::BytesSquares),
+        (Features::Squares { .. }, LevelBytes::Two) => None,
+        (Features::Linear { norm, .. }, LevelBytes::Two) => {
+            let signed = store.ranges().iter().all(|&range| range < 1 << 15);
+            signed.then_some(if *norm { Kind::WordsNorm } else { Kind::Words })
+        }
+    }
+}
+
+/// The digits of a symbol.
+fn digits<const L: usize>(field: &Field, c: Symbol) -> [i16; L] {
+    let mut rest = field.signed(c);
+    let mut digits = [0; L];
+    for (limb, digit) in digits.iter_mut().enumerate() {
+        // The lowest digit lies in −32768..=32511, so that a level up to 255 can be added to it.
+        let step = if limb == 0 { LOW_WEIGHT } else { 1 << 16 };
+        let low = (rest + 32768).rem_euclid(step) - 32768;
+        *digit = low as i16;
+        rest = (rest - low) / step;
+    }
+    debug_assert_eq!(rest, 0, "q has too many bits for {L} limbs");
+    digits
+}
+
+struct Planner<'a, const L: usize> {
+    field: &'a Field,
+    dot: Dot<L>,
+    current: Chunk<L>,
+    bounds: [i128; L],
+    groups_done: usize,
+}
+
+impl<'a, const L: usize> Planner<'a, L> {
+    fn new(field: &'a Field, kind: Kind, constant: Symbol) -> Self {
+        let mut current = Chunk::starting(0);
+        current.start = digits::<L>(field, constant).map(i32::from);
+        let bounds = current.start.map(|digit| i128::from(digit.abs()));
+        Planner { field, dot: Dot { kind, q: field.q(), chunks: vec![] }, current, bounds, groups_done: 0 }
+    }
+
+    /// One feature group; `parts` are the factors of y, or of y and both bytes of y².
+    fn add_group(&mut self, parts: &[&[Symbol]], ranges: &[u32], norm: bool) -> Option<()> {
+        let words = matches!(self.dot.kind, Kind::Words | Kind::WordsNorm);
+        let mut entries = vec![];
+        let mut added = [0i128; L];
+        for part in parts {
+            let mut entry = [[0; 4]; L];
+            for (k, &factor) in part.iter().enumerate() {
+                let digits = digits::<L>(self.field, factor);
+                let range = if words { i128::from(ranges[k]) } else { 255 };
+                // Words stand in memory order; bytes as 0, 2, 1, 3.
+                let place = if words { k } else { [0, 2, 1, 3][k] };
+                for limb in 0..L {
+                    entry[limb][place] = digits[limb];
+                    added[limb] += range * i128::from(digits[limb]).abs();
+                }
+                if norm {
+                    added[0] += range * range;
+                }
+            }
+            entries.push(entry);
+        }
+        if !self.make_room(added) {
+            return None;
+        }
+        self.current.groups.extend(entries);
+        self.groups_done += 1;
+        Some(())
+    }
+
+    fn add_number(&mut self, term: &Term) {
+        let planes = L / NARROW;
+        let mut factor = term.factor;
+        let step = self.field.reduce(256);
+        for plane in 0..planes {
+            let mut entry = [[0; 4]; L];
+            let mut added = [0i128; L];
+            for place in [0, 2, 1, 3] {
+                let digits = digits::<L>(self.field, factor);
+                for limb in 0..L {
+                    entry[limb][place] = digits[limb];
+                    added[limb] += 255 * i128::from(digits[limb]).abs();
+                }
+                factor = self.field.mul(factor, step);
+            }
+            let fits = self.make_room(added);
+            debug_assert!(fits, "four bytes times digits below 2^15 stay below 2^25 and 2^10·q");
+            self.current.planes.push((term.number * planes + plane, entry));
+        }
+    }
+
+    /// Starts a new chunk if the current one has no room for sums that grow by `added`; false if an empty one has none.
+    fn make_room(&mut self, added: [i128; L]) -> bool {
+        let sum = |a: [i128; L]| std::array::from_fn(|limb| a[limb] + added[limb]);
+        if !self.fits(sum(self.bounds)) {
+            let next = Chunk::starting(self.groups_done);
+            self.dot.chunks.push(std::mem::replace(&mut self.current, next));
+            self.bounds = [0; L];
+            if !self.fits(added) {
+                return false;
+            }
+        }
+        self.bounds = sum(self.bounds);
+        true
+    }
+
+    /// 32 bits per limb, and a quotient whose floating-point estimate is off by less than 1/4: with |value|/q ≤ 2^18 the
+    /// few roundings of 2^-24 each (narrow, f32) stay below that; wide plans use f64 and need a quotient of 31 bits.
+    fn fits(&self, bounds: [i128; L]) -> bool {
+        let value: i128 = bounds.iter().zip(WEIGHTS).map(|(&bound, weight)| bound * i128::from(weight)).sum();
+        let quotient_bits = if L == NARROW { 18 } else { 30 };
+        bounds.iter().all(|&bound| bound < 1 << 31) && value >> quotient_bits < i128::from(self.dot.q)
+    }
+
+    fn finish(mut self) -> Dot<L> {
+        self.dot.chunks.push(self.current);
+        self.dot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ifonly_core::prime::{self, FieldRule};
+    use ifonly_core::random::SeededRandom;
+
+    #[test]
+    fn digits_times_weights_are_the_centred_symbol() {
+        let mut random = SeededRandom::new(1);
+        for bits in [2, 8, 16, 17, 24, 30, 31, 40, 48, 61, 62] {
+            let q = prime::choose(1 << (bits - 1), FieldRule::Deployment).unwrap();
+            let field = Field::new(q).unwrap();
+            let edges = [0, 1, q / 2, q / 2 + 1, q - 1].map(|v| field.symbol(v).unwrap());
+            let samples = (0..1000).map(|_| field.sample(&mut random)).chain(edges);
+            for symbol in samples {
+                let value = |digits: &[i16]| -> i128 {
+                    digits.iter().zip(WEIGHTS).map(|(&d, w)| i128::from(d) * i128::from(w)).sum()
+                };
+                let centred = i128::from(field.signed(symbol));
+                if bits <= 31 {
+                    let digits = digits::<NARROW>(&field, symbol);
+                    assert_eq!(value(&digits), centred);
+                    assert!(digits[0] <= i16::MAX - 255);
+                }
+                assert_eq!(value(&digits::<WIDE>(&field, symbol)), centred);
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The row store, the scan and the decoding of private counterfactual retrieval, at the speed of memory.
+//!
+//! A server keeps its rows in a [`RowStore`] and answers a job (see [`ifonly_core::form`]) with a [`Scanner`], which gives the
+//! packed stream piece by piece. All backends, thread counts and span lengths give the same bytes, those of
+//! [`ifonly_core::form::answer`]. A client decodes the streams of all servers with a [`decode::Decoder`].
+//!
+//! ```
+//! use ifonly_core::field::{Field, Symbol};
+//! use ifonly_core::form::{Form, Job, Output, Program, Shape};
+//! use ifonly_core::keys::RootKey;
+//! use ifonly_scan::{RowStore, Scanner};
+//! use std::ops::ControlFlow;
+//!
+//! // At start: the rows, from memory or with `RowStore::from_bytes` from a mapped file.
+//! let store = RowStore::build(&[255, 255], [[3, 4], [200, 10], [7, 7]])?;
+//! let scanner = Scanner::new().with_threads(2)?;
+//!
+//! // For each query: the scheme's program with the shares that came, and the transcript's streams.
+//! let field = Field::new(262_139)?;
+//! let slope = vec![field.reduce(17), field.reduce(99)];
+//! let form = Form { shape: Shape::Linear { norm: Symbol::ONE, slope }, constant: Symbol::ZERO };
+//! let program = Program::new([form], [Output::Plain(0)]);
+//! let keys = RootKey::new(0, [7; 32]).transcript(&[1; 32]).rows(&field, 1, 1, 1);
+//! let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+//!
+//! let mut sent = 0;
+//! scanner.answer(&store, &job, &keys, &mut |bytes| {
+//!     sent += bytes.len(); // here a server writes to its connection, or breaks when it is gone
+//!     ControlFlow::Continue(())
+//! })?;
+//! assert_eq!(sent, (3 * 18usize).div_ceil(8));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `unsafe` stands only in the vector backends and in the aligned memory, each block with its reason.
+
+pub mod answer;
+mod backend;
+#[cfg(feature = "bench")]
+pub mod bench;
+pub mod decode;
+mod dot;
+mod memory;
+mod numbers;
+pub mod pack;
+pub mod records;
+pub mod store;
+mod table;
+mod tile;
+
+pub use answer::{Query, ScanError, Scanner};
+pub use backend::Backend;
+pub use store::{RowStore, RowStoreBuilder, StoreError};

@@ -1,0 +1,71 @@
+//! The keyed numbers of a tile, as planes beside its rows.
+//!
+//! A number of position i is the masked word of its stream at i; the rare word that is not below the limit is drawn again
+//! by [`SymbolStream::symbol_from_word`], which is also the definition. Wide numbers (q ≥ 2^31) are kept as a plane of low
+//! and a plane of high halves.
+
+use crate::backend::Kernels;
+use crate::dot::NARROW;
+use ifonly_core::keys::SymbolStream;
+
+/// Fills `out` (one plane if narrow, else a low and a high one) with the numbers of positions `first..`; `first` is a
+/// multiple of 64.
+pub(crate) fn fill<const L: usize>(
+    kernels: Kernels,
+    stream: &SymbolStream,
+    first: usize,
+    bytes: &mut Vec<[u8; 16]>,
+    out: &mut [u32],
+) {
+    let rows = out.len() / (L / NARROW);
+    let width = stream.width();
+    debug_assert!(first.is_multiple_of(64) && rows.is_multiple_of(64), "tiles are whole blocks");
+    bytes.resize(rows * width / 16, [0; 16]);
+    stream.key_stream().blocks((first * width / 16) as u128, bytes);
+    if L == NARROW && width == 4 {
+        fill_narrow(kernels, stream, first, bytes.as_flattened(), out);
+    } else {
+        fill_wide(stream, first, bytes.as_flattened(), out);
+    }
+}
+
+/// The smallest 2^b − 1 that covers `0..n`.
+fn mask_for(n: u64) -> u64 {
+    u64::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0)
+}
+
+fn fill_narrow(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
+    let (limit, shift) = (stream.limit(), stream.shift());
+    // Numbers that could reach q (a d_min above it) are left to the definition.
+    let simple = limit.saturating_add(shift) <= stream.field().q();
+    if simple && kernels.mask_words(bytes, mask_for(limit) as u32, limit as u32, shift as u32, out) {
+        return;
+    }
+    for (row, (number, bytes)) in out.iter_mut().zip(bytes.as_chunks::<4>().0).enumerate() {
+        let word = u64::from(u32::from_le_bytes(*bytes));
+        *number = stream.symbol_from_word((first + row) as u64, word).value() as u32;
+    }
+}
+
+fn fill_wide(stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
+    let rows = out.len() / 2;
+    let (low, high) = out.split_at_mut(rows);
+    let (limit, shift, mask) = (stream.limit(), stream.shift(), mask_for(stream.limit()));
+    let width = stream.width();
+    let simple = limit.saturating_add(shift) <= stream.field().q();
+    for (row, bytes) in bytes.chunks_exact(width).enumerate() {
+        let word = match *bytes {
+            [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            _ => unreachable!("words have 4 or 8 bytes"),
+        };
+        let draw = word & mask;
+        let number = if simple && draw < limit {
+            draw + shift
+        } else {
+            stream.symbol_from_word((first + row) as u64, word).value()
+        };
+        low[row] = number as u32;
+        high[row] = (number >> 32) as u32;
+    }
+}

@@ -1,0 +1,415 @@
+//! What happens to a tile of rows: a short straight-line program over numbers that stand beside the rows.
+//!
+//! Every output of [`ifonly_core::form`] is `constant + Σ factor·number`, where the numbers are form values, keyed streams, row
+//! shares and products of two numbers. So a tile first fills the streams, then evaluates the forms, then multiplies, and
+//! ends with one [`Dot`] per output; a form that only one output uses is part of that last dot product, and its pads ride
+//! along as further feature groups. For a shuffled answer the form values come from a buffer, picked in the order's
+//! positions, and the rest is the same program.
+
+use crate::backend::{Blocks, Kernels, Planes};
+use crate::dot::{Dot, Features, NARROW, Term};
+use crate::numbers;
+use crate::store::{BLOCK_ROWS, RowStore};
+use crate::table::Tables;
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{Form, Job, Output, Shape};
+use ifonly_core::keys::{KeyedRows, SymbolStream};
+
+/// Rows per tile: everything a tile touches stays in the first two cache levels, and its pads are a whole number of the
+/// batches of 8 or 30 blocks in which the cipher is fast.
+pub(crate) const TILE_ROWS: usize = 960;
+
+/// Form values of all rows, in stored order, and the order in which to pick them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gathered<'a> {
+    /// `planes` words per used form, all forms of a row together.
+    pub(crate) values: &'a [u32],
+    pub(crate) order: &'a [u32],
+}
+
+/// The program of one job.
+#[derive(Debug)]
+pub(crate) struct TileProgram<'a, const L: usize> {
+    field: &'a Field,
+    store: &'a RowStore,
+    steps: Vec<Step<'a, L>>,
+    numbers: usize,
+    /// Which numbers are the outputs.
+    outputs: Vec<usize>,
+}
+
+#[derive(Debug)]
+enum Step<'a, const L: usize> {
+    Stream(&'a SymbolStream),
+    RowShares(&'a [Symbol]),
+    Dot(Dot<L>),
+    Tables(Tables),
+    /// For databases smaller than the tables would be.
+    Directly(&'a Form),
+    /// The form at the following row.
+    Next {
+        form: &'a Form,
+        this: usize,
+    },
+    Gather {
+        slot: usize,
+        slots: usize,
+        shift: usize,
+    },
+    /// `a·b`, over 2^32 if narrow.
+    Product {
+        a: usize,
+        b: usize,
+    },
+}
+
+/// Words of a tile, kept from tile to tile.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    words: Vec<u32>,
+    bytes: Vec<[u8; 16]>,
+    levels: Vec<u16>,
+}
+
+/// The forms that the outputs use, each once.
+pub(crate) fn used_forms(job: &Job<'_>) -> Vec<usize> {
+    let mut used: Vec<usize> = job.program.outputs.iter().flat_map(forms_of).collect();
+    used.sort_unstable();
+    used.dedup();
+    used
+}
+
+fn forms_of(output: &Output) -> Vec<usize> {
+    match *output {
+        Output::Plain(form) | Output::Masked { form, .. } | Output::Difference(form) | Output::Blinded(form) => {
+            vec![form]
+        }
+        Output::Hidden { cost, gate } => vec![cost, gate],
+        Output::Selected { square, linear, .. } => vec![square, linear],
+    }
+}
+
+impl<'a, const L: usize> TileProgram<'a, L> {
+    /// The values of all used forms as outputs, without any randomness: the first pass of a shuffled answer.
+    pub(crate) fn values(store: &'a RowStore, job: &Job<'a>) -> Self {
+        let mut compiler = Compiler::new(store, job, false);
+        let outputs = used_forms(job).into_iter().map(|form| compiler.form(form)).collect();
+        compiler.finish(outputs)
+    }
+
+    /// The answer in stored order, or from [`Gathered`] values.
+    pub(crate) fn answer(store: &'a RowStore, job: &Job<'a>, keys: &'a KeyedRows) -> Self {
+        let mut compiler = Compiler::new(store, job, job.order.is_some());
+        // All streams first: numbers may only depend on earlier ones.
+        let outputs = job.program.outputs.iter().enumerate();
+        let terms: Vec<_> = outputs.map(|(number, output)| compiler.output(number, output, keys)).collect();
+        let outputs = terms.into_iter().map(|parts| compiler.mix(parts)).collect();
+        compiler.finish(outputs)
+    }
+
+    /// Symbols per row.
+    pub(crate) fn outputs(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Runs the rows or positions `first..first + rows`; `first` is a multiple of 64.
+    pub(crate) fn run(
+        &self,
+        kernels: Kernels,
+        first: usize,
+        rows: usize,
+        gathered: Option<Gathered<'_>>,
+        scratch: &mut Scratch,
+    ) {
+        let stride = rows.next_multiple_of(BLOCK_ROWS);
+        let planes = L / NARROW;
+        let Scratch { words, bytes, levels } = scratch;
+        if rows < stride {
+            // What an earlier tile left beyond the last row need not be reduced.
+            words.clear();
+        }
+        words.resize(self.numbers * planes * stride, 0);
+        let block_bytes = self.store.block_bytes();
+        let data = &self.store.data()[first / BLOCK_ROWS * block_bytes..];
+        let blocks = Blocks { bytes: &data[..data.len().min(stride / BLOCK_ROWS * block_bytes)], block_bytes };
+        for (to, step) in self.steps.iter().enumerate() {
+            let (done, rest) = words.split_at_mut(to * planes * stride);
+            let out = &mut rest[..planes * stride];
+            let number = |n: usize| &done[n * planes * stride..(n + 1) * planes * stride];
+            match step {
+                Step::Stream(stream) => numbers::fill::<L>(kernels, stream, first, bytes, out),
+                Step::Dot(dot) => kernels.dot(dot, blocks, Planes { words: done, stride }, out),
+                Step::Tables(tables) => {
+                    let (low, high) = out.split_at_mut(stride);
+                    tables.evaluate(blocks, low, high);
+                }
+                Step::RowShares(shares) => {
+                    for row in 0..rows {
+                        put(out, stride, row, shares[first + row].value());
+                    }
+                }
+                Step::Directly(form) => {
+                    for row in 0..rows {
+                        self.store.read_row(first + row, levels);
+                        put(out, stride, row, form.evaluate(self.field, levels).value());
+                    }
+                }
+                Step::Next { form, this } => {
+                    let this = number(*this);
+                    for (out, this) in out.chunks_mut(stride).zip(this.chunks(stride)) {
+                        out[..rows - 1].copy_from_slice(&this[1..rows]);
+                    }
+                    if first + rows < self.store.rows() {
+                        self.store.read_row(first + rows, levels);
+                        put(out, stride, rows - 1, form.evaluate(self.field, levels).value());
+                    }
+                }
+                Step::Gather { slot, slots, shift } => {
+                    if let Some(Gathered { values, order }) = gathered {
+                        let order = &order[first + shift..(first + rows + shift).min(order.len())];
+                        for (plane, out) in out.chunks_mut(stride).enumerate() {
+                            let place = slot * planes + plane;
+                            for (out, &row) in out.iter_mut().zip(order) {
+                                *out = values[row as usize * slots * planes + place];
+                            }
+                        }
+                    }
+                }
+                Step::Product { a, b } if L == NARROW => {
+                    kernels.montgomery_products(self.field.q() as u32, number(*a), number(*b), out);
+                }
+                Step::Product { a, b } => {
+                    let (a, b) = (number(*a), number(*b));
+                    for row in 0..rows {
+                        put(
+                            out,
+                            stride,
+                            row,
+                            self.field.mul(self.get(a, stride, row), self.get(b, stride, row)).value(),
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    /// The planes of an output after [`TileProgram::run`] over `rows` rows: one if narrow, else the low and the high one.
+    pub(crate) fn output<'s>(&self, output: usize, rows: usize, scratch: &'s Scratch) -> (&'s [u32], &'s [u32]) {
+        let stride = rows.next_multiple_of(BLOCK_ROWS);
+        let planes = L / NARROW;
+        let number = &scratch.words[self.outputs[output] * planes * stride..][..planes * stride];
+        let (low, high) = number.split_at(stride);
+        (&low[..rows], high.get(..rows).unwrap_or(&[]))
+    }
+
+    fn get(&self, number: &[u32], stride: usize, row: usize) -> Symbol {
+        let value = u64::from(number[row]) | u64::from(number[stride + row]) << 32;
+        self.field.symbol(value).expect("numbers of a tile are reduced")
+    }
+}
+
+fn put(number: &mut [u32], stride: usize, row: usize, value: u64) {
+    number[row] = value as u32;
+    if let Some(high) = number.get_mut(stride + row) {
+        *high = (value >> 32) as u32;
+    }
+}
+
+/// What an output is made of before its last step.
+struct Parts {
+    /// A form that goes into the last step itself.
+    fused: Option<usize>,
+    terms: Vec<Term>,
+    constant: Symbol,
+}
+
+struct Compiler<'a, 'j, const L: usize> {
+    store: &'a RowStore,
+    job: &'j Job<'a>,
+    gathers: bool,
+    used: Vec<usize>,
+    steps: Vec<Step<'a, L>>,
+    /// The number of each form, once it has one.
+    form_numbers: Vec<Option<usize>>,
+    rho: Option<usize>,
+    sigma: Option<usize>,
+    mu: Option<usize>,
+    shares: Option<usize>,
+}
+
+impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
+    fn new(store: &'a RowStore, job: &'j Job<'a>, gathers: bool) -> Self {
+        Compiler {
+            store,
+            job,
+            gathers,
+            used: used_forms(job),
+            steps: vec![],
+            form_numbers: vec![None; job.program.forms.len()],
+            rho: None,
+            sigma: None,
+            mu: None,
+            shares: None,
+        }
+    }
+
+    fn finish(self, outputs: Vec<usize>) -> TileProgram<'a, L> {
+        TileProgram { field: self.job.field, store: self.store, numbers: self.steps.len(), steps: self.steps, outputs }
+    }
+
+    fn push(&mut self, step: Step<'a, L>) -> usize {
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    /// The parts of an output, pads included.
+    fn output(&mut self, number: usize, output: &Output, keys: &'a KeyedRows) -> Parts {
+        let field = self.job.field;
+        let mut parts = Parts { fused: None, terms: vec![], constant: Symbol::ZERO };
+        match *output {
+            Output::Plain(form) => self.whole_form(form, &mut parts),
+            Output::Masked { form, unit } => {
+                self.whole_form(form, &mut parts);
+                let mu = *self.mu.get_or_insert_with(|| {
+                    self.steps.push(Step::Stream(keys.mu_stream()));
+                    self.steps.len() - 1
+                });
+                parts.terms.push(Term { number: mu, factor: unit });
+            }
+            Output::Difference(form) => {
+                let (this, next) = self.form_and_next(form);
+                parts.terms.push(Term { number: this, factor: Symbol::ONE });
+                parts.terms.push(Term { number: next, factor: field.neg(Symbol::ONE) });
+            }
+            Output::Blinded(form) => {
+                let rho = *self.rho.get_or_insert_with(|| {
+                    self.steps.push(Step::Stream(keys.rho_stream()));
+                    self.steps.len() - 1
+                });
+                let form = self.form(form);
+                parts.terms.push(self.product(rho, form));
+            }
+            Output::Hidden { cost, gate } => {
+                self.whole_form(cost, &mut parts);
+                let sigma = *self.sigma.get_or_insert_with(|| {
+                    self.steps.push(Step::Stream(keys.sigma_stream()));
+                    self.steps.len() - 1
+                });
+                let gate = self.form(gate);
+                parts.terms.push(self.product(sigma, gate));
+            }
+            Output::Selected { square, linear, constant } => {
+                let program = self.job.program;
+                let shares = *self.shares.get_or_insert_with(|| {
+                    self.steps.push(Step::RowShares(&program.row_shares));
+                    self.steps.len() - 1
+                });
+                let (square, linear) = (self.form(square), self.form(linear));
+                let inner = vec![self.product(shares, square), Term { number: linear, factor: Symbol::ONE }];
+                let inner = self.mix(Parts { fused: None, terms: inner, constant: Symbol::ZERO });
+                parts.terms.push(self.product(shares, inner));
+                parts.constant = constant;
+            }
+        }
+        let mut power = self.job.alpha;
+        for j in 1..=self.job.kappa {
+            let pad = self.push(Step::Stream(keys.pad_stream(number, j)));
+            parts.terms.push(Term { number: pad, factor: power });
+            power = field.mul(power, self.job.alpha);
+        }
+        parts
+    }
+
+    /// A form with factor 1: inside the last step if nothing else needs its values and a dot kernel takes it.
+    fn whole_form(&mut self, form: usize, parts: &mut Parts) {
+        let uses = self.job.program.outputs.iter().flat_map(forms_of).filter(|&used| used == form).count();
+        if uses == 1 && !self.gathers && self.dot(form, &[]).is_some() {
+            parts.fused = Some(form);
+        } else {
+            let number = self.form(form);
+            parts.terms.push(Term { number, factor: Symbol::ONE });
+        }
+    }
+
+    /// The number that holds a form's values.
+    fn form(&mut self, form: usize) -> usize {
+        if let Some(number) = self.form_numbers[form] {
+            return number;
+        }
+        let step = if self.gathers { self.gather(form, 0) } else { self.evaluate(form) };
+        let number = self.push(step);
+        self.form_numbers[form] = Some(number);
+        number
+    }
+
+    fn form_and_next(&mut self, form: usize) -> (usize, usize) {
+        let this = self.form(form);
+        let next = if self.gathers {
+            self.gather(form, 1)
+        } else {
+            let program = self.job.program;
+            Step::Next { form: &program.forms[form], this }
+        };
+        (this, self.push(next))
+    }
+
+    fn gather(&self, form: usize, shift: usize) -> Step<'a, L> {
+        let slot = self.used.iter().position(|&used| used == form).expect("the form of an output is a used form");
+        Step::Gather { slot, slots: self.used.len(), shift }
+    }
+
+    fn evaluate(&self, form: usize) -> Step<'a, L> {
+        if let Some(dot) = self.dot(form, &[]) {
+            return Step::Dot(dot);
+        }
+        let program = self.job.program;
+        let form = &program.forms[form];
+        // Tables are worth making when they are smaller than the rows they replace.
+        let entries: usize = self.store.ranges().iter().map(|&range| range as usize + 1).sum();
+        if self.store.rows().saturating_mul(self.store.features()) < entries {
+            Step::Directly(form)
+        } else {
+            Step::Tables(Tables::new(self.job.field, self.store, form))
+        }
+    }
+
+    /// A form and some terms as one dot product, if a kernel takes its shape.
+    fn dot(&self, form: usize, terms: &[Term]) -> Option<Dot<L>> {
+        let Job { field, program, .. } = self.job;
+        let form = &program.forms[form];
+        let every;
+        let features = match &form.shape {
+            Shape::Linear { norm, slope } if norm.is_zero() || *norm == Symbol::ONE => {
+                Features::Linear { norm: !norm.is_zero(), slope }
+            }
+            Shape::Linear { norm, slope } => {
+                every = vec![*norm; slope.len()];
+                Features::Squares { linear: slope, square: &every }
+            }
+            Shape::Polynomial(coefficients) => match &coefficients[..] {
+                [] => Features::None,
+                [linear] => Features::Linear { norm: false, slope: linear },
+                [linear, square] => Features::Squares { linear, square },
+                _ => return None,
+            },
+            Shape::Table(_) => return None,
+        };
+        Dot::new(field, self.store, &features, terms, form.constant)
+    }
+
+    /// The last step of an output.
+    fn mix(&mut self, parts: Parts) -> usize {
+        let dot = match parts.fused {
+            Some(form) => self.dot(form, &parts.terms),
+            None => Dot::new(self.job.field, self.store, &Features::None, &parts.terms, parts.constant),
+        };
+        self.push(Step::Dot(dot.expect("planes always fit, and a fused form was seen to fit")))
+    }
+
+    fn product(&mut self, a: usize, b: usize) -> Term {
+        let number = self.push(Step::Product { a, b });
+        // Narrow products come over 2^32; the next dot product puts that right for nothing.
+        let factor = if L == NARROW { self.job.field.reduce(1 << 32) } else { Symbol::ONE };
+        Term { number, factor }
+    }
+}

@@ -1,0 +1,252 @@
+//! Every backend, thread count and span length gives the answer of the plain evaluator, bit for bit.
+
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{self, Form, Job, Output, Program, Rows, Shape};
+use ifonly_core::keys::{KeyedRows, RootKey, TranscriptKeys};
+use ifonly_core::order;
+use ifonly_core::prime::{self, FieldRule};
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner, pack};
+use std::ops::ControlFlow;
+
+struct World {
+    random: SeededRandom,
+    keys: TranscriptKeys,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut random = SeededRandom::new(seed);
+        let mut tau = [0; 32];
+        random.fill(&mut tau);
+        World { random, keys: RootKey::new(1, [3; 32]).transcript(&tau) }
+    }
+
+    fn rows(&mut self, ranges: &[u32], count: usize) -> (Rows, RowStore) {
+        let rows: Vec<Vec<u16>> = (0..count)
+            .map(|_| {
+                let edge = self.random.below(4);
+                let mut level = |&range: &u32| match edge {
+                    0 => range as u16, // the largest sums there are
+                    _ => self.random.below(u64::from(range) + 1) as u16,
+                };
+                ranges.iter().map(&mut level).collect()
+            })
+            .collect();
+        (Rows::new(ranges, &rows).unwrap(), RowStore::build(ranges, &rows).unwrap())
+    }
+
+    fn symbols(&mut self, field: &Field, count: usize) -> Vec<Symbol> {
+        // Now and then a vector at the edges, where digits and sums are largest.
+        match self.random.below(4) {
+            0 => vec![field.symbol(field.q() / 2).unwrap(); count],
+            1 => vec![field.symbol((field.q() / 2 + 1) % field.q()).unwrap(); count],
+            _ => (0..count).map(|_| field.sample(&mut self.random)).collect(),
+        }
+    }
+
+    fn form(&mut self, field: &Field, ranges: &[u32], shape: usize) -> Form {
+        let d = ranges.len();
+        let constant = field.sample(&mut self.random);
+        let shape = match shape {
+            0 => Shape::Linear { norm: Symbol::ZERO, slope: self.symbols(field, d) },
+            1 => Shape::Linear { norm: Symbol::ONE, slope: self.symbols(field, d) },
+            2 => Shape::Linear { norm: field.sample(&mut self.random), slope: self.symbols(field, d) },
+            3 => Shape::Polynomial(vec![self.symbols(field, d), self.symbols(field, d)]),
+            4 => Shape::Table(ranges.iter().map(|&range| self.symbols(field, range as usize + 1)).collect()),
+            5 => Shape::Polynomial(vec![self.symbols(field, d); 3]),
+            6 => Shape::Polynomial(vec![self.symbols(field, d)]),
+            _ => Shape::Polynomial(vec![]),
+        };
+        Form { shape, constant }
+    }
+}
+
+/// The definition's answer as a packed stream.
+fn expected(job: &Job<'_>, rows: &Rows, keys: &KeyedRows) -> Vec<u8> {
+    let symbols: Vec<u64> = form::answer(job, rows, keys).iter().map(|symbol| symbol.value()).collect();
+    pack::pack(job.field.bits(), &symbols)
+}
+
+fn scanners() -> Vec<(String, Scanner)> {
+    let mut scanners = vec![];
+    for backend in Backend::available() {
+        for (threads, span) in [(1, 1 << 14), (1, 64), (2, 512), (3, 704)] {
+            let scanner = Scanner::new().with_backend(backend).unwrap().with_span_rows(span);
+            scanners
+                .push((format!("{backend}, {threads} threads, {span} rows"), scanner.with_threads(threads).unwrap()));
+        }
+    }
+    scanners
+}
+
+fn check(what: &str, job: &Job<'_>, rows: &Rows, store: &RowStore, keys: &KeyedRows, scanners: &[(String, Scanner)]) {
+    let expected = expected(job, rows, keys);
+    for (name, scanner) in scanners {
+        let answer = scanner.answer_to_vec(store, job, keys).unwrap();
+        assert!(answer == expected, "{what}: {name} differs from the definition");
+    }
+}
+
+fn field_of(bits: u32, rule: FieldRule) -> Field {
+    Field::new(prime::choose((1u128 << (bits - 1)) + 1, rule).unwrap()).unwrap()
+}
+
+#[test]
+fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
+    let scanners = scanners();
+    let mut world = World::new(1);
+    for bits in [2, 3, 5, 9, 15, 16, 17, 21, 24, 30, 31, 32, 33, 40, 47, 48, 49, 61, 62] {
+        let field = field_of(bits, FieldRule::Deployment);
+        for (ranges, count) in [
+            (vec![255; 32], 700),
+            (vec![100; 11], 130),
+            (vec![1, 3, 255, 7, 0], 65),
+            (vec![1000; 32], 200),
+            (vec![32767, 1, 65535], 130),
+            (vec![32767; 5], 64),
+            (vec![255; 300], 70),
+        ] {
+            let (rows, store) = world.rows(&ranges, count);
+            for shape in 0..8 {
+                let program = Program::new([world.form(&field, &ranges, shape)], [Output::Plain(0)]);
+                let alpha = field.sample_nonzero(&mut world.random);
+                let kappa = world.random.below(3) as usize;
+                let keys = world.keys.rows(&field, 1, kappa, 1);
+                let job = Job { field: &field, alpha, kappa, program: &program, order: None };
+                let what =
+                    format!("{bits} bits, {} features up to {}, shape {shape}, κ={kappa}", ranges.len(), ranges[0]);
+                check(&what, &job, &rows, &store, &keys, &scanners[..5]);
+            }
+        }
+    }
+}
+
+fn all_outputs(world: &mut World, field: &Field) -> Vec<Vec<Output>> {
+    let (unit, constant) = (field.sample(&mut world.random), field.sample(&mut world.random));
+    vec![
+        vec![Output::Plain(0)],
+        vec![Output::Masked { form: 0, unit }],
+        vec![Output::Difference(0)],
+        vec![Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }],
+        vec![Output::Hidden { cost: 1, gate: 0 }],
+        vec![Output::Selected { square: 0, linear: 1, constant }],
+        vec![Output::Plain(1), Output::Plain(0), Output::Plain(1), Output::Difference(1)],
+        vec![Output::Masked { form: 1, unit }, Output::Blinded(1), Output::Selected { square: 1, linear: 0, constant }],
+    ]
+}
+
+#[test]
+fn every_output_stored_and_shuffled_equals_the_definition() {
+    let scanners = scanners();
+    let mut world = World::new(2);
+    for (bits, rule) in [
+        (1, FieldRule::Deployment), // q = 2, which has no Montgomery form
+        (7, FieldRule::Paper),
+        (21, FieldRule::Deployment),
+        (22, FieldRule::Paper), // nearly half of all words are drawn again
+        (31, FieldRule::Deployment),
+        (32, FieldRule::Deployment),
+        (34, FieldRule::Paper),
+        (61, FieldRule::Deployment),
+    ] {
+        let field = if bits == 1 { Field::new(2).unwrap() } else { field_of(bits, rule) };
+        for (ranges, count) in [(vec![255; 9], 1500), (vec![300, 2, 1000], 129), (vec![9; 4], 1), (vec![9; 4], 0)] {
+            let (rows, store) = world.rows(&ranges, count);
+            let order = order::permutation(&world.keys, count);
+            for outputs in all_outputs(&mut world, &field) {
+                let shape = world.random.below(5) as usize;
+                let forms = [world.form(&field, &ranges, shape), world.form(&field, &ranges, (shape + 2) % 5)];
+                let mut program = Program::new(forms, outputs.clone());
+                if outputs.iter().any(|output| matches!(output, Output::Selected { .. })) {
+                    program.row_shares = (0..count).map(|_| field.sample(&mut world.random)).collect();
+                }
+                let kappa = world.random.below(4) as usize;
+                let d_min = [1, 2, 37, field.q()][world.random.below(4) as usize].min(field.q());
+                let keys = world.keys.rows(&field, outputs.len(), kappa, d_min);
+                let alpha = field.sample_nonzero(&mut world.random);
+                for order in [None, Some(&order[..])] {
+                    let job = Job { field: &field, alpha, kappa, program: &program, order };
+                    let what = format!("{bits} bits, {count} rows, {outputs:?}, shuffled {}", order.is_some());
+                    check(&what, &job, &rows, &store, &keys, &scanners);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_gives_each_query_its_own_answer() {
+    let mut world = World::new(3);
+    let ranges = [255; 13];
+    let (rows, store) = world.rows(&ranges, 3000);
+    let fields = [field_of(21, FieldRule::Deployment), field_of(61, FieldRule::Deployment)];
+    let order = order::permutation(&world.keys, 3000);
+    let programs: Vec<Program> = (0..8)
+        .map(|i| {
+            let field = &fields[i % 2];
+            let forms = [world.form(field, &ranges, i % 5), world.form(field, &ranges, (i + 1) % 5)];
+            match i % 3 {
+                0 => Program::new(forms, [Output::Plain(0)]),
+                1 => Program::new(forms, [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }]),
+                _ => Program::new(forms, [Output::Difference(0)]),
+            }
+        })
+        .collect();
+    let keys: Vec<KeyedRows> =
+        programs.iter().enumerate().map(|(i, p)| world.keys.rows(&fields[i % 2], p.outputs.len(), 1, 1)).collect();
+    let jobs: Vec<Job<'_>> = programs
+        .iter()
+        .enumerate()
+        .map(|(i, program)| {
+            let order = (i % 4 == 3).then_some(&order[..]);
+            Job { field: &fields[i % 2], alpha: Symbol::ONE, kappa: 1, program, order }
+        })
+        .collect();
+    let queries: Vec<Query<'_>> = jobs.iter().zip(&keys).map(|(job, keys)| Query { job, keys }).collect();
+    for (name, scanner) in scanners() {
+        let mut answers = vec![vec![]; queries.len()];
+        let mut sink = |query: usize, bytes: &[u8]| {
+            answers[query].extend_from_slice(bytes);
+            ControlFlow::Continue(())
+        };
+        scanner.answer_batch(&store, &queries, &mut sink).unwrap();
+        for (i, query) in queries.iter().enumerate() {
+            assert!(answers[i] == expected(query.job, &rows, query.keys), "query {i} of the batch: {name}");
+        }
+    }
+}
+
+#[test]
+fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
+    let mut world = World::new(4);
+    let field = field_of(21, FieldRule::Deployment);
+    let (_, store) = world.rows(&[255; 4], 5000);
+    let scanner = Scanner::new().with_span_rows(64);
+    let keys = world.keys.rows(&field, 1, 1, 1);
+    let run = |program: &Program, order: Option<&[u32]>, keys: &KeyedRows| {
+        let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program, order };
+        scanner.answer_to_vec(&store, &job, keys).map(|answer| answer.len())
+    };
+    let good = Program::new([world.form(&field, &[255; 4], 1)], [Output::Plain(0)]);
+    let narrow = Program::new([world.form(&field, &[255; 3], 1)], [Output::Plain(0)]);
+    let mut selected = good.clone();
+    selected.outputs = vec![Output::Selected { square: 0, linear: 0, constant: Symbol::ONE }];
+    assert_eq!(run(&good, None, &keys), Ok(5000 * 21 / 8));
+    assert_eq!(run(&narrow, None, &keys), Err(ScanError::Features { form: 0, have: 3, need: 4 }));
+    assert_eq!(run(&selected, None, &keys), Err(ScanError::RowShares { have: 0, need: 5000 }));
+    assert_eq!(run(&good, Some(&[0; 4999]), &keys), Err(ScanError::Order(5000)));
+    assert_eq!(run(&good, Some(&[5000; 5000]), &keys), Err(ScanError::Order(5000)));
+    assert_eq!(run(&good, None, &world.keys.rows(&field, 1, 2, 1)), Err(ScanError::Keys));
+    assert_eq!(run(&good, None, &world.keys.rows(&field, 2, 1, 1)), Err(ScanError::Keys));
+    let missing = Program::new([world.form(&field, &[255; 4], 1)], [Output::Plain(1)]);
+    assert!(matches!(run(&missing, None, &keys), Err(ScanError::NoForm(_))));
+
+    let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &good, order: None };
+    let mut calls = 0;
+    let stopped = scanner.answer(&store, &job, &keys, &mut |_| {
+        calls += 1;
+        if calls == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    assert_eq!((stopped, calls), (Err(ScanError::Stopped), 3));
+}

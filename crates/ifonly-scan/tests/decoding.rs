@@ -1,0 +1,121 @@
+//! Decoding gives the values of the definition and the first nearest row, however the bytes arrive.
+
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::prime::{self, FieldRule};
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_scan::decode::{DecodeError, Decoder, Found, Interpolation, Nearest};
+use ifonly_scan::{Backend, pack};
+
+struct Case {
+    field: Field,
+    outputs: usize,
+    interpolation: Interpolation,
+    answers: Vec<Vec<u8>>,
+    values: Vec<u64>,
+}
+
+/// Random answers of `servers` servers; small values are planted so that minima, ties and open gates exist.
+fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut SeededRandom) -> Case {
+    let field = Field::new(prime::choose((1u128 << (bits - 1)) + 1, FieldRule::Deployment).unwrap()).unwrap();
+    let weights: Vec<Symbol> = (0..servers).map(|_| field.sample_nonzero(random)).collect();
+    let constants: Vec<Symbol> = (0..outputs).map(|_| field.sample(random)).collect();
+    let values: Vec<Symbol> =
+        (0..rows * outputs).map(|_| field.reduce(random.below(field.q()) % (1 << 40) % 50)).collect();
+    let mut answers: Vec<Vec<u64>> = vec![vec![]; servers];
+    for (i, &value) in values.iter().enumerate() {
+        let mut rest = field.sub(value, constants[i % outputs]);
+        for server in 1..servers {
+            let symbol = field.sample(random);
+            rest = field.sub(rest, field.mul(weights[server], symbol));
+            answers[server].push(symbol.value());
+        }
+        answers[0].push(field.mul(rest, field.inverse(weights[0]).unwrap()).value());
+    }
+    Case {
+        outputs,
+        interpolation: Interpolation::new(&field, weights, constants),
+        answers: answers.iter().map(|symbols| pack::pack(field.bits(), symbols)).collect(),
+        values: values.iter().map(|value| value.value()).collect(),
+        field,
+    }
+}
+
+fn nearest_of(case: &Case) -> Option<Found> {
+    let rows = case.values.chunks_exact(case.outputs).enumerate();
+    let candidates = rows.filter(|(_, row)| case.outputs == 1 || row[0] == 0);
+    candidates.map(|(row, values)| Found { row, value: values[case.outputs - 1] }).min_by_key(|found| found.value)
+}
+
+#[test]
+fn values_and_nearest_row_are_right_for_every_field_and_number_of_servers() {
+    let mut random = SeededRandom::new(11);
+    for bits in [5, 8, 21, 31, 32, 40, 61] {
+        for servers in 1..=5 {
+            for (outputs, rows) in [(1, 0), (1, 1), (1, 511), (1, 1600), (2, 1025), (3, 600)] {
+                let case = case(bits, servers, outputs, rows, &mut random);
+                for backend in Backend::available() {
+                    let mut decoder = Decoder::with_backend(case.interpolation.clone(), rows, backend).unwrap();
+                    let mut values = vec![];
+                    let mut nearest = if outputs == 1 { Nearest::plain() } else { Nearest::gated() };
+                    let parts: Vec<&[u8]> = case.answers.iter().map(Vec::as_slice).collect();
+                    let mut visit = |run: ifonly_scan::decode::Values<'_>| {
+                        values.extend(run.iter());
+                        if outputs < 3 {
+                            nearest.visit(run);
+                        }
+                    };
+                    decoder.decode_all(&parts, &mut visit).unwrap();
+                    assert_eq!(values, case.values, "{backend}, {bits} bits, {servers} servers");
+                    if outputs < 3 {
+                        assert_eq!(nearest.found(), nearest_of(&case), "{backend}, {bits} bits, {servers} servers");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_may_arrive_in_any_pieces() {
+    let mut random = SeededRandom::new(12);
+    for _ in 0..30 {
+        let rows = 1 + random.below(3000) as usize;
+        let case = case(21, 2, 1, rows, &mut random);
+        let mut decoder = Decoder::new(case.interpolation.clone(), rows);
+        let mut values = vec![];
+        let mut at = [0, 0];
+        let longest = 1 + random.below(4000);
+        while at.iter().zip(&case.answers).any(|(&at, answer)| at < answer.len()) {
+            let server = random.below(2) as usize;
+            let end = case.answers[server].len().min(at[server] + random.below(longest) as usize);
+            let mut visit = |run: ifonly_scan::decode::Values<'_>| values.extend(run.iter());
+            decoder.feed(server, &case.answers[server][at[server]..end], &mut visit).unwrap();
+            at[server] = end;
+        }
+        decoder.finish().unwrap();
+        assert_eq!(values, case.values);
+    }
+}
+
+#[test]
+fn wrong_lengths_and_symbols_outside_the_field_name_their_server() {
+    let mut random = SeededRandom::new(13);
+    for bits in [21, 40] {
+        let case = case(bits, 2, 1, 1000, &mut random);
+        let [first, second] = [&case.answers[0][..], &case.answers[1][..]];
+        let decode = |parts: [&[u8]; 2]| Decoder::new(case.interpolation.clone(), 1000).decode_all(&parts, &mut |_| {});
+        assert_eq!(decode([first, second]), Ok(()));
+        let need = first.len();
+        let short = DecodeError::TooShort { server: 1, have: need - 1, need };
+        assert_eq!(decode([first, &second[..need - 1]]), Err(short));
+        assert_eq!(decode([&[first, &[0]].concat(), second]), Err(DecodeError::TooLong(0)));
+        let mut outside = vec![0; 1000];
+        outside[600] = case.field.q();
+        let outside = pack::pack(bits, &outside);
+        assert_eq!(decode([first, &outside]), Err(DecodeError::NotReduced { server: 1, row: 512 }));
+        let mut decoder = Decoder::new(case.interpolation.clone(), 1000);
+        decoder.feed(0, first, &mut |_| {}).unwrap();
+        assert_eq!(decoder.feed(0, &[1], &mut |_| {}), Err(DecodeError::TooLong(0)));
+        assert_eq!(decoder.finish().unwrap_err(), DecodeError::TooLong(0));
+    }
+}

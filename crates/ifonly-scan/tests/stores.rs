@@ -1,0 +1,98 @@
+//! A row store gives back its rows, survives its serialised form, and believes nothing that does not fit.
+
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_scan::store::{LevelBytes, RowStore, StoreError};
+
+fn sample(ranges: &[u32], count: usize) -> Vec<Vec<u16>> {
+    let mut random = SeededRandom::new(count as u64);
+    let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect();
+    (0..count).map(|_| row()).collect()
+}
+
+fn serialised(store: &RowStore) -> Vec<u8> {
+    let mut bytes = vec![];
+    store.write_to(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn rows_come_back_from_memory_and_from_bytes() {
+    for (ranges, level_bytes) in [
+        (vec![255, 1, 0, 17, 255], LevelBytes::One),
+        (vec![9; 32], LevelBytes::One),
+        (vec![256, 1, 65535], LevelBytes::Two),
+    ] {
+        for count in [0, 1, 63, 64, 65, 1000] {
+            let rows = sample(&ranges, count);
+            // Without a size hint the memory has to grow.
+            let built = RowStore::build(&ranges, rows.iter().filter(|_| true)).unwrap();
+            let bytes = serialised(&built);
+            let opened = RowStore::from_bytes(bytes.clone()).unwrap();
+            assert_eq!(serialised(&opened), bytes);
+            for store in [built, opened] {
+                assert_eq!((store.rows(), store.features()), (count, ranges.len()));
+                assert_eq!((store.ranges(), store.level_bytes()), (&ranges[..], level_bytes));
+                let mut levels = vec![];
+                for (i, row) in rows.iter().enumerate() {
+                    store.read_row(i, &mut levels);
+                    assert_eq!(&levels, row);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_rows_are_refused_by_name() {
+    let refused = |ranges: &[u32], rows: &[Vec<u16>]| RowStore::build(ranges, rows).unwrap_err().to_string();
+    assert_eq!(refused(&[2, 2], &[vec![1, 2], vec![3, 0]]), "row 1, feature 0: level 3 is above 2");
+    assert_eq!(refused(&[2], &[vec![1, 2]]), "row 0 has 2 features instead of 1");
+    assert_eq!(refused(&[], &[]), "0 features; a row has 1 to 65536");
+    assert_eq!(refused(&[65536], &[]), "feature 0 has the range 65536; the largest is 65535");
+}
+
+#[test]
+fn no_cut_of_the_bytes_and_no_change_of_the_header_passes_unseen() {
+    let ranges = [200, 3, 255, 7, 100];
+    let rows = sample(&ranges, 70);
+    let bytes = serialised(&RowStore::build(&ranges, &rows).unwrap());
+    for length in 0..bytes.len() {
+        assert!(RowStore::from_bytes(bytes[..length].to_vec()).is_err(), "cut at {length}");
+    }
+    let longer = [&bytes[..], &[0]].concat();
+    assert!(matches!(RowStore::from_bytes(longer), Err(StoreError::Length { .. })));
+    // A changed bit of the header is refused, or is the header of other rows that the same bytes do hold.
+    let mut accepted = 0;
+    for bit in 0..64 * 8 {
+        let mut changed = bytes.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        if let Ok(store) = RowStore::from_bytes(changed.clone()) {
+            accepted += 1;
+            assert_eq!(serialised(&store), changed, "bit {bit}");
+            let mut levels = vec![];
+            for row in 0..store.rows() {
+                store.read_row(row, &mut levels);
+                assert!(levels.iter().zip(store.ranges()).all(|(&level, &range)| u32::from(level) <= range));
+            }
+        }
+    }
+    assert!(accepted < 40, "{accepted} changed headers passed");
+}
+
+#[test]
+fn levels_above_their_range_and_dirty_padding_are_refused() {
+    let ranges = [200, 3, 255, 7, 100];
+    let bytes = serialised(&RowStore::build(&ranges, sample(&ranges, 70)).unwrap());
+    let header = bytes.len() - 2 * 2 * 64 * 4;
+    let with = |at: usize, value: u8| {
+        let mut changed = bytes.clone();
+        changed[header + at] = value;
+        RowStore::from_bytes(changed)
+    };
+    let level = with(4 * 5 + 1, 4).unwrap_err();
+    assert!(matches!(level, StoreError::Level { row: 5, feature: 1, level: 4, range: 3 }), "{level}");
+    // Byte 1 of the second group is no feature; row 6 of the second block is no row.
+    assert!(matches!(with(256 + 1, 1), Err(StoreError::Padding)));
+    assert!(matches!(with(512 + 4 * 6, 1), Err(StoreError::Padding)));
+    assert!(with(4 * 5 + 1, 3).is_ok());
+}
