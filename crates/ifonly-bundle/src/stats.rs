@@ -4,7 +4,7 @@
 //! *all* rows, the rejected ones included, so that a rejected person's own values lie within them.
 
 use crate::error::Place;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 /// More different values are not listed: no feature has more levels.
 pub(crate) const MAX_DISTINCT: usize = 65_536;
@@ -34,7 +34,7 @@ pub(crate) struct ColumnStats {
     /// The first accepted row without a value, and how many there are.
     pub(crate) missing: Option<(Place, u64)>,
     /// Every value with its count, unless they are too many.
-    distinct: Option<BTreeMap<String, u64>>,
+    distinct: Option<HashMap<String, u64>>,
     /// Whether most values were new when they became too many to list.
     mostly_new: bool,
     /// The smallest number.
@@ -51,7 +51,7 @@ pub(crate) struct ColumnStats {
 impl ColumnStats {
     pub(crate) fn new() -> ColumnStats {
         ColumnStats {
-            distinct: Some(BTreeMap::new()),
+            distinct: Some(HashMap::new()),
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             counting: true,
@@ -102,6 +102,8 @@ impl ColumnStats {
     /// The different values in the order of their numbers, or of their letters; `None` if they are too many.
     pub(crate) fn values(&self) -> Option<Vec<String>> {
         let mut values: Vec<String> = self.distinct.as_ref()?.keys().cloned().collect();
+        // A map has no order of its own, and the same input must give the same bytes.
+        values.sort_unstable();
         if self.is_numeric() {
             // Stable, so that texts of one number ("1", "1.0") keep the order of their letters.
             values.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
