@@ -6,11 +6,11 @@
 use crate::database::{Database, Sealed};
 use bytes::Bytes;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::Manifest;
 use ifonly_core::package;
 use ifonly_core::replica::{Refusal, Replica};
+use ifonly_scan::RowStore;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,7 @@ impl Holding {
     /// every root key is mixed with `data_digest`, so servers with different data have different key-check values.
     pub fn new(
         manifest: &Manifest,
-        rows: Rows,
+        rows: RowStore,
         records: &Records,
         data_digest: &[u8; 32],
         index: u8,
@@ -97,16 +97,20 @@ impl Holding {
         if keys.iter().all(|key| key.epoch() != current) {
             return Err(HoldingError::NoCurrentKey(current));
         }
-        let whole = records.length.checked_mul(rows.len()) == Some(records.bytes.len());
-        if !whole || manifest.rows() != rows.len() || manifest.record_length() != records.length {
+        let whole = records.length.checked_mul(rows.rows()) == Some(records.bytes.len());
+        if !whole
+            || manifest.rows() != rows.rows()
+            || manifest.schema().ranges() != rows.ranges()
+            || manifest.record_length() != records.length
+        {
             return Err(HoldingError::Mismatch);
         }
         let keys: Vec<RootKey> = keys.iter().map(|key| bound(key, data_digest)).collect();
         let sealed_length = records.length + package::OVERHEAD;
         let replica = Replica::new(index, manifest.digest(), deployments.to_vec(), keys.clone(), records.length);
         let seal = |key: &RootKey| {
-            let mut bytes = Vec::with_capacity(sealed_length * rows.len());
-            let plain = (0..rows.len()).map(|row| &records.bytes[row * records.length..(row + 1) * records.length]);
+            let mut bytes = Vec::with_capacity(sealed_length * rows.rows());
+            let plain = (0..rows.rows()).map(|row| &records.bytes[row * records.length..(row + 1) * records.length]);
             // Schemes differ only in the zeros that fill the last stripe; those are not stored.
             for sealed in replica.seal(&deployments[0], key, plain) {
                 bytes.extend_from_slice(&sealed[..sealed_length]);

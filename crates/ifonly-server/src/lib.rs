@@ -8,6 +8,7 @@
 
 pub mod admission;
 pub mod config;
+pub mod daemon;
 pub mod database;
 pub mod holding;
 pub mod keyfile;

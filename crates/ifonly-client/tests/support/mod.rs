@@ -8,12 +8,12 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use ifonly_client::transport::{Pending, unwrap};
 use ifonly_client::{Greeting, Meeting, Policy, Route, Transport, TransportError};
-use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::record;
 use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
+use ifonly_scan::RowStore;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::{self, App};
 use ifonly_server::tokens::Tokens;
@@ -69,7 +69,7 @@ impl World {
         let length = self.manifest.record_length();
         let records = self.texts.iter().flat_map(|texts| record::encode(texts, length).unwrap());
         let records = Records { length, bytes: records.collect() };
-        let rows = Rows::new(&self.manifest.schema().ranges(), &self.levels).unwrap();
+        let rows = RowStore::build(&self.manifest.schema().ranges(), &self.levels).unwrap();
         Holding::new(&self.manifest, rows, &records, &self.data, index, vec![RootKey::new(0, self.key)]).unwrap()
     }
 

@@ -6,7 +6,6 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
-use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{Random, SeededRandom};
@@ -14,6 +13,7 @@ use ifonly_core::record;
 use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
 use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
+use ifonly_scan::RowStore;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::{self, App};
 use ifonly_server::tokens::{TokenEntry, Tokens};
@@ -39,7 +39,7 @@ pub fn holding(manifest: &Manifest, index: u8) -> Holding {
     let texts = |row: &[u16; 2]| [(f64::from(row[0]) / 9.0).to_string(), (f64::from(row[1]) / 4.0).to_string()];
     let short = |text: &String| text.chars().take(6).collect::<String>();
     let bytes = rows.iter().flat_map(|row| record::encode(&texts(row).map(|text| short(&text)), 16).unwrap()).collect();
-    let rows = Rows::new(&[9, 4], &rows).unwrap();
+    let rows = RowStore::build(&[9, 4], &rows).unwrap();
     let records = Records { length: 16, bytes };
     Holding::new(manifest, rows, &records, &[1; 32], index, vec![RootKey::new(0, [5; 32])]).unwrap()
 }

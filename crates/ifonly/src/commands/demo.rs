@@ -10,7 +10,6 @@ use ifonly_client::http::{HttpServer, Trust};
 use ifonly_client::transport::Pending;
 use ifonly_client::{Explanation, Greeting, Meeting, Policy, Profile, Report, Route, Transport};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{OsRandom, SeededRandom};
@@ -19,6 +18,7 @@ use ifonly_core::schema::{Schema, Value};
 use ifonly_core::scheme::Gate;
 use ifonly_core::transcript::Message;
 use ifonly_core::wishes::Wishes;
+use ifonly_scan::RowStore;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
 /// The made-up database.
 struct World {
     manifest: Manifest,
-    rows: Rows,
+    levels: Vec<Vec<u16>>,
     records: Records,
     applicant: Application,
 }
@@ -76,13 +76,12 @@ impl World {
         }
         let levels = |texts: &Vec<String>| levels(&schema, texts);
         let levels = texts.iter().map(levels).collect::<Result<Vec<_>, _>>()?;
-        let rows = Rows::new(&schema.ranges(), levels).map_err(Failure::machine)?;
         // As many servers as the scheme needs and no more.
         let contents = |servers| Contents::new("made-up loans", schema.clone(), texts.len(), length, servers);
         let all = Manifest::new(contents(8)).map_err(Failure::machine)?;
         let servers = all.deployment(&args.scheme).map_err(Failure::input)?.servers() as u8;
         let manifest = Contents { default_scheme: args.scheme.clone(), ..contents(servers) };
-        Ok(World { manifest: Manifest::new(manifest).map_err(Failure::machine)?, rows, records, applicant })
+        Ok(World { manifest: Manifest::new(manifest).map_err(Failure::machine)?, levels, records, applicant })
     }
 }
 
@@ -104,7 +103,8 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let trust = Trust::system()?;
     for index in 1..=deployment.servers() as u8 {
         let records = &world.records;
-        let holding = Holding::new(&world.manifest, world.rows.clone(), records, &[0; 32], index, vec![key.clone()]);
+        let rows = RowStore::build(&world.manifest.schema().ranges(), &world.levels).map_err(Failure::machine)?;
+        let holding = Holding::new(&world.manifest, rows, records, &[0; 32], index, vec![key.clone()]);
         let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
         let app = App::new(holding.map_err(Failure::machine)?, tokens, Limits::default(), vec![]);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
