@@ -37,8 +37,8 @@ pub(crate) struct Args {
     #[arg(long)]
     name: Option<String>,
     /// The dataset's version.
-    #[arg(long = "data-version", value_name = "VERSION")]
-    version: Option<String>,
+    #[arg(long, value_name = "VERSION")]
+    data_version: Option<String>,
     /// Replace a bundle of that name.
     #[arg(long)]
     replace: bool,
@@ -119,7 +119,7 @@ impl Args {
             levels: self.levels,
             delimiter,
             name: self.name.clone(),
-            version: self.version.clone(),
+            version: self.data_version.clone(),
             deployment: DeploymentOptions {
                 servers: self.servers,
                 operators: (1..).zip(&self.operators).map(operator).collect(),
