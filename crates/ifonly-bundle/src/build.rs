@@ -131,7 +131,8 @@ impl<'a> Plan<'a> {
     fn accepts(&self, row: &Row<'_>) -> Result<bool, BuildError> {
         let Some((column, conditions)) = &self.target else { return Ok(true) };
         let value = row.cells[*column];
-        if value.is_empty() {
+        // A target of "NA" is missing, unless somebody asks for just that.
+        if is_missing(value, &[]) && !conditions.iter().any(|condition| condition.names(value)) {
             return Err(self.cell(
                 row.place,
                 *column,

@@ -19,7 +19,8 @@ pub(crate) fn is_missing(text: &str, listed: &[String]) -> bool {
 
 /// A finite number.
 pub(crate) fn number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| number.is_finite())
+    // Adding zero turns −0 into 0, which are one number but two texts in a manifest.
+    text.parse().ok().filter(|number: &f64| number.is_finite()).map(|number| number + 0.0)
 }
 
 /// What is known about a column.
@@ -215,6 +216,7 @@ mod tests {
     fn values_are_sorted_as_what_they_are() {
         assert_eq!(column(&["10", "9", "9.0", "-1"]).values().unwrap(), ["-1", "9", "10"]);
         assert_eq!(column(&["b", "10", "9", "b"]).values().unwrap(), ["10", "9", "b"]);
+        assert!(column(&["-0", "1", "-0.0"]).min.is_sign_positive());
         assert_eq!(column(&["b", "?", "NA", ""]).missing, Some((Place::Row(2), 3)));
     }
 

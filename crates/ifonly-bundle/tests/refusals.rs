@@ -22,6 +22,8 @@ fn missing_values_are_named_by_row_and_column() {
     says(&error, &["data.csv, line 3, column \"b\"", "missing", "2 accepted rows", "default", "exclude"]);
     let error = refused("a,b,ok\n1,x,1\n2,y,\n3,z,0\n", "", accept("ok", &["1"]));
     says(&error, &["line 3, column \"ok\"", "target is missing"]);
+    let error = refused("a,b,ok\n1,x,1\n2,y,NA\n3,z,0\n", "", accept("ok", &["!=0"]));
+    says(&error, &["line 3, column \"ok\"", "target is missing"]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub enum DeploymentError {
     },
 }
 
-/// Symbols of F_q over all servers and phases.
+/// Symbols of F_q, or bytes, over all servers and phases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// From the user.
@@ -217,6 +217,19 @@ impl Deployment {
             Cost {
                 up: cost.up + servers * (symbols * verified + (verified - 1)) as u128,
                 down: cost.down + servers * self.answer_length(phase) as u128,
+            }
+        })
+    }
+
+    /// Bytes of all packed payloads and answers on the wire, without headers, key-check values and the record. Servers keep
+    /// no state, so carried shares are sent again and count here.
+    pub fn bytes(&self) -> Cost {
+        (0..self.phases()).fold(Cost::default(), |cost, phase| {
+            let servers = self.responders(phase) as u128;
+            let bytes = |symbols: usize| (symbols as u128 * u128::from(self.field.bits())).div_ceil(8) * servers;
+            Cost {
+                up: cost.up + bytes(self.slot_lengths(phase).iter().sum()),
+                down: cost.down + bytes(self.answer_length(phase)),
             }
         })
     }

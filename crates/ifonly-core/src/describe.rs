@@ -78,18 +78,18 @@ fn row(scheme: &'static Scheme, params: &Params) -> String {
         names.map(|slot| if slot.carried { format!("({})", slot.name) } else { slot.name.into() }).collect::<Vec<_>>()
     };
     let shared = list(phases.map(|phase| slots(phase).join(", ")).collect());
-    let (cost, bits) = (deployment.cost(), u128::from(deployment.field().bits()));
-    let bytes = |symbols: u128| (symbols * bits).div_ceil(8);
+    let (cost, bytes) = (deployment.cost(), deployment.bytes());
     let origin = if scheme.origin == Origin::Paper { "the paper" } else { "ifonly" };
     format!(
-        "| {} | {origin} | {servers} | {kappas} | {} | {} | {} | {} | {bits} | {} | {} | {shared} | {} |",
+        "| {} | {origin} | {servers} | {kappas} | {} | {} | {} | {} | {} | {} | {} | {shared} | {} |",
         scheme.name,
         deployment.phases(),
         formula(&deployment),
         cost.up,
         cost.down,
-        bytes(cost.up),
-        bytes(cost.down),
+        deployment.field().bits(),
+        bytes.up,
+        bytes.down,
         scheme.learns,
     )
 }

@@ -5,6 +5,7 @@
 //! what becomes of their values in each row. It never loops over features itself; a scan does, here or elsewhere.
 
 use crate::field::{Field, Symbol};
+use zeroize::Zeroize;
 
 /// One row function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +96,22 @@ pub struct Program {
     pub outputs: Vec<Output>,
     /// One share per position for [`Output::Selected`], empty otherwise.
     pub row_shares: Vec<Symbol>,
+}
+
+impl Zeroize for Program {
+    fn zeroize(&mut self) {
+        for form in &mut self.forms {
+            form.constant.zeroize();
+            match &mut form.shape {
+                Shape::Linear { norm, slope } => {
+                    norm.zeroize();
+                    slope.zeroize();
+                }
+                Shape::Polynomial(vectors) | Shape::Table(vectors) => vectors.zeroize(),
+            }
+        }
+        self.row_shares.zeroize();
+    }
 }
 
 impl Program {

@@ -33,7 +33,9 @@ impl RootKey {
     pub fn generate(epoch: u32, random: &mut impl Random) -> RootKey {
         let mut bytes = [0; 32];
         random.fill(&mut bytes);
-        RootKey { bytes, epoch }
+        let key = RootKey { bytes, epoch };
+        bytes.zeroize();
+        key
     }
 
     /// Which epoch this key is for; the client's header names it.

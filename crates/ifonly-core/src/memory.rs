@@ -25,7 +25,7 @@ impl MemoryServer {
             Audience { digest: [0; 32], epoch: key.epoch(), record_length: 2 * deployment.params().features() };
         let replica =
             Replica::new(index, audience.digest, vec![deployment.clone()], vec![key.clone()], audience.record_length);
-        let sealed = replica.seal(deployment, key, records.iter().map(Vec::as_slice));
+        let sealed = replica.seal(key, records.iter().map(Vec::as_slice));
         MemoryServer { replica, rows: rows.clone(), sealed, audience }
     }
 

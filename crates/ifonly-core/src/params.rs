@@ -50,7 +50,7 @@ impl Params {
     /// More levels than this do not fit into a row store.
     pub const MAX_RANGE: u32 = 65_535;
     /// Databases end here.
-    pub const MAX_ROWS: usize = (1 << 32) - 1;
+    pub const MAX_ROWS: usize = u32::MAX as usize;
     /// Features end here.
     pub const MAX_FEATURES: usize = 4096;
     /// Thresholds end here, so that server counts stay in a byte.

@@ -3,6 +3,8 @@
 //! A user's shares draw from the operating system's generator and nothing else: a seed expanded by a generator would
 //! make the user's privacy computational. The trait exists so that proofs can enumerate every draw.
 
+use zeroize::Zeroize;
+
 /// A source of uniform numbers.
 pub trait Random {
     /// Fills `bytes` with uniform bytes.
@@ -15,6 +17,7 @@ pub trait Random {
             let mut bytes = [0; 8];
             self.fill(&mut bytes);
             let draw = u64::from_le_bytes(bytes) & mask;
+            bytes.zeroize();
             if draw < n {
                 return draw;
             }

@@ -11,6 +11,7 @@ use crate::share::Vectors;
 use crate::spir::Fetch;
 use crate::transcript::{Message, RECORD_PHASE, Tau};
 use crate::wire::{self, WireError};
+use zeroize::{Zeroize, Zeroizing};
 
 /// What a server refuses, and why. All of these are the client's fault; none depends on what the query hides.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,8 +86,7 @@ pub struct Ask<'a> {
     pub alpha: Symbol,
 }
 
-/// A checked request for a record.
-#[derive(Debug)]
+/// A checked request for a record. Its payload is a share: wiped on drop, never printed.
 pub struct FetchAsk {
     /// The sizes.
     pub fetch: Fetch,
@@ -94,8 +94,22 @@ pub struct FetchAsk {
     pub payload: Vec<u8>,
     /// The transcript's randomness.
     pub keys: TranscriptKeys,
+    /// Under which epoch's key the records must be sealed.
+    pub epoch: u32,
     /// Where the order of the rows comes from; `None` for the stored order.
     pub order: Option<TranscriptKeys>,
+}
+
+impl std::fmt::Debug for FetchAsk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "FetchAsk({:?}, epoch {}, ..)", self.fetch, self.epoch)
+    }
+}
+
+impl Drop for FetchAsk {
+    fn drop(&mut self) {
+        self.payload.zeroize();
+    }
 }
 
 /// What a message asks for.
@@ -175,6 +189,7 @@ impl Replica {
             }
             false => wire::unpack(deployment.field(), &message.payload, lengths.iter().sum())?,
         };
+        let symbols = Zeroizing::new(symbols);
         if !message.verify() {
             return Err(Refusal::Commitment);
         }
@@ -185,7 +200,7 @@ impl Replica {
         let order = deployment.params().shuffle.then(|| key.transcript(&first));
         if is_record {
             let payload = std::mem::take(&mut message.payload);
-            return Ok(Request::Record(FetchAsk { fetch, payload, keys, order }));
+            return Ok(Request::Record(FetchAsk { fetch, payload, keys, epoch: key.epoch(), order }));
         }
         let mut rest = symbols.as_slice();
         let vectors = lengths.iter().map(|&length| {
@@ -198,23 +213,12 @@ impl Replica {
         Ok(Request::Answer(Ask { program: deployment.program(phase, &vectors), deployment, phase, keys, order, alpha }))
     }
 
-    /// The sealed records as this server stores them, for the key epoch of `key` and one of the schemes.
-    pub fn seal<'r>(
-        &self,
-        deployment: &Deployment,
-        key: &RootKey,
-        records: impl Iterator<Item = &'r [u8]>,
-    ) -> Vec<Vec<u8>> {
-        let stored = self.fetch(deployment).stored_length();
-        let seal = |(row, record): (u64, &[u8])| {
-            let mut sealed = package::seal(record, &key.record(&self.digest, row));
-            sealed.resize(stored, 0);
-            sealed
-        };
-        (0..).zip(records).map(seal).collect()
+    /// The sealed records as this server stores them, for the epoch of `key` and all schemes alike.
+    pub fn seal<'r>(&self, key: &RootKey, records: impl Iterator<Item = &'r [u8]>) -> Vec<Vec<u8>> {
+        (0..).zip(records).map(|(row, record)| package::seal(record, &key.record(&self.digest, row))).collect()
     }
 
-    /// The whole response to a message, computed plainly from rows and sealed records. Tests and demonstrations use it; a
+    /// The whole response to a message, computed plainly from rows and the records sealed for its epoch. Tests and demonstrations use it; a
     /// server streams the same bytes from a faster scan.
     pub fn respond(&self, bytes: &[u8], rows: &Rows, sealed: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
         match self.open(bytes)? {

@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::scheme::Opening;
 use crate::secret::Secret;
 use crate::share::Vectors;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// What the user keeps of one phase.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Drop for Round {
     }
 }
 
-/// The decoded values of a phase.
+/// The decoded values of a phase. Wiped on drop.
 #[derive(Debug)]
 pub struct Values {
     /// Row by row, the scheme's outputs (without the verification's).
@@ -38,6 +38,13 @@ pub struct Values {
     pub empty_row: Vec<Symbol>,
     /// Who lied and was left out, counted from 1.
     pub liars: Vec<usize>,
+}
+
+impl Drop for Values {
+    fn drop(&mut self) {
+        self.values.zeroize();
+        self.empty_row.zeroize();
+    }
 }
 
 /// Why a phase gave no values.
@@ -113,7 +120,8 @@ impl Round {
         if let Some(r) = self.r {
             values = self.verified(deployment, values, r)?;
         }
-        let program = deployment.program(self.phase, &self.opening.vectors);
+        // The program of the secrets themselves holds them all.
+        let program = Zeroizing::new(deployment.program(self.phase, &self.opening.vectors));
         let plain = outputs / if self.r.is_some() { 2 } else { 1 };
         // The offset belongs to the cost, which is the last output.
         let mut empty_row: Vec<Symbol> = (0..plain).map(|output| program.known(output)).collect();

@@ -12,10 +12,11 @@ use crate::package;
 use crate::random::Random;
 use crate::round::{Round, RoundError};
 use crate::secret::{Secret, SecretError};
+use crate::share::Vectors;
 use crate::spir::Fetch;
 use crate::transcript::{Header, Message, RECORD_PHASE, Tau, messages};
 use crate::wire;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Whom the user asks: what goes into every header beside the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,12 @@ pub enum Fault {
         first: usize,
         /// Counted from 1.
         second: usize,
+    },
+    /// Not enough answers, because some were no answers.
+    #[error("the responses of servers {servers:?} are malformed, and too few others answered")]
+    Malformed {
+        /// Counted from 1.
+        servers: Vec<usize>,
     },
     /// The fetched bytes are no record.
     #[error("the fetched bytes are not a record: a server lied or holds another database")]
@@ -94,12 +101,11 @@ pub struct Outcome {
     pub found: Vec<Found>,
     /// How many rows qualify.
     pub qualifying: usize,
-    /// Who lied and was corrected, counted from 1.
+    /// Who lied, answered rubbish or under another key, and was left out; counted from 1.
     pub liars: Vec<usize>,
 }
 
 /// A search in progress.
-#[derive(Debug)]
 pub struct Search<'a> {
     deployment: &'a Deployment,
     audience: Audience,
@@ -111,7 +117,15 @@ pub struct Search<'a> {
     wanted: Vec<Option<(usize, Price)>>,
     found: Vec<Found>,
     liars: Vec<usize>,
+    malformed: Vec<usize>,
     fault: Option<Fault>,
+}
+
+// Θ, θ* and costs are as secret as x.
+impl std::fmt::Debug for Search<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Search({}, round {}, ..)", self.deployment.scheme().name, self.rounds.len())
+    }
 }
 
 impl Drop for Search<'_> {
@@ -143,9 +157,10 @@ impl<'a> Search<'a> {
             rounds: vec![],
             first_tau: Tau::default(),
             candidates: Candidates::default(),
-            wanted: vec![None; k],
+            wanted: vec![None; k.max(1)],
             found: vec![],
             liars: vec![],
+            malformed: vec![],
             fault: None,
         })
     }
@@ -158,7 +173,7 @@ impl<'a> Search<'a> {
         mut send: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>,
     ) -> Result<Outcome, Fault> {
         let mut all = |messages: Vec<Message>| -> Vec<Option<Vec<u8>>> {
-            messages.iter().map(|message| send(message.server.into(), &message.encode())).collect()
+            messages.iter().map(|message| send(message.server.into(), &Zeroizing::new(message.encode()))).collect()
         };
         for _ in 0..self.deployment.phases() {
             let responses = all(self.ask(random));
@@ -176,7 +191,11 @@ impl<'a> Search<'a> {
         let phase = self.rounds.len();
         let round = Round::new(self.deployment, phase, &self.secret, &self.theta, self.rounds.last(), random);
         let field = self.deployment.field();
-        let payloads = round.shares().iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
+        let payload = |share: &Vectors| {
+            let symbols: Zeroizing<Vec<Symbol>> = Zeroizing::new(share.iter().flatten().copied().collect());
+            wire::pack(field, symbols.iter())
+        };
+        let payloads = round.shares().iter().map(payload).collect();
         let messages = messages(&self.header(phase as u8, self.deployment.responders(phase)), payloads, random);
         if phase == 0 {
             self.first_tau = messages[0].tau();
@@ -186,14 +205,19 @@ impl<'a> Search<'a> {
     }
 
     /// Takes the responses to [`Search::ask`], in its order.
-    pub fn hear(&mut self, responses: Vec<Option<Vec<u8>>>, random: &mut impl Random) {
+    ///
+    /// # Panics
+    /// Before the first [`Search::ask`].
+    pub fn hear(&mut self, responses: Responses, random: &mut impl Random) {
         match self.read(responses, random) {
             Ok(candidates) => {
+                self.theta.zeroize();
                 self.theta = candidates.theta();
                 self.candidates = candidates;
             }
             Err(fault) => {
                 self.fault.get_or_insert(fault);
+                self.theta.zeroize();
                 self.theta = vec![false; self.deployment.params().rows];
                 self.candidates = Candidates::default();
             }
@@ -204,14 +228,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn read(&mut self, responses: Vec<Option<Vec<u8>>>, random: &mut impl Random) -> Result<Candidates, Fault> {
+    fn read(&mut self, responses: Responses, random: &mut impl Random) -> Result<Candidates, Fault> {
         let phase = self.rounds.len() - 1;
         let bodies = self.bodies(responses)?;
         let (field, count) = (self.deployment.field(), self.deployment.answer_length(phase));
-        // A response that does not even parse is worth as much as silence, and is borne like it.
-        let answers: Vec<Option<Vec<Symbol>>> =
-            bodies.iter().map(|body| wire::unpack(field, body.as_deref()?, count).ok()).collect();
-        let values = self.rounds[phase].decode(self.deployment, answers, random)?;
+        let answers = self.parse(&bodies, |body| wire::unpack(field, body, count).ok());
+        let values = self.rounds[phase].decode(self.deployment, answers, random);
+        let values = values.map_err(|error| self.blame(error.into()))?;
         self.liars.extend(&values.liars);
         Ok(Candidates::read(self.deployment, phase, &values, &self.theta)?)
     }
@@ -224,7 +247,7 @@ impl<'a> Search<'a> {
     }
 
     /// Takes the responses to [`Search::fetch`].
-    pub fn take(&mut self, number: usize, responses: Vec<Option<Vec<u8>>>, random: &mut impl Random) {
+    pub fn take(&mut self, number: usize, responses: Responses, random: &mut impl Random) {
         // Nothing was wanted, so nothing can be learnt from the bytes.
         let Some((position, price)) = self.wanted[number] else { return };
         match self.open(responses, random) {
@@ -235,9 +258,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn open(&mut self, responses: Vec<Option<Vec<u8>>>, random: &mut impl Random) -> Result<Vec<u8>, Fault> {
+    fn open(&mut self, responses: Responses, random: &mut impl Random) -> Result<Vec<u8>, Fault> {
         let bodies = self.bodies(responses)?;
-        let (sealed, liars) = self.sizes().decode(&bodies, random)?;
+        let need = self.sizes().stripe_length();
+        let answers = self.parse(&bodies, |body| (body.len() == need).then(|| body.to_vec()));
+        let decoded = self.sizes().decode(&answers, random);
+        let (sealed, liars) = decoded.map_err(|error| self.blame(error.into()))?;
         self.liars.extend(liars);
         package::open(&sealed).ok_or(Fault::NotARecord)
     }
@@ -253,7 +279,29 @@ impl<'a> Search<'a> {
         Ok(Outcome { found: std::mem::take(&mut self.found), qualifying: self.candidates.count(), liars })
     }
 
-    fn bodies(&mut self, responses: Vec<Option<Vec<u8>>>) -> Result<Vec<Option<Vec<u8>>>, Fault> {
+    /// A response that does not parse is worth as much as silence and is borne like it, but its server is remembered.
+    fn parse<T>(&mut self, bodies: &Responses, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<Option<T>> {
+        let parsed: Vec<Option<T>> = bodies.iter().map(|body| parse(body.as_deref()?)).collect();
+        self.malformed = (1..)
+            .zip(bodies.iter().zip(&parsed))
+            .filter(|(_, (body, parsed))| body.is_some() && parsed.is_none())
+            .map(|(server, _)| server)
+            .collect();
+        self.liars.extend(&self.malformed);
+        parsed
+    }
+
+    /// Names malformed answers where they are the reason that too few are left.
+    fn blame(&self, fault: Fault) -> Fault {
+        match fault {
+            Fault::Decode(DecodeError::TooFewAnswers { .. }) if !self.malformed.is_empty() => {
+                Fault::Malformed { servers: self.malformed.clone() }
+            }
+            other => other,
+        }
+    }
+
+    fn bodies(&mut self, responses: Responses) -> Result<Responses, Fault> {
         let params = self.deployment.params();
         let (bodies, odd) = split_checks(responses, params.silent + params.lying)?;
         self.liars.extend(odd);

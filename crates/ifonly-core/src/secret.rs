@@ -194,14 +194,22 @@ impl Secret {
 
     /// All cost tables, one after another.
     pub(crate) fn cost(&self, field: &Field, params: &Params) -> Vec<Symbol> {
-        let tables = params.ranges.iter().enumerate().flat_map(|(k, &range)| self.cost_table(k, range));
-        tables.map(|cost| field.reduce(cost)).collect()
+        let mut symbols = Vec::with_capacity(params.levels());
+        for (k, &range) in params.ranges.iter().enumerate() {
+            symbols.extend(Zeroizing::new(self.cost_table(k, range)).iter().map(|&cost| field.reduce(cost)));
+        }
+        symbols
     }
 
     /// All gate tables, one after another; 1 is a violation.
     pub(crate) fn gate(&self, field: &Field, params: &Params) -> Vec<Symbol> {
-        let tables = params.ranges.iter().enumerate().flat_map(|(k, &range)| self.gate_table(k, range));
-        tables.map(|violates| field.reduce(violates.into())).collect()
+        let mut symbols = Vec::with_capacity(params.levels());
+        for (k, &range) in params.ranges.iter().enumerate() {
+            symbols.extend(
+                Zeroizing::new(self.gate_table(k, range)).iter().map(|&violates| field.reduce(violates.into())),
+            );
+        }
+        symbols
     }
 
     /// Without tables of their own, table schemes carry w_k(v − x_k)².
@@ -225,6 +233,9 @@ impl Secret {
 
     /// What the protocol computes for a row, in the clear: the client's check of the record that it fetched.
     /// `None` where a gate hides the row.
+    ///
+    /// # Panics
+    /// If the row does not fit the ranges, or the secret has not been [checked](Secret::check).
     pub fn plain_cost(&self, scheme: &Scheme, params: &Params, row: &[u16]) -> Option<u64> {
         let features = || row.iter().enumerate().map(|(k, &y)| (k, u32::from(y)));
         let open = match scheme.gate {

@@ -14,6 +14,7 @@ use crate::keys::{Purpose, TranscriptKeys};
 use crate::package::OVERHEAD;
 use crate::params::Params;
 use crate::random::Random;
+use zeroize::Zeroize;
 
 /// The sizes of a record fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +57,6 @@ impl Fetch {
         self.sealed_length.div_ceil(self.stripes)
     }
 
-    /// Bytes of a sealed record as servers store it: filled up with zeros to whole stripes.
-    pub fn stored_length(&self) -> usize {
-        self.stripe_length() * self.stripes
-    }
-
     /// Bytes that each server receives.
     pub fn query_length(&self) -> usize {
         if self.is_binary() { self.rows.div_ceil(8) } else { self.rows * self.stripes }
@@ -95,6 +91,7 @@ impl Fetch {
                 query.push(self.entry(server, &noise, wanted.then_some(place % self.stripes)));
             }
         }
+        noise.zeroize();
         queries
     }
 
@@ -124,11 +121,12 @@ impl Fetch {
         }
     }
 
-    /// The inner product of a payload with the stored records (`record(i)` at position i), before pads. Plain and slow.
+    /// The inner product of a payload with the sealed records (`record(i)` at position i), before pads. The last stripe of a
+    /// record may be shorter; what it lacks is zero. Plain and slow.
     pub fn inner_product<'a>(&self, payload: &[u8], record: impl Fn(usize) -> &'a [u8]) -> Vec<u8> {
         let mut sum = vec![0; self.stripe_length()];
         for position in 0..self.rows {
-            for (stripe, bytes) in record(position).chunks_exact(self.stripe_length()).enumerate() {
+            for (stripe, bytes) in record(position).chunks(self.stripe_length()).enumerate() {
                 let factor = self.factor(payload, position, stripe);
                 sum.iter_mut().zip(bytes).for_each(|(sum, &byte)| *sum ^= Gf256.mul(factor, byte));
             }
@@ -165,7 +163,7 @@ impl Fetch {
         {
             return Err(DecodeError::Length { server: server + 1, have: answer.len(), need: self.stripe_length() });
         }
-        let mut sealed = Vec::with_capacity(self.stored_length());
+        let mut sealed = Vec::with_capacity(self.stripe_length() * self.stripes);
         if self.is_binary() {
             // Points 0 and 1: the coefficient of α is the sum.
             let sum = |a: &[u8], b: &[u8]| a.iter().zip(b).map(|(a, b)| a ^ b).collect::<Vec<u8>>();
@@ -195,13 +193,7 @@ mod tests {
     }
 
     fn stored(fetch: &Fetch, length: usize) -> Vec<Vec<u8>> {
-        (0..fetch.rows)
-            .map(|row| {
-                let mut sealed = package::seal(&vec![row as u8; length], &[row as u8 + 1; 16]);
-                sealed.resize(fetch.stored_length(), 0);
-                sealed
-            })
-            .collect()
+        (0..fetch.rows).map(|row| package::seal(&vec![row as u8; length], &[row as u8 + 1; 16])).collect()
     }
 
     #[test]
@@ -267,8 +259,8 @@ mod tests {
         for (threshold, servers) in [(1, 3), (2, 3), (2, 5)] {
             let fetch = fetch(1, threshold, 0, 0, servers, 0);
             for wanted in std::iter::once(None).chain((0..fetch.stripes()).map(Some)) {
-                for first in 0..servers {
-                    let second = if threshold == 1 { first } else { (first + 1) % servers };
+                let pairs = (0..servers).flat_map(|first| (0..=first).map(move |second| (first, second)));
+                for (first, second) in pairs.filter(|(first, second)| (first == second) == (threshold == 1)) {
                     let mut counts = vec![0u32; 65_536];
                     let mut all = Exhaustive::default();
                     while all.turn() {
@@ -286,22 +278,35 @@ mod tests {
 
     #[test]
     fn beside_the_record_the_user_sees_only_noise() {
-        // The pads are uniform bytes P_j, j < T. For every fixed query, each of the 256^T pad values gives a different
-        // vector of answers with the same stripes, so given the record the answers are uniform.
-        for (threshold, servers) in [(1, 2), (1, 3), (2, 3)] {
-            let fetch = fetch(2, threshold, 0, 0, servers, 0);
+        // The pads are bytes P_j, j < T, of the transcript's streams: server n adds Σ α_n^j·P_j ...
+        let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
+        for (threshold, servers) in [(1, 2), (1, 3), (2, 3), (2, 5)] {
+            let fetch = fetch(2, threshold, 0, 0, servers, 40);
+            let streams: Vec<Vec<u8>> = (0..threshold)
+                .map(|j| {
+                    let mut bytes = vec![0; fetch.stripe_length()];
+                    keys.stream(Purpose::RecordPad { j: j as u16 }).fill(0, &mut bytes);
+                    bytes
+                })
+                .collect();
+            for server in 0..servers {
+                let mut padded = vec![0; fetch.stripe_length()];
+                fetch.pad(server, &keys, &mut padded);
+                for (place, &byte) in padded.iter().enumerate() {
+                    let pads: Vec<u8> = streams.iter().map(|stream| stream[place]).collect();
+                    assert_eq!(byte, if fetch.is_binary() { pads[0] } else { fetch.entry(server, &pads, None) });
+                }
+            }
+            // ... and for uniform P_j, each of the 256^T values gives a different vector of answers with the same stripes, so
+            // given the record the answers are uniform.
             let products: Vec<u8> = (0..servers).map(|server| 37 * server as u8 + 11).collect();
             let mut seen = std::collections::BTreeSet::new();
             let mut all = Exhaustive::default();
             while all.turn() {
                 let mut pads = vec![0; threshold];
                 all.fill(&mut pads);
-                let answers: Vec<u8> = if fetch.is_binary() {
-                    products.iter().map(|product| product ^ pads[0]).collect()
-                } else {
-                    products.iter().enumerate().map(|(n, product)| product ^ fetch.entry(n, &pads, None)).collect()
-                };
-                seen.insert(answers);
+                let pad = |n: usize| if fetch.is_binary() { pads[0] } else { fetch.entry(n, &pads, None) };
+                seen.insert((0..servers).map(|n| products[n] ^ pad(n)).collect::<Vec<u8>>());
             }
             assert_eq!(seen.len(), 256usize.pow(threshold as u32));
         }

@@ -253,15 +253,24 @@ mod tests {
     }
 
     #[test]
-    fn a_commitment_hides_perfectly() {
-        // The same argument as for ristretto255, where it cannot be enumerated: in a group of prime order, h^r for uniform r
-        // is uniform, so g^m·h^r has the same distribution for every m. Order 11 in the integers modulo 23.
-        let power = |base: u64, exponent: u64| (0..exponent).fold(1, |product, _| product * base % 23);
-        let distribution = |m: u64| {
-            let mut seen: Vec<u64> = (0..11).map(|r| power(2, m) * power(3, r) % 23).collect();
-            seen.sort_unstable();
-            seen
+    fn blindings_are_uniform_by_rejection_and_move_a_commitment_along_h() {
+        // g^m·h^r is perfectly hiding when r is uniform and h generates the group: then h^r alone is uniform. The group has
+        // prime order, so any h but the identity generates it, and r must be below the order, never reduced.
+        struct Queue(Vec<[u8; 32]>);
+        impl Random for Queue {
+            fn fill(&mut self, bytes: &mut [u8]) {
+                bytes.copy_from_slice(&self.0.remove(0));
+            }
+        }
+        let minus_one = -Scalar::ONE;
+        let mut order = minus_one.to_bytes();
+        order[0] += 1;
+        assert_eq!(uniform_scalar(&mut Queue(vec![order, [0xff; 32], minus_one.to_bytes()])), minus_one);
+        let point = |payload: &[u8], blinding: Scalar| {
+            CompressedRistretto(commit(b"header", 1, payload, &blinding)).decompress().unwrap()
         };
-        assert!((0..11).all(|m| distribution(m) == distribution(0)));
+        let step = point(b"a", Scalar::ONE) - point(b"a", Scalar::ZERO);
+        assert_ne!(step, RistrettoPoint::default());
+        assert_eq!(point(b"b", Scalar::from(7u8)) - point(b"b", Scalar::ZERO), step * Scalar::from(7u8));
     }
 }

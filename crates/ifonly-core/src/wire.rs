@@ -44,7 +44,9 @@ pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
 /// The packed symbols.
 pub fn pack<'a>(field: &Field, symbols: impl IntoIterator<Item = &'a Symbol>) -> Vec<u8> {
     let bits = field.bits();
-    let mut bytes = vec![];
+    let symbols = symbols.into_iter();
+    // Exact for slices, so that no copy of a share is left behind by growing.
+    let mut bytes = Vec::with_capacity(packed_length(field, symbols.size_hint().0).unwrap_or(0));
     // 62 bits and at most 7 left over fit into 128.
     let (mut pending, mut held) = (0u128, 0);
     for symbol in symbols {

@@ -19,9 +19,10 @@ fn page() -> String {
         "# All schemes\n\n\
          Printed by `IFONLY_BLESS=1 cargo test -p ifonly-core --test docs` from the scheme descriptions in \
          `crates/ifonly-core/src/scheme/`; nothing on this page is typed in. Symbols count all servers and both \
-         directions, without the record; bytes are packed symbols, without headers. T = 1, S = B = 0; more of them add \
+         directions, without the record; bytes are the packed payloads on the wire, without headers (a carried vector, in \
+         parentheses, is sent again because servers keep no state, and counts only there). T = 1, S = B = 0; more of them add \
          servers: N = κ + 1 + S + 2B, κ growing with T. Weights up to 10, d_min = 10, p = 4, any number of immutable features, \
-         table entries up to 10·R². A vector in parentheses is carried over from the phase before.\n\n\
+         table entries up to 10·R². \n\n\
          ## Wine: d = 11, R = 100, M = 500\n\n{}\n\
          ## A large database: d = 32, R = 255, M = 1,000,000\n\n{}\n\
          ## Verified answers: d = 11, R = 100, M = 500\n\n\

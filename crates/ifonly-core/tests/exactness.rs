@@ -100,10 +100,10 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
 }
 
 #[test]
-fn without_a_server_to_spare_a_lie_shows_as_nothing_or_as_a_cost_that_the_record_refutes() {
+fn without_a_server_to_spare_a_random_lie_never_confirms_a_wrong_row() {
     // S = B = 0: every vector of κ + 1 answers lies on a polynomial, so no decoder can see a lie in the answers alone. What
-    // remains: impossible values, the cost of the fetched record, and verified answers (their own test). A lie that only
-    // hides rows behind a gate stays unseen; docs/threat-model.md says so.
+    // remains: impossible values, the cost of the fetched record, and verified answers (their own test). A lie that hides
+    // rows behind a gate, or that makes a chosen row look dearer (next test), stays unseen; docs/threat-model.md says so.
     let seed = seed();
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(seed);
@@ -137,6 +137,31 @@ fn without_a_server_to_spare_a_lie_shows_as_nothing_or_as_a_cost_that_the_record
             );
         }
     });
+}
+
+#[test]
+fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_it() {
+    let baseline = ifonly_core::scheme::named("baseline").unwrap();
+    for verified in [false, true] {
+        let params = ifonly_core::params::Params { verified, ..ifonly_core::params::Params::new(vec![9], 2) };
+        let deployment = Deployment::new(baseline, params, FieldRule::Deployment).unwrap();
+        let rows = ifonly_core::form::Rows::new(&[9], [[5], [7]]).unwrap();
+        let secret = ifonly_core::secret::Secret::new(vec![5]);
+        let field = deployment.field().clone();
+        // Points 1 and −1: half of what server 1 adds reaches the decoded value.
+        let demote = |answers: &mut Vec<Option<Vec<Symbol>>>, _: &mut SeededRandom| {
+            let answer = answers[0].as_mut().unwrap();
+            answer[0] = field.add(answer[0], field.reduce(18));
+        };
+        let result = play(&deployment, &secret, &rows, &mut SeededRandom::new(1), demote);
+        assert_eq!(result.is_err(), verified);
+        if let Ok((candidates, _)) = result {
+            let (position, price) = candidates.nearest(1)[0];
+            assert_eq!(position, 1, "the true nearest row was pushed away");
+            let found = ifonly_core::search::Found { position, price, record: vec![] };
+            assert!(ifonly_core::search::confirm(&deployment, &secret, &found, &[7]).is_ok());
+        }
+    }
 }
 
 #[test]

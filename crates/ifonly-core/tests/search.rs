@@ -5,18 +5,18 @@ mod common;
 use common::{Instance, best, chance, for_all_schemes};
 use ifonly_core::candidates::Price;
 use ifonly_core::decode::DecodeError;
-use ifonly_core::deployment::Deployment;
-use ifonly_core::form::Rows;
+use ifonly_core::deployment::{Cost, Deployment};
+use ifonly_core::form::{self, Job, Rows};
 use ifonly_core::keys::RootKey;
 use ifonly_core::memory::{MemoryServer, levels};
 use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::replica::Refusal;
+use ifonly_core::replica::{Refusal, Replica, Request};
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::search::{Audience, Fault, Outcome, Search, confirm};
 use ifonly_core::secret::Secret;
 use ifonly_core::transcript::Message;
-use ifonly_core::wire::WireError;
+use ifonly_core::wire::{self, WireError};
 
 /// N servers in one place.
 struct World {
@@ -227,12 +227,140 @@ fn rubbish_never_panics_a_server_or_a_client() {
 fn secrets_do_not_print() {
     let world = small_world(scheme::named("gated").unwrap(), key);
     let secret = Secret::new(vec![7, 7]).immutable(vec![true, false]);
+    let mut random = SeededRandom::new(29);
     let mut search = Search::new(&world.deployment, secret.clone(), world.audience).unwrap();
-    let message = search.ask(&mut SeededRandom::new(29)).remove(0);
-    let shown = format!("{secret:?} {search:?} {:?} {:?} {:?}", message, key(1), key(1).transcript(&[0; 32]));
-    for word in ["[7", "true", "payload", "blinding", "Symbol(1", "x:"] {
+    let messages = search.ask(&mut random);
+    let responses = |messages: &[Message]| {
+        let each = messages.iter().map(|m| world.respond(m.server.into(), &m.encode()).ok());
+        each.collect::<Vec<_>>()
+    };
+    search.hear(responses(&messages), &mut random);
+    let fetches = search.fetch(0, &mut random);
+    search.take(0, responses(&fetches), &mut random);
+    let replica = Replica::new(1, world.audience.digest, vec![world.deployment.clone()], vec![key(1)], 4);
+    let requests = [&messages[0], &fetches[0]].map(|message| format!("{:?}", replica.open(&message.encode()).unwrap()));
+    let searching = format!("{search:?}");
+    let shown = format!(
+        "{secret:?} {searching} {messages:?} {fetches:?} {requests:?} {:?} {:?} {:?}",
+        key(1),
+        key(1).transcript(&[0; 32]),
+        search.finish().unwrap(),
+    );
+    for word in ["[7", "true", "payload", "blinding", "Symbol(1", "x:", "theta", "wanted", "Exactly", "record: ["] {
         assert!(!shown.contains(word), "{word} in {shown}");
     }
+}
+
+#[test]
+fn a_servers_response_holds_every_pad() {
+    // T = 2, so that κ ≥ 2: the response is the definition's answer with all pads of the transcript's streams.
+    for_all_schemes(|scheme| {
+        let mut random = SeededRandom::new(31);
+        let instance = Instance::random(scheme, (2, 0, 0), 6, 8, &mut random);
+        let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+        let deployment = &world.deployment;
+        let replica =
+            Replica::new(2, world.audience.digest, vec![deployment.clone()], vec![key(2)], 2 * instance.x.len());
+        let mut search = Search::new(deployment, instance.secret(), world.audience).unwrap();
+        let message = search.ask(&mut random).remove(1);
+        let Request::Answer(ask) = replica.open(&message.encode()).unwrap() else { panic!("a phase was asked") };
+        let (field, kappa) = (deployment.field(), deployment.kappa(0));
+        let keys =
+            key(2).transcript(&message.tau()).rows(field, ask.program.outputs.len(), kappa, deployment.params().mask);
+        let alpha = deployment.points().as_slice()[1];
+        let job = Job { field, alpha, kappa, program: &ask.program, order: None };
+        let symbols = form::answer(&job, &instance.rows(), &keys);
+        let response = world.respond(2, &message.encode()).unwrap();
+        assert_eq!(response[16..], wire::pack(field, &symbols), "{}", scheme.name);
+        assert_eq!(response[..16], key(2).transcript(&message.tau()).check_value(), "{}", scheme.name);
+        // And the record's: what is left after its pads is the plain inner product.
+        search.hear(vec![None; deployment.responders(0)], &mut random);
+        let fetch = search.fetch(0, &mut random).remove(1);
+        let Request::Record(ask) = replica.open(&fetch.encode()).unwrap() else { panic!("a record was asked for") };
+        let records: Vec<Vec<u8>> =
+            instance.rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
+        let sealed = replica.seal(&key(2), records.iter().map(Vec::as_slice));
+        let mut product = ask.fetch.inner_product(&ask.payload, |position| &sealed[position]);
+        let padded = world.respond(2, &fetch.encode()).unwrap()[16..].to_vec();
+        assert_ne!(padded, product, "{}", scheme.name);
+        ask.fetch.pad(1, &key(2).transcript(&fetch.tau()), &mut product);
+        assert_eq!(padded, product, "{}", scheme.name);
+    });
+}
+
+#[test]
+fn whole_searches_bear_silence_rubbish_and_lies() {
+    for_all_schemes(|scheme| {
+        let mut random = SeededRandom::new(32);
+        for number in 0..24 {
+            let faults = [(1, 1, 0), (1, 0, 1), (2, 1, 1)][number % 3];
+            let (_, silent, lying) = faults;
+            let instance = Instance::random(scheme, faults, 100, 9, &mut random);
+            let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+            // Servers that every phase asks, so that they misbehave everywhere.
+            let first = 1 + random.below(2) as usize;
+            let quiet = first..first + silent;
+            let liars = quiet.end..quiet.end + lying;
+            let kind = random.below(4);
+            let mut noise = SeededRandom::new(number as u64);
+            let search = Search::new(&world.deployment, instance.secret(), world.audience).unwrap();
+            let outcome = search.run(&mut random, |server, message| {
+                let mut response = world.respond(server, message).unwrap();
+                if quiet.contains(&server) {
+                    return None;
+                }
+                if liars.contains(&server) {
+                    match kind {
+                        0 => response.truncate(response.len() - 1),
+                        1 => response[0] ^= 1,
+                        2 => response.push(0),
+                        _ => {
+                            // Zeros are reduced symbols, and wrong ones; a record may be any bytes.
+                            let body = &mut response[16..];
+                            if Message::decode(message).unwrap().header.phase == 255 {
+                                noise.fill(body)
+                            } else {
+                                body.fill(0)
+                            }
+                        }
+                    }
+                }
+                Some(response)
+            });
+            let outcome = outcome.unwrap_or_else(|fault| panic!("{} {faults:?} kind {kind}: {fault}", scheme.name));
+            let costs = instance.brute_force(scheme);
+            let best = best(&costs).map(|(_, cost)| cost);
+            let found = outcome.found.first().map(|found| {
+                let row = levels(&found.record);
+                costs[instance.rows.iter().position(|other| *other == row).unwrap()].unwrap()
+            });
+            assert_eq!(found, best, "{} {faults:?} kind {kind}", scheme.name);
+            assert!(outcome.liars.iter().all(|liar| liars.contains(liar)), "{} {:?}", scheme.name, outcome.liars);
+        }
+    });
+}
+
+#[test]
+fn described_bytes_are_those_on_the_wire() {
+    for_all_schemes(|scheme| {
+        let mut random = SeededRandom::new(33);
+        let instance = Instance::random(scheme, (1, 0, 0), 30, 9, &mut random);
+        let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+        let (mut up, mut down) = (0, 0);
+        let search = Search::new(&world.deployment, instance.secret(), world.audience).unwrap();
+        search
+            .run(&mut random, |server, bytes| {
+                let message = Message::decode(bytes).unwrap();
+                let response = world.respond(server, bytes).unwrap();
+                if message.header.phase != 255 {
+                    up += message.payload.len() as u128;
+                    down += response.len() as u128 - 16;
+                }
+                Some(response)
+            })
+            .unwrap();
+        assert_eq!(world.deployment.bytes(), Cost { up, down }, "{}", scheme.name);
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! User privacy by exhaustive enumeration on tiny fields: over all of the user's random draws, the joint distribution of
 //! everything that one server (for T = 2: any two servers) receives is the same for every secret.
 //!
-//! The header does not depend on the secret (tests/traffic.rs), the commitments hide perfectly (transcript's own test), and
+//! The header does not depend on the secret (tests/search.rs), the commitments hide perfectly (transcript's own test), and
 //! the record query is enumerated beside its definition (spir's own tests). What is left, the shares, is enumerated here.
 
 mod common;
@@ -150,7 +150,10 @@ fn two_servers_together_see_the_same_whoever_asks() {
         // Phases draw apart from each other, so that each may be enumerated by itself.
         for phase in 0..deployment.phases() {
             let carried = scheme.phases[phase].slots.iter().any(|slot| slot.carried);
-            assert_private(&deployment, if carried { phase - 1..phase + 1 } else { phase..phase + 1 }, 1);
+            let phases = if carried { phase - 1..phase + 1 } else { phase..phase + 1 };
+            // Everybody where that takes seconds, else the two who differ most.
+            let runs = deployment.field().q().pow(draws(&deployment, phases.clone()));
+            assert_private(&deployment, phases, if runs < 500_000 { usize::MAX } else { 1 });
         }
     });
 }
@@ -159,7 +162,7 @@ fn two_servers_together_see_the_same_whoever_asks() {
 fn verified_queries_are_as_private() {
     for_all_schemes(|scheme| {
         if let Ok(deployment) = Deployment::new(scheme, tiny(1, 1, 1, true), FieldRule::Paper) {
-            assert_private(&deployment, 0..1, 6);
+            assert_private(&deployment, 0..1, usize::MAX);
         }
     });
 }

@@ -68,6 +68,10 @@ impl Plain {
         }
         let mut total = 0;
         for (k, feature) in schema.features().iter().enumerate() {
+            // Region is one column in two features; only squared distances see both.
+            if feature.one_hot.is_some() && self.pricing[k] != Pricing::L2 && x[k] == 0 {
+                continue;
+            }
             let gap = match feature.kind {
                 Kind::Categorical { range, .. } if x[k] != y[k] => i64::from(range),
                 _ => (x[k] - y[k]).abs(),
@@ -75,6 +79,7 @@ impl Plain {
             let price = match self.pricing[k] {
                 Pricing::L2 => gap * gap,
                 Pricing::L1 => gap,
+                Pricing::Mad if feature.is_categorical() => i64::from(gap != 0) * 100,
                 Pricing::Mad => (100.0 * gap as f64 / feature.mad.unwrap()).round() as i64,
                 Pricing::Count => i64::from(gap != 0),
                 Pricing::Step(free) if gap > i64::from(free) => i64::from(feature.full_range()),
@@ -82,8 +87,9 @@ impl Plain {
             };
             total += price * if y[k] >= x[k] { self.weights[k].0 } else { self.weights[k].1 };
         }
-        let changed = if self.few { (0..x.len()).filter(|&k| x[k] != y[k]).count() as i64 } else { 0 };
-        Some((changed, total))
+        let columns = [0..1, 1..2, 2..3, 3..4, 4..5, 5..7];
+        let changed = columns.into_iter().filter(|column| x[column.clone()] != y[column.clone()]).count();
+        Some((if self.few { changed as i64 } else { 0 }, total))
     }
 }
 
@@ -229,6 +235,37 @@ fn wishes_compile_to_the_smallest_form() {
 }
 
 #[test]
+fn ranges_are_narrowed_to_levels_inside_them() {
+    let kind = Kind::Numeric { min: 0.0, max: 100.0, levels: 10, quantiser: Quantiser::Round };
+    let schema = Schema::new(vec![Feature::new("a", kind)]).unwrap();
+    let params = Params { cost_limit: 1000, ..Params::new(vec![10], 11) };
+    let scheme = scheme::named("gated-tables").unwrap();
+    let rows = Rows::new(&[10], (0..=10).map(|level| [level])).unwrap();
+    let deployment = Deployment::new(scheme, params.clone(), FieldRule::Deployment).unwrap();
+    for (low, high, first, last) in [(24.0, 76.0, 3, 7), (20.0, 80.0, 2, 8), (-5.0, 4.0, 0, 0), (96.0, 500.0, 10, 10)] {
+        let mut wishes = Wishes::new(&schema);
+        wishes.permitted_range("a", Some(&Value::Number(low)), Some(&Value::Number(high))).unwrap();
+        let secret = wishes.compile(&[5], scheme, &params).unwrap().secret;
+        let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(1), |_, _| {}).unwrap();
+        let expected: Vec<bool> = (0..=10).map(|level| (first..=last).contains(&level)).collect();
+        assert_eq!(candidates.theta(), expected, "{low}..{high}");
+    }
+}
+
+#[test]
+fn a_deviation_is_only_needed_for_what_may_change() {
+    let schema = schema();
+    let params = Params { weight_limit: 5, cost_limit: 200_000, ..Params::new(schema.ranges(), 3) };
+    let mut wishes = Wishes::new(&schema);
+    wishes.price_all(Pricing::Mad);
+    let compile =
+        |wishes: &Wishes| wishes.compile(&[5, 6, 1, 4, 1, 3, 0], scheme::named("gated-tables").unwrap(), &params);
+    assert_eq!(compile(&wishes).unwrap_err(), WishError::NoMad { feature: "grade".into() });
+    wishes.immutable("grade").unwrap();
+    compile(&wishes).unwrap();
+}
+
+#[test]
 fn impossible_wishes_are_refused_with_the_reason() {
     let schema = schema();
     let params = Params { weight_limit: 5, cost_limit: 2_000, ..Params::new(schema.ranges(), 3) };
@@ -254,7 +291,15 @@ fn impossible_wishes_are_refused_with_the_reason() {
         refused("gated-tables", &|w| w.weight("age", 6).map(drop)),
         "feature \"age\": weight 6 is not in 1..=5, the manifest's limit"
     );
-    assert_eq!(refused("gated-tables", &age(7.0, 3.0)), "feature \"age\": the permitted range ends below its start");
+    let empty = "feature \"age\": the permitted range holds none of its levels; widen it or swap its ends";
+    assert_eq!(refused("gated-tables", &age(7.0, 3.0)), empty);
+    assert_eq!(refused("gated-tables", &age(20.0, 30.0)), empty);
+    assert_eq!(refused("gated-tables", &age(-3.0, -1.0)), empty);
+    assert_eq!(refused("gated-tables", &age(4.2, 4.8)), empty);
+    assert_eq!(
+        refused("gated-tables", &|w| w.permitted_values("age", &[Value::Number(500.0)]).map(drop)),
+        "feature \"age\": a permitted value is outside the feature's bounds"
+    );
     assert_eq!(
         refused("gated-tables", &|w| age(7.0, 9.0)(w).and_then(|()| w.only_down("age").map(drop))),
         "feature \"age\": the wishes leave no permitted value; relax one of them"

@@ -85,8 +85,8 @@ pub struct OneHot {
     pub category: String,
 }
 
-/// A value before it is encoded.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+/// A value before it is encoded. A person's values are secret, so they do not print by `Debug`; showing one takes `Display`.
+#[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// A number.
@@ -95,13 +95,25 @@ pub enum Value {
     Text(String),
 }
 
-/// A level, and whether the value lay outside the bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A level, and whether the value lay outside the bounds. Does not print.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Encoded {
     /// In `0..=R`.
     pub level: u32,
     /// Whether a bound was taken instead.
     pub clamped: bool,
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Value(..)")
+    }
+}
+
+impl std::fmt::Debug for Encoded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Encoded(..)")
+    }
 }
 
 impl Feature {

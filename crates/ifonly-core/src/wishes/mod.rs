@@ -11,7 +11,7 @@ mod price;
 pub use price::Pricing;
 
 use crate::params::Params;
-use crate::schema::{Feature, Schema, SchemaError, Value};
+use crate::schema::{Feature, Kind, Schema, SchemaError, Value};
 use crate::scheme::{self, Gate, Metric, Scheme};
 use crate::secret::{Secret, SecretError};
 use std::ops::Range;
@@ -40,9 +40,15 @@ pub enum WishError {
         /// L1.
         limit: u64,
     },
-    /// A range whose ends are in the wrong order.
-    #[error("feature {feature:?}: the permitted range ends below its start")]
+    /// A range with no level in it.
+    #[error("feature {feature:?}: the permitted range holds none of its levels; widen it or swap its ends")]
     Range {
+        /// Which feature.
+        feature: String,
+    },
+    /// A permitted value that the feature never takes.
+    #[error("feature {feature:?}: a permitted value is outside the feature's bounds")]
+    Outside {
         /// Which feature.
         feature: String,
     },
@@ -117,13 +123,18 @@ struct Wish {
 }
 
 /// A secret, and how to read its costs.
-#[derive(Debug)]
 pub struct Compiled {
     /// What the search carries.
     pub secret: Secret,
     /// What one changed feature adds to the cost under [`Wishes::few_changes`]; 0 without it.
     change_unit: u64,
     at_most: Option<u64>,
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Compiled(..)")
+    }
 }
 
 impl Compiled {
@@ -163,12 +174,12 @@ impl Wishes {
         self.each(name, |wish| wish.immutable = true)
     }
 
-    /// Only these features may change; all others are immutable.
+    /// Only these features may change; all others are immutable, as well as those that are so already.
     pub fn features_to_vary(&mut self, names: &[&str]) -> Result<&mut Wishes, WishError> {
         let varied: Vec<Range<usize>> =
             names.iter().map(|name| self.schema.named(name)).collect::<Result<_, SchemaError>>()?;
         for (place, wish) in self.features.iter_mut().enumerate() {
-            wish.immutable = !varied.iter().any(|range| range.contains(&place));
+            wish.immutable |= !varied.iter().any(|range| range.contains(&place));
         }
         Ok(self)
     }
@@ -185,7 +196,8 @@ impl Wishes {
         self.each(name, |wish| wish.only_down = true)
     }
 
-    /// The feature must end between two values, both included; `None` leaves an end open.
+    /// The feature must end between two values, both included; `None` leaves an end open. Ends between two levels are
+    /// moved inwards, so that no level outside the range is permitted.
     pub fn permitted_range(
         &mut self,
         name: &str,
@@ -193,12 +205,18 @@ impl Wishes {
         high: Option<&Value>,
     ) -> Result<&mut Wishes, WishError> {
         let feature = self.ordered(name, "range")?;
-        let level = |end: Option<&Value>, open| end.map_or(Ok(open), |value| feature.encode(value).map(|e| e.level));
-        let (low, high) = (level(low, 0)?, level(high, feature.range())?);
-        if low > high {
+        let (low, high) = (
+            low.map_or(Ok(0), |value| at_least(feature, value))?,
+            match high {
+                Some(value) => at_most(feature, value)?,
+                None => Some(feature.range()),
+            },
+        );
+        let permitted: Vec<bool> =
+            (0..=feature.range()).map(|level| level >= low && high.is_some_and(|high| level <= high)).collect();
+        if !permitted.contains(&true) {
             return Err(WishError::Range { feature: name.into() });
         }
-        let permitted: Vec<bool> = (0..=feature.range()).map(|level| (low..=high).contains(&level)).collect();
         self.each(name, |wish| wish.permit(&permitted))
     }
 
@@ -220,6 +238,9 @@ impl Wishes {
                 }
                 None => vec![self.schema.features()[places.start].encode(value)?],
             };
+            if levels.iter().any(|encoded| encoded.clamped) {
+                return Err(WishError::Outside { feature: name.into() });
+            }
             for (permitted, encoded) in permitted.iter_mut().zip(levels) {
                 permitted[encoded.level as usize] = true;
             }
@@ -312,7 +333,9 @@ impl Wishes {
             if gate.iter().all(|&forbidden| forbidden) {
                 return Err(WishError::Impossible { feature: feature.name.clone() });
             }
-            costs.push(levels.map(|level| wish.cost(feature, own, level)).collect::<Result<Vec<u64>, _>>()?);
+            // What no row may have costs nothing, so that it needs no price either.
+            let cost = |level: u32| if gate[level as usize] { Ok(0) } else { wish.cost(feature, own, level) };
+            costs.push(levels.map(cost).collect::<Result<Vec<u64>, _>>()?);
             gates.push(gate);
         }
         let change_unit = self.count_changes(x, &mut costs);
@@ -327,10 +350,13 @@ impl Wishes {
             }
             secret = secret.cost_tables(costs);
         } else {
+            costs.zeroize();
             secret = secret.weights(self.features.iter().map(|wish| wish.weight_up).collect());
         }
         if scheme.gate == Gate::Table {
             secret = secret.gate_tables(gates);
+        } else {
+            gates.zeroize();
         }
         secret.check(scheme, params)?;
         Ok(Compiled { secret, change_unit, at_most: self.few_changes })
@@ -343,9 +369,9 @@ impl Wishes {
         }
         let dearest = |table: &Vec<u64>| table.iter().copied().max().unwrap_or(0);
         let unit = costs.iter().map(dearest).fold(1u64, u64::saturating_add);
-        for (table, &own) in costs.iter_mut().zip(x) {
+        for ((table, &own), feature) in costs.iter_mut().zip(x).zip(self.schema.features()) {
             for (level, cost) in table.iter_mut().enumerate() {
-                if level != own as usize {
+                if level != own as usize && !price::counted_elsewhere(feature, own) {
                     *cost = cost.saturating_add(unit);
                 }
             }
@@ -383,4 +409,25 @@ impl Wishes {
         }
         Ok(feature)
     }
+}
+
+/// The lowest level whose value is not below `value`; one more than the range where there is none.
+fn at_least(feature: &Feature, value: &Value) -> Result<u32, WishError> {
+    let encoded = feature.encode(value)?;
+    let below = exceeds(feature, value, encoded.level).is_some_and(|excess| excess < 0.0);
+    Ok(encoded.level + u32::from(below))
+}
+
+/// The highest level whose value is not above `value`, if there is one.
+fn at_most(feature: &Feature, value: &Value) -> Result<Option<u32>, WishError> {
+    let encoded = feature.encode(value)?;
+    let above = exceeds(feature, value, encoded.level).is_some_and(|excess| excess > 0.0);
+    Ok(if above { encoded.level.checked_sub(1) } else { Some(encoded.level) })
+}
+
+/// By how much a numeric feature's level lies above a value; 0 within rounding, `None` for words.
+fn exceeds(feature: &Feature, value: &Value, level: u32) -> Option<f64> {
+    let Kind::Numeric { min, max, levels, .. } = feature.kind else { return None };
+    let excess = min + f64::from(level) / f64::from(levels) * (max - min) - value.number()?;
+    Some(if excess.abs() <= 1e-9 * (max - min) { 0.0 } else { excess })
 }

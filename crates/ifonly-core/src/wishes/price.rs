@@ -1,4 +1,7 @@
 //! How one feature's change is priced and which of its levels are permitted.
+//!
+//! A one-hot column changes in two features at once, the category that goes and the one that comes. Squared distances charge
+//! both, as quadratic schemes must; every other price, and the number of changes, counts the one that goes.
 
 use super::{Wish, WishError};
 use crate::schema::Feature;
@@ -14,7 +17,7 @@ pub enum Pricing {
     L2,
     /// The number of levels.
     L1,
-    /// The number of levels in hundredths of the feature's median absolute deviation.
+    /// The number of levels in hundredths of the feature's median absolute deviation; 100 for a categorical mismatch.
     Mad,
     /// 1 for any change: the sum is the number of changed features.
     Count,
@@ -26,17 +29,21 @@ impl DefaultIsZeroes for Pricing {}
 
 impl Pricing {
     fn of(self, feature: &Feature, gap: u32) -> Result<u64, WishError> {
-        let gap = if feature.is_categorical() && gap > 0 { feature.full_range() } else { gap };
+        if gap == 0 {
+            return Ok(0);
+        }
+        let gap = if feature.is_categorical() { feature.full_range() } else { gap };
         Ok(match self {
             Pricing::L2 => u64::from(gap).pow(2),
             Pricing::L1 => u64::from(gap),
+            Pricing::Mad if feature.is_categorical() => 100,
             Pricing::Mad => {
                 let mad = feature.mad.filter(|mad| *mad > 0.0);
                 let mad = mad.ok_or_else(|| WishError::NoMad { feature: feature.name.clone() })?;
                 // A cast from f64 saturates; the table's limit is checked afterwards.
                 (100.0 * f64::from(gap) / mad).round() as u64
             }
-            Pricing::Count => u64::from(gap > 0),
+            Pricing::Count => 1,
             Pricing::Step(free) => {
                 if gap > free {
                     feature.full_range().into()
@@ -46,6 +53,11 @@ impl Pricing {
             }
         })
     }
+}
+
+/// Whether a change shows in another feature of the same one-hot column: in the category that the person has.
+pub(super) fn counted_elsewhere(feature: &Feature, own: u32) -> bool {
+    feature.one_hot.is_some() && own == 0
 }
 
 impl Wish {
@@ -71,6 +83,9 @@ impl Wish {
     }
 
     pub(super) fn cost(&self, feature: &Feature, own: u32, level: u32) -> Result<u64, WishError> {
+        if self.pricing != Pricing::L2 && counted_elsewhere(feature, own) {
+            return Ok(0);
+        }
         let weight = if level >= own { self.weight_up } else { self.weight_down };
         Ok(weight.saturating_mul(self.pricing.of(feature, own.abs_diff(level))?))
     }
