@@ -69,7 +69,7 @@ impl Engine {
         let replica = |index| Replica::new(index, digest, vec![deployment.clone()], vec![key.clone()], record_length);
         let replicas: Vec<Replica> = (1..=deployment.servers() as u8).map(replica).collect();
         let sealed = match replicas.first() {
-            Some(replica) => replica.seal(&deployment, &key, records.iter().map(Vec::as_slice)),
+            Some(replica) => replica.seal(&key, records.iter().map(Vec::as_slice)),
             None => Vec::new(),
         };
         Ok(Engine { deployment, rows, sealed, replicas, audience: Audience { digest, epoch: 1, record_length } })

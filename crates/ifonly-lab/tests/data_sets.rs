@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use ifonly_lab::data::{COMPAS, DataFile, WINE, compas, wine};
+use ifonly_lab::data::{COMPAS, DataFile, Quantiser, WINE, compas, wine};
 use ifonly_lab::leakage::{Population, Scheme, Setting, exact};
+use ifonly_lab::reproduce::wine::share_right;
 
 /// The file, or none: then there is nothing to test, and the test says so.
 fn find(file: DataFile) -> Option<PathBuf> {
@@ -36,4 +37,23 @@ fn compas_has_the_papers_rows_and_its_true_leakage() {
     let bits = exact(&setting, population).unwrap();
     assert!((bits - 33.780519).abs() < 0.5e-6, "{bits}");
     assert!((bits / 2003f64.log2() - 3.079931).abs() < 0.5e-6);
+}
+
+/// A few rounds of the accuracy figure through the real protocol; the whole figure is `ifonly reproduce`'s.
+#[test]
+fn wine_accuracies_are_those_known_within_four_standard_errors() {
+    const ROUNDS: u64 = 8;
+    let Some(path) = find(WINE) else { return };
+    let wine = wine(&path).unwrap();
+    for (levels, d_min, known) in [(20, 1, 0.631), (20, 50, 0.249), (100, 1, 0.914), (100, 50, 0.874)] {
+        let share = |round| {
+            let database = wine.round(500, 50, 5, round);
+            share_right(&wine, &database, Quantiser::PaperBins, levels, d_min, round).unwrap()
+        };
+        let shares: Vec<f64> = (0..ROUNDS).map(share).collect();
+        let mean = shares.iter().sum::<f64>() / ROUNDS as f64;
+        let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / (ROUNDS - 1) as f64;
+        let error = (variance / ROUNDS as f64).sqrt().max(0.01);
+        assert!((mean - known).abs() < 4.0 * error, "n={levels}, d_min={d_min}: {mean} ± {error}, known {known}");
+    }
 }

@@ -39,7 +39,7 @@ fn with_everything_immutable_a_gate_leaks_nothing_and_single_phase_does() {
 
 #[test]
 fn a_shuffle_never_leaks_more() {
-    for world in WORLDS {
+    for world in [(3, 3, 3), (2, 2, 4), (6, 2, 3)] {
         for scheme in Scheme::all() {
             let d_min = if scheme.decoded == Decoded::Masked { 2 } else { 1 };
             let immutable = u32::from(scheme.has_constraints());

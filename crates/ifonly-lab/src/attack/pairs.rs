@@ -4,6 +4,12 @@
 //! `x = R·e_a + (R−1)·e_b` that is `R·y_a + (R−1)·y_b`: as R and R−1 are coprime, two pairs of values share it only if they
 //! differ by (R−1, −R), so almost always it determines both values. The norm settles the rest.
 
+/// Two features, or the last one alone.
+pub(crate) type Pair = (usize, Option<usize>);
+
+/// A pair with the values that fit what was seen.
+pub(crate) type Candidates = (Pair, Vec<(i64, i64)>);
+
 /// The query that asks for features a and b (for a alone when there is no b).
 pub(crate) fn query(d: usize, r: u32, a: usize, b: Option<usize>) -> Vec<u32> {
     let mut x = vec![0; d];
@@ -15,7 +21,7 @@ pub(crate) fn query(d: usize, r: u32, a: usize, b: Option<usize>) -> Vec<u32> {
 }
 
 /// The values of the pair that fit `⟨y, x⟩`.
-pub(crate) fn candidates(r: u32, product: i64, pair: (usize, Option<usize>)) -> Vec<(i64, i64)> {
+pub(crate) fn candidates(r: u32, product: i64, pair: Pair) -> Vec<(i64, i64)> {
     let r = i64::from(r);
     let fits = |a: i64| {
         let rest = product - r * a;
@@ -30,12 +36,7 @@ pub(crate) fn candidates(r: u32, product: i64, pair: (usize, Option<usize>)) -> 
 
 /// All rows of the given features that fit the candidates of each pair and the norm; features in no pair are at most one,
 /// and follow from the norm. Stops at two.
-pub(crate) fn solve(
-    r: u32,
-    pairs: &[((usize, Option<usize>), Vec<(i64, i64)>)],
-    last: Option<usize>,
-    norm: i64,
-) -> Vec<Vec<(usize, u32)>> {
+pub(crate) fn solve(r: u32, pairs: &[Candidates], last: Option<usize>, norm: i64) -> Vec<Vec<(usize, u32)>> {
     let mut found = Vec::new();
     descend(r, pairs, last, norm, &mut Vec::new(), &mut found);
     found
@@ -43,7 +44,7 @@ pub(crate) fn solve(
 
 fn descend(
     r: u32,
-    pairs: &[((usize, Option<usize>), Vec<(i64, i64)>)],
+    pairs: &[Candidates],
     last: Option<usize>,
     norm: i64,
     chosen: &mut Vec<(usize, u32)>,
@@ -73,7 +74,7 @@ fn descend(
 }
 
 /// The features of a range, two by two.
-pub(crate) fn pair_up(features: std::ops::Range<usize>) -> Vec<(usize, Option<usize>)> {
+pub(crate) fn pair_up(features: std::ops::Range<usize>) -> Vec<Pair> {
     let end = features.end;
     features.step_by(2).map(|a| (a, Some(a + 1).filter(|&b| b < end))).collect()
 }

@@ -7,13 +7,12 @@
 use std::collections::HashMap;
 
 use super::Share;
-use super::pairs;
+use super::pairs::{self, Pair};
 use super::sessions::{Sessions, World};
 use crate::LabError;
 use crate::leakage::Order;
 
-type Pair = (usize, Option<usize>);
-type Seen = Vec<Vec<(Pair, Vec<(i64, i64)>)>>;
+type Seen = Vec<Vec<pairs::Candidates>>;
 
 /// What is recovered after 1, 2, … sessions.
 pub fn run_sessions(world: &World, order: Order, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {

@@ -134,11 +134,6 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
             rows.push(row);
         }
     }
-    let curve = |(&(name, ..), points): (&(&str, Control, Order), Vec<(f64, f64)>)| Curve {
-        name: name.into(),
-        points,
-        errors: Vec::new(),
-    };
     let mut columns = vec!["bits of q".to_string(), "q".to_string()];
     columns.extend(attacks.iter().map(|(name, ..)| format!("sessions (rows recovered): {name}")));
     Ok(Exhibit {
@@ -159,7 +154,11 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
             y: "sessions".into(),
             x_scale: Scale::Linear,
             y_range: None,
-            curves: attacks.iter().zip(points).map(curve).collect(),
+            curves: attacks
+                .iter()
+                .zip(points)
+                .map(|(&(name, ..), points)| Curve { name: name.into(), points, errors: Vec::new() })
+                .collect(),
         }),
     })
 }

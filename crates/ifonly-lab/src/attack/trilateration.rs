@@ -1,6 +1,6 @@
 //! Trilateration: reading rows off their distances to a few chosen points, when row i is row i in every session.
 //!
-//! Baseline and Diff: one session at the origin gives ‖y‖², each further one two features ([`super::pairs`]), the norm the
+//! Baseline and Diff: one session at the origin gives ‖y‖², each further one two features (module `pairs`), the norm the
 //! last: `1 + ⌈(d−1)/2⌉` sessions. (Diff's differences become distances by the one record that each session
 //! fetches anyway.) Mask: the corners `R·e_k`, one feature each, `d + 1` sessions; a mask moves the estimate of y_k by less than
 //! `d_min/(2R)`, and if that is too much, repeating the sessions averages it away.
@@ -25,7 +25,7 @@ pub fn distances(world: &World, decoded: Decoded, sessions: &mut dyn Sessions) -
         Ok(if decoded == Decoded::Differences { costs_from_differences(&session, x) } else { session.values })
     };
     let norms = ask(&vec![0; d])?;
-    let mut seen: Vec<Vec<((usize, Option<usize>), Vec<(i64, i64)>)>> = vec![Vec::new(); norms.len()];
+    let mut seen: Vec<Vec<pairs::Candidates>> = vec![Vec::new(); norms.len()];
     let mut shares = vec![Share { rows: 0.0, values: 0.0 }];
     for (number, &pair) in plan.iter().enumerate() {
         let x = pairs::query(d, world.r, pair.0, pair.1);
@@ -45,7 +45,7 @@ pub fn distances(world: &World, decoded: Decoded, sessions: &mut dyn Sessions) -
 }
 
 /// The values that are certain: with the norm in play, those of the only row that fits; before, those of the only pair.
-fn conclude(world: &World, seen: &[((usize, Option<usize>), Vec<(i64, i64)>)], norm: Option<i64>) -> Vec<Option<u32>> {
+fn conclude(world: &World, seen: &[pairs::Candidates], norm: Option<i64>) -> Vec<Option<u32>> {
     let d = world.d();
     let mut values = vec![None; d];
     if let Some(norm) = norm {

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use super::first_bin;
 use super::table::Table;
 use crate::LabError;
 use crate::random::NumpyShuffle;
@@ -71,11 +72,6 @@ fn quantise(column: &[f64], split: &[usize]) -> Vec<u32> {
     let values: Vec<f64> = split.iter().map(|&row| column[row]).collect();
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let range = values.iter().copied().fold(f64::NEG_INFINITY, f64::max) - low;
-    let step = 1.0 / f64::from(R);
-    let level = |value: f64| {
-        let scaled = if range > 0.0 { (value - low) / range } else { 0.0 };
-        let holds = |bin: &u32| f64::from(*bin) * step <= scaled && scaled < f64::from(*bin) * step + step;
-        (0..R).find(holds).unwrap_or(R)
-    };
+    let level = |value: f64| first_bin(if range > 0.0 { (value - low) / range } else { 0.0 }, R);
     values.into_iter().map(level).collect()
 }

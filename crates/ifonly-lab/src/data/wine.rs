@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use super::first_bin;
 use super::table::Table;
 use crate::LabError;
 use crate::random::Stream;
@@ -40,12 +41,14 @@ pub struct WineDatabase {
     pub queries: Vec<usize>,
 }
 
-/// From [0, 1] to levels `0..n`.
+/// From [0, 1] to levels `0..=R`, R = n − 1 for n levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantiser {
-    /// `⌊v·n⌋`, with 1 in the top bin: the paper's.
+    /// `⌊v·R⌋` as the paper computed it, by a search in floating point that loses some values to the top bin.
+    PaperBins,
+    /// `⌊v·R⌋`.
     Floor,
-    /// `⌊v·(n−1) + ½⌋`: the product's.
+    /// `⌊v·R + ½⌋`: the product's.
     Round,
 }
 
@@ -53,19 +56,21 @@ impl Quantiser {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Quantiser::Floor => "floor bins",
+            Quantiser::PaperBins => "the paper's floor bins",
+            Quantiser::Floor => "exact floor bins",
             Quantiser::Round => "rounding",
         }
     }
 
     /// The level of a scaled value.
     pub fn level(self, value: f64, levels: u32) -> u32 {
-        let top = f64::from(levels - 1);
-        let level = match self {
-            Quantiser::Floor => (value * f64::from(levels)).floor(),
-            Quantiser::Round => (value * top + 0.5).floor(),
-        };
-        level.clamp(0.0, top) as u32
+        let r = levels.saturating_sub(1).max(1);
+        let top = f64::from(r);
+        match self {
+            Quantiser::PaperBins => first_bin(value, r),
+            Quantiser::Floor => (value * top).floor().clamp(0.0, top) as u32,
+            Quantiser::Round => (value * top + 0.5).floor().clamp(0.0, top) as u32,
+        }
     }
 
     /// The levels of a scaled row.

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use super::classes::{Classes, Feature, Rule};
 use crate::LabError;
 
-const LIMIT: f64 = 2e5;
+/// Queries that are told apart, and class sizes over all of them (16 bytes each), at most.
+const QUERIES: f64 = 2e5;
+const ENTRIES: usize = 5_000_000;
 
 type Parts = BTreeMap<(u64, u64), f64>;
 
@@ -31,23 +33,33 @@ struct Group {
 
 /// The class sizes for every query that matters, each with its probability.
 pub(crate) fn classes_of_all_queries(rule: &Rule, r: u32) -> Result<Vec<(f64, Classes)>, LabError> {
+    let what = "averaging over the queries of the grid";
     let groups = groups(rule, r);
     let count: f64 = groups.iter().map(|group| multisets(group.profiles.len(), group.features)).product();
-    if count > LIMIT {
-        return Err(LabError::TooLarge { what: "averaging over the queries of the grid", steps: count, limit: LIMIT });
+    if count > QUERIES {
+        return Err(LabError::TooLarge { what, steps: count, limit: QUERIES });
     }
-    let start = Partial { sizes: Parts::from([((0, 0), 1.0)]), own: (0, 0), probability: 1.0 };
-    let partials = groups.iter().fold(vec![start], |partials, group| {
-        partials.iter().flat_map(|partial| extend(rule, r, partial, group, 0, group.features)).collect()
-    });
-    Ok(partials.into_iter().map(|partial| (partial.probability, partial.classes(rule))).collect())
+    let mut found: Vec<(f64, Classes)> = Vec::new();
+    let mut entries = 0;
+    visit(rule, r, &Partial::start(), &groups, &mut |partial| {
+        let (probability, classes) = (partial.probability, partial.classes(rule));
+        entries += classes.sizes.len();
+        found.push((probability, classes));
+        if entries > ENTRIES {
+            let steps = count * entries as f64 / found.len() as f64;
+            return Err(LabError::TooLarge { what, steps, limit: ENTRIES as f64 });
+        }
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// The class sizes for one query.
 pub(crate) fn classes_of(rule: &Rule, r: u32, x: &[u32]) -> Classes {
-    let start = Partial { sizes: Parts::from([((0, 0), 1.0)]), own: (0, 0), probability: 1.0 };
-    let partial =
-        x.iter().enumerate().fold(start, |partial, (k, &value)| partial.with(rule, &profile(rule, r, k, value), 1.0));
+    let partial = x
+        .iter()
+        .enumerate()
+        .fold(Partial::start(), |partial, (k, &value)| partial.with(rule, &profile(rule, r, k, value), 1.0));
     partial.classes(rule)
 }
 
@@ -85,6 +97,7 @@ fn profile(rule: &Rule, r: u32, k: usize, x: u32) -> Profile {
 }
 
 /// Class sizes over the features seen so far.
+#[derive(Clone)]
 struct Partial {
     sizes: Parts,
     own: (u64, u64),
@@ -92,6 +105,10 @@ struct Partial {
 }
 
 impl Partial {
+    fn start() -> Partial {
+        Partial { sizes: Parts::from([((0, 0), 1.0)]), own: (0, 0), probability: 1.0 }
+    }
+
     fn with(&self, rule: &Rule, profile: &Profile, probability: f64) -> Partial {
         let mut sizes = Parts::new();
         for (&left, &l) in &self.sizes {
@@ -108,25 +125,47 @@ impl Partial {
     }
 }
 
-/// All ways to give `left` features of a group profiles number `from` and up, with their probabilities.
-fn extend(rule: &Rule, r: u32, partial: &Partial, group: &Group, from: usize, left: usize) -> Vec<Partial> {
-    let Some(profile) = group.profiles.get(from) else { return Vec::new() };
+/// Visits every way to give the features of the groups profiles.
+fn visit(
+    rule: &Rule,
+    r: u32,
+    partial: &Partial,
+    groups: &[Group],
+    found: &mut dyn FnMut(Partial) -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    match groups.split_first() {
+        None => found(partial.clone()),
+        Some((group, rest)) => {
+            fill(rule, r, partial, group, 0, group.features, &mut |partial| visit(rule, r, &partial, rest, found))
+        }
+    }
+}
+
+/// Visits the ways to give `left` features of a group profiles number `from` and up, with their probabilities.
+fn fill(
+    rule: &Rule,
+    r: u32,
+    partial: &Partial,
+    group: &Group,
+    from: usize,
+    left: usize,
+    found: &mut dyn FnMut(Partial) -> Result<(), LabError>,
+) -> Result<(), LabError> {
+    if left == 0 {
+        return found(partial.clone());
+    }
+    let Some(profile) = group.profiles.get(from) else { return Ok(()) };
     let share = profile.values / (f64::from(r) + 1.0);
-    let mut found = Vec::new();
-    let mut current = Partial { sizes: partial.sizes.clone(), ..*partial };
+    let mut current = partial.clone();
     for used in 0..=left {
         if used > 0 {
             // Choosing which features: the binomial (left choose used), one factor at a time.
             let choices = (left - used + 1) as f64 / used as f64;
             current = current.with(rule, profile, share * choices);
         }
-        if used == left {
-            found.push(current);
-            break;
-        }
-        found.extend(extend(rule, r, &current, group, from + 1, left - used));
+        fill(rule, r, &current, group, from + 1, left - used, found)?;
     }
-    found
+    Ok(())
 }
 
 fn multisets(kinds: usize, members: usize) -> f64 {

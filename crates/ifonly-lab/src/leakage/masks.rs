@@ -7,6 +7,8 @@
 //! Under a shuffle the user sees the multiset of z; given the rows it still varies, so the leakage is
 //! `H({z}) − E H({z} | k)`, and the second is the first for the population that consists of the k rows themselves.
 
+use std::collections::HashMap;
+
 use super::classes::Classes;
 use super::closed::{log2_factorial, order_entropy, tuple_entropy};
 use super::multisets::{Counts, visit_multisets};
@@ -21,14 +23,30 @@ pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: Drawing, o
     match order {
         Order::Fixed => tuple - f64::from(m) * f64::from(d_min).log2(),
         Order::Shuffled => {
+            let mut known: HashMap<Counts, f64> = HashMap::new();
             let mut remaining = 0.0;
             visit_multisets(classes, m, drawing, &mut |counts, probability| {
-                let (tuple, orders) = masked_entropies(&population(counts), m, d_min, Drawing::WithoutReplacement);
-                remaining += probability * (tuple - orders);
+                let spaced = spaced(counts, d_min);
+                let entropy = *known.entry(spaced).or_insert_with_key(|counts| {
+                    let (tuple, orders) = masked_entropies(&population(counts), m, d_min, Drawing::WithoutReplacement);
+                    tuple - orders
+                });
+                remaining += probability * entropy;
             });
             tuple - orders - remaining
         }
     }
+}
+
+/// The same counts moved together: only gaps below d_min let masked costs meet, so larger ones are alike.
+fn spaced(counts: &Counts, d_min: u32) -> Counts {
+    let (mut before, mut place) = (None, 0);
+    let move_up = |&(class, k): &(i64, u32)| {
+        place += before.map_or(0, |before: i64| (class - before).min(i64::from(d_min)));
+        before = Some(class);
+        (place, k)
+    };
+    counts.iter().map(move_up).collect()
 }
 
 /// The population that consists of the rows themselves.
@@ -142,6 +160,15 @@ impl<'a> Windows<'a> {
             let relevant: Counts = taken.iter().filter(|&&(class, _)| class > value - self.d_min).copied().collect();
             self.spread(window, k, relevant, *weight, &mut states);
         }
+        // Ways that lead to the same state are one; in sorted order, so that sums do not depend on anything else.
+        states.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+        states.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
         // Each placement draws from the members that are left, behind one of D masks.
         let mut scale = self.scale;
         for j in 0..k {
@@ -163,10 +190,7 @@ impl<'a> Windows<'a> {
     fn spread(&self, window: &[(i64, f64)], left: u32, taken: Counts, weight: f64, states: &mut Vec<(Counts, f64)>) {
         let Some((&(class, size), rest)) = window.split_first() else {
             if left == 0 {
-                match states.iter_mut().find(|(other, _)| *other == taken) {
-                    Some((_, sum)) => *sum += weight,
-                    None => states.push((taken, weight)),
-                }
+                states.push((taken, weight));
             }
             return;
         };

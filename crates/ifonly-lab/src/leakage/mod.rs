@@ -1,11 +1,11 @@
 //! Database leakage: how many bits about the rows a user learns from one search, `I(y_1..y_M; decoded | x, I)`.
 //!
 //! Rows that decode to the same value form a class, and only class sizes matter. For all schemes but Diff
-//! and Mask the entropy of a tuple of classes has a closed form ([`closed`]); Diff needs a sum over shifts
-//! ([`differences`]) and Mask one over windows ([`masks`]), both over multisets of classes instead of tuples
-//! of rows. Where even that is too much, [`monte_carlo`] estimates the same quantity with its standard error.
+//! and Mask the entropy of a tuple of classes has a closed form (`closed`); Diff needs a sum over shifts
+//! (`differences`) and Mask one over windows (`masks`), both over multisets of classes instead of tuples
+//! of rows. Where even that is too much, `monte_carlo` estimates the same quantity with its standard error.
 //!
-//! The population is the synthetic grid ([`grid`]) or given rows. What is computed is the leakage of the search alone; the record
+//! The population is the synthetic grid (`grid`) or given rows. What is computed is the leakage of the search alone; the record
 //! that the user then fetches is theirs to see.
 
 mod classes;
@@ -115,13 +115,20 @@ fn check_effort(setting: &Setting, cases: &[(f64, Classes)]) -> Result<(), LabEr
     let masked = setting.scheme.decoded == Decoded::Masked && setting.d_min > 1;
     let kinds =
         |classes: &Classes| if masked { masks::kinds(classes, setting.d_min) } else { classes.sizes.len() as f64 };
-    let closed = match setting.drawing {
-        Drawing::WithReplacement if masked => setting.order == Order::Fixed,
-        _ => !masked && setting.scheme.decoded != Decoded::Differences,
-    };
-    if closed {
+    if has_closed_form(setting) {
         return Ok(());
     }
     let most = cases.iter().map(|(_, classes)| kinds(classes)).fold(0.0, f64::max);
     multisets::check_count(most, setting.m, cases.len() as f64)
+}
+
+/// Whether nothing has to be enumerated for one query.
+fn has_closed_form(setting: &Setting) -> bool {
+    match setting.scheme.decoded {
+        Decoded::Differences => false,
+        Decoded::Masked if setting.d_min > 1 => {
+            setting.drawing == Drawing::WithReplacement && setting.order == Order::Fixed
+        }
+        _ => true,
+    }
 }

@@ -6,7 +6,7 @@
 //!
 //! `estimate = mean(leak − β·(baseline − E baseline))`, with β fitted on a first, separate part of the samples.
 //!
-//! Each query is a stratum of its own. If the queries are themselves sampled, the standard error is taken between them, and Baseline helps a
+//! Each query is a stratum of its own; where its leakage has a closed form, that is used and only queries are sampled. If the queries are themselves sampled, the standard error is taken between them, and Baseline helps a
 //! second time: a sampled query counts with its distance from its own Baseline, to which the exact Baseline over all queries is added (where
 //! that is within reach).
 
@@ -132,6 +132,9 @@ struct Stratum {
 
 fn sample_query(setting: &Setting, classes: &Classes, samples: u64, mut stream: Stream) -> Result<Stratum, LabError> {
     let baseline = tuple_entropy(classes, setting.m, setting.drawing);
+    if super::has_closed_form(setting) {
+        return Ok(Stratum { first: Vec::new(), rest: vec![(super::exact_for(setting, classes), 0.0)], baseline });
+    }
     let sampler = Sampler::new(classes);
     let mut draw = || {
         let counts = sampler.draw(setting, &mut stream);

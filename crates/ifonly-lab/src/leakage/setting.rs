@@ -81,13 +81,13 @@ pub const SCHEMES: [Scheme; 26] = [
     scheme("linear-single-phase", Decoded::Partials),
     weighted("linear-single-phase+", Decoded::Partials),
     Scheme { metric: Metric::Power(4), ..scheme("linear-lp", Decoded::Values) },
-    Scheme { metric: Metric::Power(1), any_cost: true, ..weighted("table", Decoded::Values) },
+    Scheme { any_cost: true, ..weighted("table", Decoded::Values) },
     scheme("gated", Decoded::Gated),
     weighted("gated+", Decoded::Gated),
     Scheme { ranges: true, ..scheme("gated-ranges", Decoded::Gated) },
     Scheme { ranges: true, ..weighted("gated-ranges+", Decoded::Gated) },
-    Scheme { metric: Metric::Power(1), any_cost: true, ..weighted("gated-costs", Decoded::Gated) },
-    Scheme { metric: Metric::Power(1), any_cost: true, ranges: true, ..weighted("gated-tables", Decoded::Gated) },
+    Scheme { any_cost: true, ..weighted("gated-costs", Decoded::Gated) },
+    Scheme { any_cost: true, ranges: true, ..weighted("gated-tables", Decoded::Gated) },
 ];
 
 impl Scheme {
@@ -309,6 +309,31 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), 26);
         assert!(Scheme::named("none").unwrap_err().to_string().contains("--scheme"));
+    }
+
+    /// What the user decodes is stated twice, here and in the engine's descriptions; they must agree.
+    #[test]
+    fn every_scheme_of_the_engine_is_here_and_decodes_the_same() {
+        use ifonly_core::scheme::{ALL, Gate, Metric as Cost, Reading};
+        assert_eq!(ALL.len(), SCHEMES.len());
+        for described in ALL {
+            let ours = Scheme::named(described.name).unwrap();
+            let last = &described.phases[described.phases.len() - 1];
+            let decoded = match last.reading {
+                Reading::Cost | Reading::Gain => Decoded::Values,
+                Reading::Difference => Decoded::Differences,
+                Reading::Masked => Decoded::Masked,
+                Reading::Scaled(_) => Decoded::Partials,
+                Reading::Selected | Reading::Gated => Decoded::Gated,
+                Reading::Zeros => panic!("{} ends without costs", described.name),
+            };
+            assert_eq!(ours.decoded, decoded, "{}", described.name);
+            assert_eq!(ours.has_constraints(), described.gate != Gate::None, "{}", described.name);
+            assert_eq!(ours.ranges, described.gate == Gate::Table, "{}", described.name);
+            assert_eq!(ours.weighted, matches!(described.metric, Cost::Weighted | Cost::Table), "{}", described.name);
+            assert_eq!(ours.any_cost, described.metric == Cost::Table, "{}", described.name);
+            assert_eq!(ours.metric == Metric::Dot, described.metric == Cost::Product, "{}", described.name);
+        }
     }
 
     #[test]
