@@ -74,6 +74,11 @@ impl Accept {
         })
     }
 
+    /// Whether the condition is about exactly this text.
+    pub(crate) fn names(&self, text: &str) -> bool {
+        self.value == text
+    }
+
     fn is_ordering(&self) -> bool {
         !matches!(self.relation, Relation::Equal | Relation::Unequal)
     }

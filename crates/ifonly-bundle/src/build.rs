@@ -12,7 +12,7 @@ use crate::settings::{FeatureSettings, Settings, find_column};
 use crate::source::{Progress, Row, Source, Stage};
 use crate::stats::{ColumnStats, is_missing};
 use crate::write::{self, Staging};
-use ifonly_core::manifest::Manifest;
+use ifonly_core::manifest::{MAX_LEVELS, Manifest};
 use ifonly_core::params::Params;
 use ifonly_core::record;
 use ifonly_core::schema::{Column, Encoded, Feature, Schema, Value};
@@ -131,7 +131,8 @@ impl<'a> Plan<'a> {
     fn accepts(&self, row: &Row<'_>) -> Result<bool, BuildError> {
         let Some((column, conditions)) = &self.target else { return Ok(true) };
         let value = row.cells[*column];
-        if value.is_empty() {
+        // A target of "NA" is missing, unless somebody asks for just that.
+        if is_missing(value, &[]) && !conditions.iter().any(|condition| condition.names(value)) {
             return Err(self.cell(
                 row.place,
                 *column,
@@ -179,7 +180,9 @@ impl<'a> Plan<'a> {
     }
 
     fn schema(&self, learnt: &Learnt) -> Result<(Schema, Vec<LeftOut>), BuildError> {
-        let (mut features, mut left_out): (Vec<Feature>, Vec<LeftOut>) = (vec![], vec![]);
+        let mut features: Vec<Feature> = vec![];
+        let nested = |name: &String| LeftOut { column: name.clone(), reason: "it holds lists or groups".into() };
+        let mut left_out: Vec<LeftOut> = self.source.nested().iter().map(nested).collect();
         let target = self.target.as_ref().map(|(column, _)| *column);
         for (place, name) in self.source.columns().iter().enumerate().filter(|(place, _)| Some(*place) != target) {
             let (stats, settings) = (&learnt.stats[place], &self.columns[place]);
@@ -203,7 +206,14 @@ impl<'a> Plan<'a> {
             let reasons = left_out.iter().take(20).map(reason).collect::<Vec<_>>().join("; ");
             return Err(BuildError::NoFeatures { reasons });
         }
-        Ok((Schema::new(features)?, left_out))
+        let schema = Schema::new(features)?;
+        // The manifest would refuse it too, but only after somebody has counted every level.
+        let levels: u64 = schema.ranges().iter().map(|&range| u64::from(range) + 1).sum();
+        if levels > MAX_LEVELS as u64 {
+            let reason = format!("{levels} levels in all features together; {MAX_LEVELS} are the most, so lower some");
+            return Err(BuildError::Settings(reason));
+        }
+        Ok((schema, left_out))
     }
 
     fn encode(
@@ -261,12 +271,14 @@ impl<'a> Plan<'a> {
                     return Err(self.cell(row.place, *place, reason));
                 }
             }
+            let mut bytes = Vec::with_capacity(levels.len() * width);
             for (feature, encoded) in levels.iter().enumerate() {
                 // A schema's levels end at its ranges.
                 histograms[feature][encoded.level as usize] += 1;
                 clamped[feature] += u64::from(encoded.clamped);
-                rows.write(&encoded.level.to_le_bytes()[..width])?;
+                bytes.extend(&encoded.level.to_le_bytes()[..width]);
             }
+            rows.write(&bytes)?;
             let record = record::encode(&texts, record_length).map_err(|error| BuildError::Row {
                 path: self.source.path().clone(),
                 place: row.place,

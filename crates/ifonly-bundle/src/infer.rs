@@ -95,8 +95,11 @@ impl Column<'_> {
         if let Some((place, word)) = &self.stats.first_word {
             return Err(self.cell(*place, format!("{word:?} is not a number")));
         }
-        let (min, max) = (self.settings.min.unwrap_or(self.stats.min), self.settings.max.unwrap_or(self.stats.max));
-        if self.stats.present == 0 && !(min.is_finite() && max.is_finite()) {
+        // Bounds that nobody gave make room for the default.
+        let default = self.settings.default.as_ref().and_then(|default| number(&default.to_string()));
+        let min = self.settings.min.unwrap_or_else(|| default.unwrap_or(f64::INFINITY).min(self.stats.min));
+        let max = self.settings.max.unwrap_or_else(|| default.unwrap_or(f64::NEG_INFINITY).max(self.stats.max));
+        if !(min.is_finite() && max.is_finite()) && self.stats.present == 0 {
             return Ok(Err("it has no values".into()));
         }
         if min == max && self.settings.min.is_none() && self.settings.max.is_none() {
@@ -255,6 +258,8 @@ mod tests {
         assert_eq!(levels(kind("rate", &["0.5", "1.5", "3.0"], "levels = 7")), 7);
         assert_eq!(levels(kind("rate", &["1", "2", "3"], "min = 0\nmax = 10")), 10);
         assert_eq!(levels(kind("rate", &["1", "2", "3", "50"], "min = 0\nmax = 10")), 10);
+        assert_eq!(levels(kind("rate", &["1", "2", "3"], "default = 0")), 3);
+        assert_eq!(levels(kind("rate", &["1", "2", "4"], "default = 2.5\nkind = 'numeric'")), 6);
         assert_eq!(levels(kind("big", &many(70_000, |n| n.to_string().chars().rev().collect()), "")), 100);
     }
 

@@ -4,6 +4,19 @@
 //! once to encode the accepted rows. A [`Bundle`] is a directory with the public manifest, the quantised rows, the
 //! original rows as records, and checksums; [`Bundle::open`] believes none of it before it has checked. Nothing here knows the
 //! network or the keys, and nothing is left half-written.
+//!
+//! ```
+//! use ifonly_bundle::{BuildOptions, Bundle, build};
+//! # let desk = tempfile::tempdir()?;
+//! # let (data, output) = (desk.path().join("loans.csv"), desk.path().join("loans.bundle"));
+//! std::fs::write(&data, "income,job,approved\n2100,nurse,yes\n900,baker,no\n1800,pilot,yes\n")?;
+//! let (target, accept) = (Some("approved".into()), vec!["yes".into()]);
+//! let options = BuildOptions { data, output, target, accept, ..BuildOptions::default() };
+//! let report = build(&options, &mut |_progress| {})?;
+//! println!("{report}");
+//! assert_eq!(Bundle::open(&options.output)?.manifest().rows(), 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod accept;

@@ -2,8 +2,12 @@
 
 use crate::error::{BuildError, Place};
 use crate::source::{Row, Visit, column_names};
+use parquet::basic::Repetition;
+use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use parquet::record::reader::RowIter;
+use parquet::schema::types::{Type, TypePtr};
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -12,6 +16,8 @@ pub(crate) struct ParquetSource {
     pub(crate) path: PathBuf,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: u64,
+    /// Columns of lists or groups, which cannot be features.
+    pub(crate) nested: Vec<String>,
 }
 
 impl ParquetSource {
@@ -20,20 +26,18 @@ impl ParquetSource {
             let reader = reader(path)?;
             let metadata = reader.metadata().file_metadata();
             let fields = metadata.schema().get_fields();
-            if let Some(nested) = fields.iter().find(|field| !field.is_primitive()) {
-                let reason =
-                    format!("column {:?} holds lists or groups; only flat columns can be features", nested.name());
-                return Err(BuildError::File { path: path.into(), reason });
-            }
-            let columns = column_names(path, fields.iter().map(|field| field.name().to_owned()))?;
-            Ok(ParquetSource { path: path.into(), columns, rows: metadata.num_rows().try_into().unwrap_or(0) })
+            let name = |field: &TypePtr| field.name().to_owned();
+            let columns = column_names(path, fields.iter().filter(|field| is_flat(field)).map(name))?;
+            let nested = fields.iter().filter(|field| !is_flat(field)).map(name).collect();
+            let rows = metadata.num_rows().try_into().unwrap_or(0);
+            Ok(ParquetSource { path: path.into(), columns, rows, nested })
         })
     }
 
     pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
         guarded(&self.path, || {
             let reader = reader(&self.path)?;
-            let rows = reader.get_row_iter(None).map_err(|error| explain(&self.path, &error))?;
+            let rows = flat_rows(&reader).map_err(|error| explain(&self.path, &error))?;
             for (number, row) in (1..).zip(rows) {
                 let place = Place::Row(number);
                 let row = row.map_err(|error| {
@@ -67,7 +71,21 @@ fn reader(path: &Path) -> Result<SerializedFileReader<File>, BuildError> {
     SerializedFileReader::new(file).map_err(|error| explain(path, &error))
 }
 
-fn explain(path: &Path, error: &parquet::errors::ParquetError) -> BuildError {
+/// A single value, not a list of them.
+fn is_flat(field: &TypePtr) -> bool {
+    field.is_primitive()
+        && field.get_basic_info().has_repetition()
+        && field.get_basic_info().repetition() != Repetition::REPEATED
+}
+
+/// The rows without their nested columns.
+fn flat_rows(reader: &SerializedFileReader<File>) -> Result<RowIter<'_>, ParquetError> {
+    let schema = reader.metadata().file_metadata().schema();
+    let fields = schema.get_fields().iter().filter(|field| is_flat(field)).cloned().collect();
+    reader.get_row_iter(Some(Type::group_type_builder(schema.name()).with_fields(fields).build()?))
+}
+
+fn explain(path: &Path, error: &ParquetError) -> BuildError {
     BuildError::File { path: path.into(), reason: format!("cannot be read as Parquet: {error}") }
 }
 

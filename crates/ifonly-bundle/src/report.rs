@@ -82,17 +82,17 @@ impl Report {
             let FeatureReport { name, clamped, values, .. } = feature;
             format!("feature {name:?}: {clamped} values outside {values} were moved to the nearest bound")
         });
-        let nominal = self.manifest.schema().features().iter().filter(|feature| feature.is_nominal()).map(|feature| {
-            format!(
-                "feature {:?} has more than two categories, so only table schemes are offered; one_hot = true lifts that",
-                feature.name
-            )
+        let nominal = self.manifest.schema().features().iter().filter(|feature| feature.is_nominal());
+        let nominal: Vec<String> = nominal.map(|feature| format!("{:?}", feature.name)).collect();
+        let labels = (!nominal.is_empty()).then(|| {
+            let names = nominal.join(", ");
+            format!("more than two categories in {names}: only table schemes are offered; one_hot = true lifts that")
         });
         let scheme = self.not_recommended.iter().map(|reason| {
             let default = &self.manifest.contents().default_scheme;
             format!("the default scheme is {default}, because the recommended one cannot be offered: {reason}")
         });
-        left_out.chain(clamped).chain(nominal).chain(scheme).collect()
+        left_out.chain(clamped).chain(labels).chain(scheme).collect()
     }
 }
 

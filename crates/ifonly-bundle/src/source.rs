@@ -79,6 +79,14 @@ impl Source {
         }
     }
 
+    /// Columns that cannot be features, whatever they mean.
+    pub(crate) fn nested(&self) -> &[String] {
+        match self {
+            Source::Csv(_) => &[],
+            Source::Parquet(source) => &source.nested,
+        }
+    }
+
     /// What `Row::done` will reach.
     pub(crate) fn total(&self) -> u64 {
         match self {
@@ -104,6 +112,9 @@ pub(crate) fn column_names(path: &Path, names: impl Iterator<Item = String>) -> 
         trimmed => trimmed.to_owned(),
     };
     let columns: Vec<String> = names.enumerate().map(name).collect();
+    if columns.is_empty() {
+        return refuse("there are no columns with single values".into());
+    }
     if columns.len() > MAX_COLUMNS {
         return refuse(format!("{} columns; {MAX_COLUMNS} is the most", columns.len()));
     }

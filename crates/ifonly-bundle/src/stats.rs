@@ -4,7 +4,7 @@
 //! *all* rows, the rejected ones included, so that a rejected person's own values lie within them.
 
 use crate::error::Place;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 /// More different values are not listed: no feature has more levels.
 pub(crate) const MAX_DISTINCT: usize = 65_536;
@@ -19,7 +19,8 @@ pub(crate) fn is_missing(text: &str, listed: &[String]) -> bool {
 
 /// A finite number.
 pub(crate) fn number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| number.is_finite())
+    // Adding zero turns −0 into 0, which are one number but two texts in a manifest.
+    text.parse().ok().filter(|number: &f64| number.is_finite()).map(|number| number + 0.0)
 }
 
 /// What is known about a column.
@@ -34,7 +35,7 @@ pub(crate) struct ColumnStats {
     /// The first accepted row without a value, and how many there are.
     pub(crate) missing: Option<(Place, u64)>,
     /// Every value with its count, unless they are too many.
-    distinct: Option<BTreeMap<String, u64>>,
+    distinct: Option<HashMap<String, u64>>,
     /// Whether most values were new when they became too many to list.
     mostly_new: bool,
     /// The smallest number.
@@ -51,7 +52,7 @@ pub(crate) struct ColumnStats {
 impl ColumnStats {
     pub(crate) fn new() -> ColumnStats {
         ColumnStats {
-            distinct: Some(BTreeMap::new()),
+            distinct: Some(HashMap::new()),
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             counting: true,
@@ -102,6 +103,8 @@ impl ColumnStats {
     /// The different values in the order of their numbers, or of their letters; `None` if they are too many.
     pub(crate) fn values(&self) -> Option<Vec<String>> {
         let mut values: Vec<String> = self.distinct.as_ref()?.keys().cloned().collect();
+        // A map has no order of its own, and the same input must give the same bytes.
+        values.sort_unstable();
         if self.is_numeric() {
             // Stable, so that texts of one number ("1", "1.0") keep the order of their letters.
             values.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
@@ -213,6 +216,7 @@ mod tests {
     fn values_are_sorted_as_what_they_are() {
         assert_eq!(column(&["10", "9", "9.0", "-1"]).values().unwrap(), ["-1", "9", "10"]);
         assert_eq!(column(&["b", "10", "9", "b"]).values().unwrap(), ["10", "9", "b"]);
+        assert!(column(&["-0", "1", "-0.0"]).min.is_sign_positive());
         assert_eq!(column(&["b", "?", "NA", ""]).missing, Some((Place::Row(2), 3)));
     }
 

@@ -66,6 +66,28 @@ fn parquet_and_csv_give_the_same_bundle() {
 }
 
 #[test]
+fn lists_are_left_out() {
+    let desk = Desk::new();
+    let path = desk.path("lists.parquet");
+    let schema = "message lists { required group tags (LIST) { repeated group list { required int64 element; } } \
+                  required int64 a; repeated int64 b; }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut writer =
+        SerializedFileWriter::new(std::fs::File::create(&path).unwrap(), schema, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for levels in [(Some(&[1, 1, 1][..]), Some(&[0, 0, 0][..])), (None, None), (Some(&[1, 1, 1]), Some(&[0, 0, 0]))] {
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[7, 8, 10], levels.0, levels.1).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    let report = quietly(&desk.options(&path)).unwrap();
+    let left_out: Vec<&str> = report.left_out.iter().map(|out| out.column.as_str()).collect();
+    assert_eq!((left_out, report.features.len()), (vec!["tags", "b"], 1));
+}
+
+#[test]
 fn faults_are_named_by_row_and_column() {
     let desk = Desk::new();
     let path = desk.path("people.parquet");

@@ -22,6 +22,8 @@ fn missing_values_are_named_by_row_and_column() {
     says(&error, &["data.csv, line 3, column \"b\"", "missing", "2 accepted rows", "default", "exclude"]);
     let error = refused("a,b,ok\n1,x,1\n2,y,\n3,z,0\n", "", accept("ok", &["1"]));
     says(&error, &["line 3, column \"ok\"", "target is missing"]);
+    let error = refused("a,b,ok\n1,x,1\n2,y,NA\n3,z,0\n", "", accept("ok", &["!=0"]));
+    says(&error, &["line 3, column \"ok\"", "target is missing"]);
 }
 
 #[test]
@@ -90,7 +92,10 @@ fn settings_that_make_no_sense_are_refused() {
     says(&refused(csv, "[features.a]\nmin = 5\nmax = 2", plain), &["\"a\"", "in order"]);
     says(&refused(csv, "[features.b]\nranks = ['x', 'x']", plain), &["\"b\"", "twice"]);
     says(&refused(csv, "[features.b]\ncategories = ['x']", plain), &["\"b\"", "2 to"]);
-    says(&refused(csv, "[features.a]\ndefault = 99", plain), &["\"a\"", "default"]);
+    says(&refused(csv, "[features.a]\nmax = 9\ndefault = 99", plain), &["\"a\"", "default"]);
+    let wide = (0..70).map(|k| format!("c{k}")).collect::<Vec<_>>().join(",");
+    let wide = format!("{wide}\n{}\n{}\n", ["0"; 70].join(","), ["1"; 70].join(","));
+    says(&refused(wide, "levels = 65535", plain), &["levels in all features", "4194304"]);
     says(&refused(csv, "exclude = ['a', 'b']", plain), &["no column is left"]);
     says(&refused("a\n1\n1\n", "", plain), &["no column is left", "constant"]);
 }

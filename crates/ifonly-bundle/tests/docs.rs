@@ -1,0 +1,40 @@
+//! The sample in `docs/bundles.md` is what it says.
+
+mod common;
+
+use common::*;
+use ifonly_bundle::Settings;
+
+const PAGE: &str = include_str!("../../../docs/bundles.md");
+
+fn block(language: &str) -> &'static str {
+    let start = format!("```{language}\n");
+    PAGE.split_once(&start).unwrap().1.split_once("```").unwrap().0
+}
+
+#[test]
+fn the_sample_schema_builds_the_sample_table() {
+    let (report, bundle) = bundle(block("csv"), block("toml"));
+    let names: Vec<&str> = report.features.iter().map(|feature| feature.name.as_str()).collect();
+    let housing = ["housing=free", "housing=own", "housing=rent"];
+    assert_eq!(names, [&["age", "income", "education", "region"][..], &housing].concat());
+    assert_eq!((report.rows_read, report.rows_accepted), (4, 3));
+    check_records(&bundle);
+}
+
+#[test]
+fn the_sample_has_every_key() {
+    // Derived Debug lists every field; one that the sample leaves at its default would show as None or empty.
+    let settings = Settings::parse(block("toml")).unwrap();
+    let lists = [&settings.continuous, &settings.categorical, &settings.immutable, &settings.exclude];
+    assert!(lists.iter().all(|list| !list.is_empty()) && settings.target.is_some() && settings.levels.is_some());
+    assert!(!settings.accept.is_empty());
+    for key in ["one_hot = false", "others = \"infer\"", "exclude = true"] {
+        assert!(block("toml").contains(key), "{key}");
+    }
+    let features: Vec<String> = settings.features.values().map(|feature| format!("{feature:?}")).collect();
+    let keys = features[0].split(", ").filter_map(|part| part.rsplit("{ ").next()?.split_once(": "));
+    for (key, _) in keys.filter(|(key, _)| *key != "exclude") {
+        assert!(features.iter().any(|feature| feature.contains(&format!("{key}: Some("))), "{key} is missing");
+    }
+}

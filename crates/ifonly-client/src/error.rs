@@ -1,0 +1,111 @@
+//! What can go wrong between a question and its explanation, and whose fault it is.
+
+use crate::transport::TransportError;
+use ifonly_core::manifest::ManifestError;
+use ifonly_core::schema::SchemaError;
+use ifonly_core::search::Fault;
+use ifonly_core::secret::SecretError;
+
+/// A server that gave nothing, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What people call it.
+    pub server: String,
+    /// What it was.
+    pub error: TransportError,
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.server, self.error)
+    }
+}
+
+/// Why there is no explanation.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// An address that is none.
+    #[error("{url:?} is not a server's address: {reason}")]
+    Url {
+        /// As given.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// Certificates that cannot be used.
+    #[error("certificates: {0}")]
+    Certificates(String),
+    /// No server, or none that speaks.
+    #[error("no server can be reached: {}", list(.0))]
+    NobodyThere(Vec<Trouble>),
+    /// Two servers with one number would see two shares of one person.
+    #[error("{first} and {second} both say that they are server {index}; each operator must have a number of its own")]
+    SameIndex {
+        /// The number.
+        index: u8,
+        /// One address.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The servers do not offer the same.
+    #[error(
+        "{first} and {second} offer different manifests; their operators must serve the same bundle (if one has just been reloaded, ask again in a moment)"
+    )]
+    ManifestsDiffer {
+        /// One address.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// The manifest is refused.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// More records than the manifest allows, or none.
+    #[error("between 1 and {limit} records can be fetched, not {asked}")]
+    Top {
+        /// As asked.
+        asked: usize,
+        /// The manifest's limit.
+        limit: usize,
+    },
+    /// Fewer servers than the scheme needs.
+    #[error("scheme {scheme} needs servers 1 to {need}; missing: {}{}", numbers(.missing), because(.troubles))]
+    TooFewServers {
+        /// The scheme.
+        scheme: &'static str,
+        /// N.
+        need: usize,
+        /// Who is missing, counted from 1.
+        missing: Vec<usize>,
+        /// What happened to those that were named.
+        troubles: Vec<Trouble>,
+    },
+    /// The profile does not fit the schema.
+    #[error(transparent)]
+    Profile(#[from] SchemaError),
+    /// The scheme cannot carry what the person wants; nothing was sent.
+    #[error("{0}")]
+    Secret(#[from] SecretError),
+    /// The search failed.
+    #[error("{fault}{}", because(.troubles))]
+    Search {
+        /// What the protocol says.
+        fault: Fault,
+        /// What happened on the way.
+        troubles: Vec<Trouble>,
+    },
+}
+
+fn list(troubles: &[Trouble]) -> String {
+    troubles.iter().map(Trouble::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn because(troubles: &[Trouble]) -> String {
+    if troubles.is_empty() { String::new() } else { format!(" ({})", list(troubles)) }
+}
+
+fn numbers(servers: &[usize]) -> String {
+    servers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,112 @@
+//! From a found record to an explanation: what the person has, what somebody accepted had, and where they differ.
+
+use crate::error::ClientError;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::manifest::Manifest;
+use ifonly_core::record::Record;
+use ifonly_core::schema::{Encoded, Kind, Schema, Value};
+use ifonly_core::search::{Fault, Found, confirm};
+use ifonly_core::secret::Secret;
+
+/// A person's values, column by column, and their levels. Never printed.
+#[derive(Clone)]
+pub struct Profile {
+    values: Vec<(String, Value)>,
+    encoded: Vec<Encoded>,
+}
+
+impl std::fmt::Debug for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Profile(..)")
+    }
+}
+
+impl Profile {
+    /// The values that `value_of` gives for the schema's columns.
+    pub fn new(schema: &Schema, value_of: impl Fn(&str) -> Option<Value>) -> Result<Profile, ClientError> {
+        let encoded = schema.encode(&value_of)?;
+        let empty = || Value::Text(String::new());
+        let value = |name: &str| (name.to_owned(), value_of(name).unwrap_or_else(empty));
+        Ok(Profile { values: schema.columns().into_iter().map(|column| value(column.name)).collect(), encoded })
+    }
+
+    /// x.
+    pub fn levels(&self) -> Vec<u32> {
+        self.encoded.iter().map(|encoded| encoded.level).collect()
+    }
+
+    /// The features whose value lay outside the bounds, so that a bound was taken.
+    pub fn clamped<'a>(&'a self, schema: &'a Schema) -> impl Iterator<Item = &'a str> {
+        let features = schema.features().iter().zip(&self.encoded);
+        features.filter(|(_, encoded)| encoded.clamped).map(|(feature, _)| feature.name.as_str())
+    }
+}
+
+/// Where two people differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The column.
+    pub feature: String,
+    /// The person's value.
+    pub yours: Value,
+    /// The record's.
+    pub theirs: Value,
+    /// Whether the two are one level, so that the difference costs nothing.
+    pub same_level: bool,
+}
+
+/// One of the nearest accepted people.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// What the change costs, recomputed from the record and compared with what the servers' answers said.
+    pub cost: u64,
+    /// The original row, column by column.
+    pub record: Vec<(String, Value)>,
+    /// Only the columns that differ.
+    pub changes: Vec<Change>,
+}
+
+impl Explanation {
+    /// Reads a found record, checks its cost and compares it with the person.
+    pub fn new(
+        manifest: &Manifest,
+        deployment: &Deployment,
+        secret: &Secret,
+        profile: &Profile,
+        found: &Found,
+    ) -> Result<Explanation, ClientError> {
+        let wrong = |fault| ClientError::Search { fault, troubles: vec![] };
+        let schema = manifest.schema();
+        let record = Record::decode(schema, &found.record).map_err(|_| wrong(Fault::NotARecord))?;
+        let levels = record.levels(schema).map_err(|_| wrong(Fault::NotARecord))?;
+        confirm(deployment, secret, found, &levels).map_err(wrong)?;
+        let cost = secret.plain_cost(deployment.scheme(), deployment.params(), &levels);
+        let cost = cost.ok_or(wrong(Fault::WrongRecord))?;
+        let mut explanation = Explanation { cost, record: vec![], changes: vec![] };
+        for (column, (name, yours)) in schema.columns().iter().zip(&profile.values) {
+            let feature = &schema.features()[column.features.start];
+            let numeric = matches!(feature.kind, Kind::Numeric { .. });
+            let read = |text: &str| {
+                let number = text.trim().parse().ok().filter(|number: &f64| numeric && number.is_finite());
+                number.map_or_else(|| Value::Text(text.trim().into()), Value::Number)
+            };
+            // What is missing has the schema's default.
+            let yours = match (yours.to_string(), &feature.default) {
+                (text, Some(default)) if text.trim().is_empty() => read(default),
+                (text, _) => read(&text),
+            };
+            let theirs = match (record.value(name).unwrap_or_default(), &feature.default) {
+                (text, Some(default)) if text.trim().is_empty() => read(default),
+                (text, _) => read(text),
+            };
+            let same_level = column.features.clone().all(|k| profile.encoded[k].level == u32::from(levels[k]));
+            explanation.record.push((name.clone(), theirs.clone()));
+            // The same word or number in another spelling ("1" and "1.0") is no change.
+            let same = yours == theirs || yours.number().is_some() && yours.number() == theirs.number();
+            if !(same || same_level && !numeric) {
+                explanation.changes.push(Change { feature: name.clone(), yours, theirs, same_level });
+            }
+        }
+        Ok(explanation)
+    }
+}

@@ -1,0 +1,221 @@
+//! A server over HTTP: TLS 1.3 with the hybrid post-quantum exchange first, HTTP/2 where the server speaks it.
+//!
+//! Plain `http://` is for loopback, or for whoever insists: somebody who reads the links to several servers can put the
+//! shares together.
+
+use crate::error::ClientError;
+use crate::transport::{CHECKSUM_LENGTH, Greeting, Pending, Route, Transport, TransportError, unwrap};
+use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use ::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use ifonly_core::manifest::MAX_JSON;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Problem documents longer than this are not read.
+const LONGEST_PROBLEM: usize = 16 << 10;
+
+/// Whom to trust, and whether plain HTTP may leave the machine.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    config: ClientConfig,
+    plain_http: bool,
+}
+
+impl Trust {
+    /// The certificate authorities of the operating system.
+    pub fn system() -> Result<Trust, ClientError> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        Trust::with(roots)
+    }
+
+    /// Only the authorities of a PEM file's text.
+    pub fn pem(text: &[u8]) -> Result<Trust, ClientError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(text) {
+            let certificate = certificate.map_err(|error| ClientError::Certificates(error.to_string()))?;
+            roots.add(certificate).map_err(|error| ClientError::Certificates(error.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(ClientError::Certificates("the file has no certificate in it".into()));
+        }
+        Trust::with(roots)
+    }
+
+    /// Whether plain HTTP may leave the machine.
+    pub fn plain_http(self, plain_http: bool) -> Trust {
+        Trust { plain_http, ..self }
+    }
+
+    fn with(roots: RootCertStore) -> Result<Trust, ClientError> {
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| ClientError::Certificates(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Trust { config, plain_http: false })
+    }
+}
+
+/// A server at a URL.
+#[derive(Debug)]
+pub struct HttpServer {
+    base: String,
+    token: Option<HeaderValue>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+impl HttpServer {
+    /// The server at `url` (`https://host[:port][/prefix]`), with a bearer token if it wants one.
+    pub fn new(url: &str, trust: &Trust, token: Option<&str>) -> Result<HttpServer, ClientError> {
+        let refuse = |reason| Err(ClientError::Url { url: url.into(), reason });
+        let Ok(uri) = url.parse::<Uri>() else { return refuse("it cannot be read") };
+        let Some(host) = uri.host() else { return refuse("it has no host; write https://host:port") };
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if trust.plain_http || is_loopback(host) => {}
+            Some("http") => {
+                return refuse("plain HTTP is only for this machine; use https, or --plain-http if you must");
+            }
+            _ => return refuse("it must begin with https://"),
+        }
+        if uri.query().is_some() {
+            return refuse("it has a query; give the address only");
+        }
+        let token = match token.map(|token| HeaderValue::from_str(&format!("Bearer {token}"))) {
+            Some(Err(_)) => return refuse("the token for it has characters that cannot be sent"),
+            Some(Ok(mut value)) => {
+                value.set_sensitive(true);
+                Some(value)
+            }
+            None => None,
+        };
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(trust.config.clone())
+            .https_or_http()
+            .enable_http1()
+            .enable_http2()
+            .build();
+        let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector);
+        Ok(HttpServer { base: url.trim_end_matches('/').into(), token, client })
+    }
+
+    async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, TransportError> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/octet-stream");
+        }
+        let request = request.body(Full::new(body)).map_err(|error| TransportError::Unreachable(error.to_string()))?;
+        let response =
+            self.client.request(request).await.map_err(|error| TransportError::Unreachable(chain(&error)))?;
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
+                let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+                Err(TransportError::Busy { retry_after: Duration::from_secs(seconds.unwrap_or(1)) })
+            }
+            status => Err(refusal(status, response).await),
+        }
+    }
+
+    async fn body(response: Response<Incoming>, limit: usize) -> Result<Bytes, TransportError> {
+        match Limited::new(response.into_body(), limit).collect().await {
+            Ok(whole) => Ok(whole.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(TransportError::Length { have: limit as u64 + 1, need: limit })
+            }
+            Err(error) => Err(TransportError::CutOff(chain(error.as_ref()))),
+        }
+    }
+}
+
+impl Transport for HttpServer {
+    fn name(&self) -> String {
+        self.base.clone()
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        Box::pin(async {
+            let response = self.request(Method::GET, "/v1/manifest", Bytes::new()).await?;
+            let index = response.headers().get("ifonly-server").and_then(|value| value.to_str().ok()?.parse().ok());
+            let index = index.ok_or(TransportError::NotAServer("it does not say which server it is"))?;
+            let manifest = HttpServer::body(response, MAX_JSON).await?;
+            Ok(Greeting { index, manifest })
+        })
+    }
+
+    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
+        Box::pin(async move {
+            let response = self.request(Method::POST, route.path(), message).await?;
+            let claimed = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+            let need = length + CHECKSUM_LENGTH;
+            if let Some(have) = claimed.filter(|&claimed: &u64| claimed != need as u64) {
+                return Err(TransportError::Length { have, need });
+            }
+            unwrap(HttpServer::body(response, need).await?, length)
+        })
+    }
+}
+
+/// What a refusal says. It comes from outside, so it is shortened and has no control characters when it is shown.
+async fn refusal(status: StatusCode, response: Response<Incoming>) -> TransportError {
+    #[derive(serde::Deserialize)]
+    struct Document {
+        r#type: Option<String>,
+        detail: Option<String>,
+    }
+    let body = HttpServer::body(response, LONGEST_PROBLEM).await.unwrap_or_default();
+    let document = serde_json::from_slice(&body).unwrap_or(Document { r#type: None, detail: None });
+    let problem = document.r#type.and_then(|name| name.strip_prefix("urn:ifonly:problem:").map(plain));
+    let detail = document.detail.as_deref().map_or_else(|| "it does not say why".into(), plain);
+    TransportError::Refused { status: status.as_u16(), problem, detail }
+}
+
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+/// An error and its causes.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(|error| plain(&error.to_string())).collect::<Vec<_>>().join(": ")
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_stays_on_the_machine_unless_allowed() {
+        let roots = RootCertStore::empty();
+        let trust = Trust::with(roots).unwrap();
+        for url in ["https://example.org", "https://example.org:8443/a/", "http://127.0.0.1:1", "http://[::1]:1"] {
+            HttpServer::new(url, &trust, None).unwrap();
+        }
+        for url in ["http://example.org", "ftp://example.org", "example.org", "", "https://", "https://a/?x=1"] {
+            assert!(matches!(HttpServer::new(url, &trust, None), Err(ClientError::Url { .. })), "{url}");
+        }
+        HttpServer::new("http://example.org", &trust.clone().plain_http(true), None).unwrap();
+        assert!(HttpServer::new("https://example.org", &trust, Some("a\nb")).is_err());
+    }
+}

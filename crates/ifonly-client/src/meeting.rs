@@ -1,0 +1,92 @@
+//! Meeting the servers: who is who, and do they all offer the same?
+//!
+//! A client asks all servers at once for their manifest. Those who say something else than the most are left out if the
+//! deployment bears so many silent and lying servers; otherwise nobody can say who is right, and nothing is asked.
+
+use crate::error::{ClientError, Trouble};
+use crate::exchange::Policy;
+use crate::transport::{Greeting, Transport, TransportError};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use ifonly_core::manifest::Manifest;
+use std::sync::Arc;
+
+/// Servers that agree about what they offer.
+pub struct Meeting {
+    pub(crate) manifest: Manifest,
+    /// Server n at place n − 1; empty where nobody answered.
+    pub(crate) seats: Vec<Option<Arc<dyn Transport>>>,
+    pub(crate) policy: Policy,
+    pub(crate) troubles: Vec<Trouble>,
+}
+
+impl std::fmt::Debug for Meeting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Meeting({:?}, {:?})", self.manifest.contents().dataset, self.troubles)
+    }
+}
+
+impl Meeting {
+    /// Asks everybody, in any order.
+    pub async fn of(servers: Vec<Arc<dyn Transport>>, policy: Policy) -> Result<Meeting, ClientError> {
+        let greetings = join_all(servers.iter().map(|server| policy.exchange(|| server.greet()))).await;
+        let mut present: Vec<(Arc<dyn Transport>, Greeting)> = vec![];
+        let mut troubles = vec![];
+        for (server, greeting) in servers.into_iter().zip(greetings) {
+            match greeting {
+                Ok(greeting) => present.push((server, greeting)),
+                Err(error) => troubles.push(Trouble { server: server.name(), error }),
+            }
+        }
+        let Some(agreed) = most_common(&present) else { return Err(ClientError::NobodyThere(troubles)) };
+        let manifest = Manifest::from_json(&agreed)?;
+        let (agreeing, odd): (Vec<_>, Vec<_>) = present.into_iter().partition(|(_, other)| other.manifest == agreed);
+        let bears = manifest.contents().silent + manifest.contents().lying;
+        if let Some((second, _)) = odd.first().filter(|_| odd.len() > bears || odd.len() >= agreeing.len()) {
+            return Err(ClientError::ManifestsDiffer { first: agreeing[0].0.name(), second: second.name() });
+        }
+        troubles.extend(odd.iter().map(|(server, _)| Trouble {
+            server: server.name(),
+            error: TransportError::Manifest("another manifest than the other servers".into()),
+        }));
+        let mut seats: Vec<Option<Arc<dyn Transport>>> = vec![None; manifest.operators().len()];
+        for (server, Greeting { index, .. }) in agreeing {
+            match usize::from(index).checked_sub(1).and_then(|place| seats.get_mut(place)) {
+                None => {
+                    let error = TransportError::Manifest(format!("it says it is server {index}, which there is not"));
+                    troubles.push(Trouble { server: server.name(), error });
+                }
+                Some(Some(first)) => {
+                    let (first, second) = (first.name(), server.name());
+                    return Err(ClientError::SameIndex { index, first, second });
+                }
+                Some(seat) => *seat = Some(server),
+            }
+        }
+        Ok(Meeting { manifest, seats, policy, troubles })
+    }
+
+    /// What they offer.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Who could not be met, and why.
+    pub fn troubles(&self) -> &[Trouble] {
+        &self.troubles
+    }
+
+    /// How many servers were met.
+    pub fn servers(&self) -> usize {
+        self.seats.iter().flatten().count()
+    }
+}
+
+/// What most say; of equally many, what was said first.
+fn most_common(present: &[(Arc<dyn Transport>, Greeting)]) -> Option<Bytes> {
+    let count = |manifest: &Bytes| present.iter().filter(|(_, other)| other.manifest == *manifest).count();
+    let manifests = present.iter().map(|(_, greeting)| &greeting.manifest).enumerate();
+    manifests
+        .max_by_key(|(place, manifest)| (count(manifest), usize::MAX - place))
+        .map(|(_, manifest)| manifest.clone())
+}

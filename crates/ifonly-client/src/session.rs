@@ -1,0 +1,142 @@
+//! One search over real servers: every phase, then every record fetch, all servers at once.
+//!
+//! There is no way out in between. A server that fails is asked again in the next phase as if nothing had happened, and a
+//! search that has nothing to look for any more goes on with dummies; so the number, order and sizes of requests are those of
+//! the manifest, the scheme and k.
+
+use crate::error::{ClientError, Trouble};
+use crate::meeting::Meeting;
+use crate::transport::{Route, TransportError};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::random::Random;
+use ifonly_core::search::{Outcome, Search};
+use ifonly_core::secret::Secret;
+use ifonly_core::spir::Fetch;
+use ifonly_core::transcript::Message;
+use ifonly_core::wire;
+use std::time::{Duration, Instant};
+
+/// Bytes of the key-check value before every answer.
+const CHECK_LENGTH: usize = 16;
+
+/// What went over the wire, bodies only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes to all servers.
+    pub up: u64,
+    /// Bytes from all servers.
+    pub down: u64,
+    /// How long each round took, the record fetches last.
+    pub rounds: Vec<Duration>,
+}
+
+/// The end of a search.
+#[derive(Debug)]
+pub struct Report {
+    /// What was found.
+    pub outcome: Outcome,
+    /// What it took.
+    pub traffic: Traffic,
+    /// Servers that failed on the way and were borne.
+    pub troubles: Vec<Trouble>,
+}
+
+impl Meeting {
+    /// Searches for the `top` nearest rows. Nothing is sent if the scheme cannot carry the secret.
+    pub async fn search(
+        &self,
+        deployment: &Deployment,
+        secret: Secret,
+        top: usize,
+        random: &mut (impl Random + Send),
+    ) -> Result<Report, ClientError> {
+        let limit = self.manifest.top_limit();
+        if !(1..=limit).contains(&top) {
+            return Err(ClientError::Top { asked: top, limit });
+        }
+        self.check_seats(deployment)?;
+        let mut search = Search::nearest(deployment, secret, self.manifest.audience(), top)?;
+        let mut trip = Trip { meeting: self, traffic: Traffic::default(), troubles: vec![] };
+        for phase in 0..deployment.phases() {
+            let messages = search.ask(random);
+            let symbols = deployment.answer_length(phase);
+            // The manifest was checked, so the length fits; a length of 0 would merely be refused.
+            let length = wire::packed_length(deployment.field(), symbols).map_or(0, |bytes| bytes + CHECK_LENGTH);
+            let responses = trip.round(Route::Answer, messages, length).await;
+            search.hear(responses, random);
+        }
+        let fetch = Fetch::new(deployment.params(), deployment.servers(), self.manifest.record_length());
+        for number in 0..top {
+            let messages = search.fetch(number, random);
+            let responses = trip.round(Route::Record, messages, CHECK_LENGTH + fetch.stripe_length()).await;
+            search.take(number, responses, random);
+        }
+        let Trip { traffic, troubles, .. } = trip;
+        match search.finish() {
+            Ok(outcome) => Ok(Report { outcome, traffic, troubles }),
+            Err(fault) => Err(ClientError::Search { fault, troubles }),
+        }
+    }
+
+    /// Whether enough servers were met; what a search needs beyond them shows when they answer.
+    fn check_seats(&self, deployment: &Deployment) -> Result<(), ClientError> {
+        let need = deployment.servers();
+        let missing: Vec<usize> = (1..=need).filter(|n| self.seats.get(n - 1).is_none_or(Option::is_none)).collect();
+        if missing.len() > deployment.params().silent + deployment.params().lying {
+            let (scheme, troubles) = (deployment.scheme().name, self.troubles.clone());
+            return Err(ClientError::TooFewServers { scheme, need, missing, troubles });
+        }
+        Ok(())
+    }
+}
+
+/// A search on its way.
+struct Trip<'a> {
+    meeting: &'a Meeting,
+    traffic: Traffic,
+    troubles: Vec<Trouble>,
+}
+
+impl Trip<'_> {
+    async fn round(&mut self, route: Route, messages: Vec<Message>, length: usize) -> Vec<Option<Vec<u8>>> {
+        let started = Instant::now();
+        let meeting = self.meeting;
+        let exchanges = messages.iter().map(|message| async move {
+            let seat = usize::from(message.server).checked_sub(1).and_then(|place| meeting.seats.get(place));
+            let server = seat?.as_ref()?;
+            let bytes = Bytes::from(message.encode());
+            // Transports promise the length; one that does not keep it is worth as much as silence.
+            let result = meeting.policy.exchange(|| server.send(route, bytes.clone(), length)).await;
+            let result = result.and_then(|answer| match answer.len() == length {
+                true => Ok(answer),
+                false => Err(TransportError::Length { have: answer.len() as u64, need: length }),
+            });
+            Some((bytes.len(), result.map_err(|error| Trouble { server: server.name(), error })))
+        });
+        let results = join_all(exchanges).await;
+        let mut responses = vec![];
+        for result in results {
+            let Some((sent, result)) = result else {
+                responses.push(None);
+                continue;
+            };
+            self.traffic.up += sent as u64;
+            responses.push(match result {
+                Ok(bytes) => {
+                    self.traffic.down += bytes.len() as u64;
+                    Some(bytes.into())
+                }
+                Err(trouble) => {
+                    if !self.troubles.contains(&trouble) {
+                        self.troubles.push(trouble);
+                    }
+                    None
+                }
+            });
+        }
+        self.traffic.rounds.push(started.elapsed());
+        responses
+    }
+}

@@ -1,0 +1,328 @@
+//! Whole searches against servers in this process: right for every scheme, alike for everybody, honest about faults.
+
+mod support;
+
+use ifonly_client::{ClientError, Explanation, Meeting, Policy, Profile, Route, Transport};
+use ifonly_core::decode::DecodeError;
+use ifonly_core::random::{OsRandom, Random, SeededRandom};
+use ifonly_core::schema::Value;
+use ifonly_core::scheme::{Gate, Metric};
+use ifonly_core::search::Fault as SearchFault;
+use ifonly_core::secret::Secret;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::{Fault, Misbehaving, Recorder, Seen, World};
+
+/// The profile of somebody with these levels.
+fn profile(world: &World, x: &[u32]) -> Profile {
+    let schema = world.manifest.schema();
+    Profile::new(schema, |name| {
+        schema.features()[schema.position(name).ok()?].decode_level(x[schema.position(name).ok()?])
+    })
+    .unwrap()
+}
+
+/// A random person with wishes that the scheme carries.
+fn person(
+    world: &World,
+    scheme: &'static ifonly_core::scheme::Scheme,
+    random: &mut SeededRandom,
+) -> (Vec<u32>, Secret) {
+    let x: Vec<u32> =
+        vec![random.below(10) as u32, random.below(7) as u32, 4 * random.below(2) as u32, random.below(3) as u32];
+    let mut secret = Secret::new(x.clone());
+    if scheme.gate != Gate::None {
+        secret = secret.immutable((0..4).map(|_| random.below(4) == 0).collect());
+    }
+    if matches!(scheme.metric, Metric::Weighted | Metric::Table) {
+        secret = secret.weights((0..4).map(|_| 1 + random.below(world.manifest.contents().weight_limit)).collect());
+    }
+    (x, secret)
+}
+
+#[tokio::test]
+async fn every_scheme_finds_what_brute_force_finds() {
+    let world = World::new(60, 4, 3, |_| {});
+    let meeting = world.meet().await;
+    let mut random = SeededRandom::new(11);
+    let mut empty = 0;
+    for deployment in world.manifest.deployments() {
+        for _ in 0..8 {
+            let (x, secret) = person(&world, deployment.scheme(), &mut random);
+            let report = meeting.search(deployment, secret.clone(), 1, &mut OsRandom::default()).await.unwrap();
+            let costs =
+                world.levels.iter().filter_map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
+            let best = if deployment.scheme().metric == Metric::Product { costs.max() } else { costs.min() };
+            let found = report.outcome.found.first().map(|found| {
+                Explanation::new(&world.manifest, deployment, &secret, &profile(&world, &x), found).unwrap()
+            });
+            assert_eq!(found.as_ref().map(|explanation| explanation.cost), best, "{}", deployment.scheme().name);
+            let Some(explanation) = found else {
+                empty += 1;
+                continue;
+            };
+            let texts: Vec<String> = explanation.record.iter().map(|(_, value)| value.to_string()).collect();
+            assert!(world.texts.contains(&texts));
+            for change in &explanation.changes {
+                assert_ne!(change.yours, change.theirs);
+            }
+        }
+    }
+    assert!(world.manifest.deployments().len() > 20 && empty > 0, "both kinds of answers must occur: {empty}");
+}
+
+#[tokio::test]
+async fn servers_see_the_same_shape_of_traffic_from_everybody() {
+    let world = World::new(40, 4, 5, |_| {});
+    let mut random = SeededRandom::new(12);
+    for deployment in world.manifest.deployments() {
+        for top in [1, 3] {
+            let mut shapes: Vec<Vec<(usize, Seen)>> = vec![];
+            let (mut with, mut without) = (0, 0);
+            for number in 0..12 {
+                let (x, mut secret) = person(&world, deployment.scheme(), &mut random);
+                if number % 3 == 0 && deployment.scheme().gate != Gate::None {
+                    // Everything fixed at values that hardly anybody has: nothing qualifies.
+                    secret = Secret::new(x).immutable(vec![true; 4]);
+                }
+                let log = Arc::new(Mutex::new(vec![]));
+                let record =
+                    |(number, inner)| -> Arc<dyn Transport> { Arc::new(Recorder { inner, number, log: log.clone() }) };
+                let servers = world.servers().into_iter().enumerate().map(record).collect();
+                let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
+                let report = meeting.search(deployment, secret, top, &mut OsRandom::default()).await.unwrap();
+                *if report.outcome.found.is_empty() { &mut without } else { &mut with } += 1;
+                shapes.push(log.lock().unwrap().clone());
+            }
+            assert!(
+                with > 0 && (without > 0 || deployment.scheme().gate == Gate::None),
+                "{}",
+                deployment.scheme().name
+            );
+            assert!(shapes.iter().all(|shape| *shape == shapes[0]), "{}", deployment.scheme().name);
+            let count = |wanted| {
+                shapes[0]
+                    .iter()
+                    .filter(|(_, seen)| matches!(seen, Seen::Message { route, .. } if *route == wanted))
+                    .count()
+            };
+            let answers: usize = (0..deployment.phases()).map(|phase| deployment.responders(phase)).sum();
+            assert_eq!((count(Route::Answer), count(Route::Record)), (answers, top * deployment.servers()));
+        }
+    }
+}
+
+/// Searches with some servers misbehaving, numbered from 1; the rest is honest.
+async fn under(world: &World, scheme: &str, faults: &[(usize, Fault)]) -> Result<Option<u64>, ClientError> {
+    let mut servers = world.servers();
+    for &(number, fault) in faults {
+        let inner = servers[number - 1].clone();
+        servers[number - 1] = Arc::new(Misbehaving { inner, fault, attempts: Mutex::default() });
+    }
+    let policy = Policy { deadline: Duration::from_secs(5), ..Policy::default() };
+    let meeting = Meeting::of(servers, policy).await?;
+    let deployment = world.manifest.deployment(scheme).unwrap();
+    let secret = Secret::new(vec![3, 2, 4, 1]);
+    let report = meeting.search(deployment, secret.clone(), 1, &mut OsRandom::default()).await?;
+    let Some(found) = report.outcome.found.first() else { return Ok(None) };
+    let explanation = Explanation::new(&world.manifest, deployment, &secret, &profile(world, &[3, 2, 4, 1]), found)?;
+    Ok(Some(explanation.cost))
+}
+
+fn best(world: &World, scheme: &str) -> Option<u64> {
+    let deployment = world.manifest.deployment(scheme).unwrap();
+    let secret = Secret::new(vec![3, 2, 4, 1]);
+    let costs = world.levels.iter().filter_map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
+    costs.min()
+}
+
+const ALL_FAULTS: [Fault; 7] = [
+    Fault::Hangs,
+    Fault::Unreachable,
+    Fault::Dies,
+    Fault::Truncates,
+    Fault::SpoilsCheck,
+    Fault::SpoilsAnswer,
+    Fault::SpoilsRecord,
+];
+
+#[tokio::test(start_paused = true)]
+async fn without_redundancy_every_fault_is_an_error_and_never_a_wrong_explanation() {
+    let world = World::new(50, 4, 6, |_| {});
+    for scheme in ["gated-tables", "gated+", "baseline", "two-phase", "single-phase+"] {
+        for fault in [Fault::Hangs, Fault::Unreachable, Fault::Dies, Fault::Truncates, Fault::SpoilsCheck] {
+            for server in [1, 2] {
+                let result = under(&world, scheme, &[(server, fault)]).await;
+                let error = result.expect_err(&format!("{scheme}, {fault:?}"));
+                let ClientError::Search { fault: found, .. } = &error else { panic!("{error}") };
+                match fault {
+                    Fault::SpoilsCheck => assert!(matches!(found, SearchFault::KeyCheck { .. }), "{error}"),
+                    _ => assert!(matches!(found, SearchFault::Decode(DecodeError::TooFewAnswers { .. })), "{error}"),
+                }
+            }
+        }
+        assert_eq!(under(&world, scheme, &[(2, Fault::DiesOnce)]).await, Ok(best(&world, scheme)));
+    }
+}
+
+#[tokio::test]
+async fn an_undetected_lie_can_hide_rows_but_never_invent_one() {
+    // S = B = 0 and nothing verified: a server that lies about the gate makes rows look as if they did not qualify. What is
+    // shown is still a row of the database at its true cost.
+    let world = World::new(50, 4, 16, |_| {});
+    for scheme in ["gated-tables", "gated+", "baseline", "diff", "two-phase", "single-phase+"] {
+        let deployment = world.manifest.deployment(scheme).unwrap();
+        let secret = Secret::new(vec![3, 2, 4, 1]);
+        let plain = |row: &Vec<u16>| secret.plain_cost(deployment.scheme(), deployment.params(), row);
+        let costs: Vec<u64> = world.levels.iter().filter_map(plain).collect();
+        for fault in [Fault::SpoilsAnswer, Fault::SpoilsRecord] {
+            for server in [1, 2] {
+                if let Ok(Some(cost)) = under(&world, scheme, &[(server, fault)]).await {
+                    assert!(costs.contains(&cost), "{scheme} {fault:?}");
+                    assert_eq!(fault, Fault::SpoilsAnswer, "a spoilt record does not open");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_and_lying_servers_are_borne_as_far_as_the_manifest_says() {
+    let silent = World::new(50, 5, 7, |contents| contents.silent = 1);
+    for scheme in ["gated-tables", "two-phase"] {
+        let right = best(&silent, scheme);
+        for fault in [Fault::Hangs, Fault::Unreachable, Fault::Dies, Fault::Truncates, Fault::SpoilsCheck] {
+            for server in 1..=silent.manifest.deployment(scheme).unwrap().servers() {
+                assert_eq!(under(&silent, scheme, &[(server, fault)]).await, Ok(right), "{scheme} {fault:?} {server}");
+            }
+        }
+        // One more than S, and a lie where B = 0, are errors.
+        under(&silent, scheme, &[(1, Fault::Dies), (2, Fault::Hangs)]).await.unwrap_err();
+        under(&silent, scheme, &[(1, Fault::SpoilsAnswer)]).await.unwrap_err();
+        under(&silent, scheme, &[(1, Fault::SpoilsRecord)]).await.unwrap_err();
+    }
+    let lying = World::new(50, 6, 8, |contents| contents.lying = 1);
+    for scheme in ["gated-tables", "gated+"] {
+        for fault in ALL_FAULTS {
+            for server in [1, 3] {
+                assert_eq!(under(&lying, scheme, &[(server, fault)]).await, Ok(best(&lying, scheme)), "{fault:?}");
+            }
+        }
+        under(&lying, scheme, &[(1, Fault::SpoilsAnswer), (2, Fault::SpoilsAnswer)]).await.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn verified_answers_detect_a_lie_with_two_servers() {
+    let world = World::new(50, 2, 9, |contents| contents.verified = true);
+    for deployment in world.manifest.deployments() {
+        let scheme = deployment.scheme().name;
+        if matches!(deployment.scheme().metric, Metric::Product) {
+            continue;
+        }
+        assert_eq!(under(&world, scheme, &[]).await, Ok(best(&world, scheme)), "{scheme}");
+        let error = under(&world, scheme, &[(2, Fault::SpoilsAnswer)]).await.unwrap_err();
+        assert!(matches!(error, ClientError::Search { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_retry_sends_the_same_bytes() {
+    let world = World::new(30, 2, 10, |_| {});
+    let mut servers = world.servers();
+    let flaky = Arc::new(Misbehaving { inner: servers[0].clone(), fault: Fault::DiesOnce, attempts: Mutex::default() });
+    servers[0] = flaky.clone();
+    let policy = Policy { pause: Duration::ZERO, ..Policy::default() };
+    let meeting = Meeting::of(servers, policy).await.unwrap();
+    let deployment = world.manifest.default_deployment();
+    meeting.search(deployment, Secret::new(vec![0; 4]), 1, &mut OsRandom::default()).await.unwrap();
+    let attempts = flaky.attempts.lock().unwrap();
+    assert_eq!(attempts.len(), 3, "phase, phase again, record");
+    assert_eq!(attempts[0], attempts[1]);
+    assert_ne!(attempts[1], attempts[2]);
+}
+
+#[tokio::test]
+async fn servers_that_do_not_belong_together_are_named() {
+    let world = World::new(30, 2, 13, |_| {});
+    let secret = || Secret::new(vec![1, 1, 0, 1]);
+    let deployment = world.manifest.default_deployment();
+    // Another root key: the manifests agree, the key-check values do not.
+    let mut foreign = world.clone();
+    foreign.key = [8; 32];
+    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(foreign.server(2))];
+    let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
+    let error = meeting.search(deployment, secret(), 1, &mut OsRandom::default()).await.unwrap_err();
+    assert!(
+        matches!(error, ClientError::Search { fault: SearchFault::KeyCheck { first: 1, second: 2 }, .. }),
+        "{error}"
+    );
+    // Other data under the same manifest: the same.
+    let mut edited = world.clone();
+    edited.data = [99; 32];
+    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(edited.server(2))];
+    let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
+    let error = meeting.search(deployment, secret(), 1, &mut OsRandom::default()).await.unwrap_err();
+    assert!(matches!(error, ClientError::Search { fault: SearchFault::KeyCheck { .. }, .. }), "{error}");
+    // Another bundle: the manifests differ.
+    let other = World::new(31, 2, 13, |_| {});
+    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(other.server(2))];
+    let error = Meeting::of(servers, Policy::default()).await.unwrap_err();
+    assert!(matches!(error, ClientError::ManifestsDiffer { .. }), "{error}");
+    // The same server twice, or one missing.
+    let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(world.server(1))];
+    let error = Meeting::of(servers, Policy::default()).await.unwrap_err();
+    assert!(matches!(error, ClientError::SameIndex { index: 1, .. }), "{error}");
+    let meeting = Meeting::of(vec![Arc::new(world.server(2))], Policy::default()).await.unwrap();
+    let error = meeting.search(deployment, secret(), 1, &mut OsRandom::default()).await.unwrap_err();
+    assert!(matches!(&error, ClientError::TooFewServers { missing, .. } if *missing == [1]), "{error}");
+    let error = Meeting::of(vec![], Policy::default()).await.unwrap_err();
+    assert!(matches!(error, ClientError::NobodyThere(_)));
+}
+
+#[tokio::test]
+async fn the_k_nearest_come_in_order_and_k_is_bounded() {
+    let world = World::new(30, 2, 14, |contents| contents.top_limit = 5);
+    let meeting = world.meet().await;
+    let deployment = world.manifest.default_deployment();
+    let secret = Secret::new(vec![5, 3, 0, 1]);
+    for top in [0, 6] {
+        let error = meeting.search(deployment, secret.clone(), top, &mut OsRandom::default()).await.unwrap_err();
+        assert!(matches!(error, ClientError::Top { limit: 5, .. }));
+    }
+    let report = meeting.search(deployment, secret.clone(), 5, &mut OsRandom::default()).await.unwrap();
+    let costs: Vec<u64> = report
+        .outcome
+        .found
+        .iter()
+        .map(|found| {
+            Explanation::new(&world.manifest, deployment, &secret, &profile(&world, &[5, 3, 0, 1]), found).unwrap().cost
+        })
+        .collect();
+    let plain = |row: &Vec<u16>| secret.plain_cost(deployment.scheme(), deployment.params(), row);
+    let mut all: Vec<u64> = world.levels.iter().filter_map(plain).collect();
+    all.sort_unstable();
+    assert_eq!(costs, all[..5]);
+}
+
+#[test]
+fn changes_are_differences_of_values_and_spelling_is_none() {
+    let world = World::new(5, 2, 15, |_| {});
+    let schema = world.manifest.schema();
+    let deployment = world.manifest.default_deployment();
+    let values = [("income", "40.0"), ("debt", "1"), ("housing", "own"), ("grade", "low")];
+    let value_of = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, text)| Value::from(*text));
+    let profile = Profile::new(schema, value_of).unwrap();
+    let secret = Secret::new(profile.levels());
+    let texts = ["40", "1.2", "own", "high"];
+    let record = ifonly_core::record::encode(&texts, world.manifest.record_length().max(24)).unwrap();
+    let found = ifonly_core::search::Found { position: 0, price: ifonly_core::candidates::Price::Exactly(4), record };
+    let explanation = Explanation::new(&world.manifest, deployment, &secret, &profile, &found).unwrap();
+    let changes: Vec<(&str, bool)> =
+        explanation.changes.iter().map(|change| (change.feature.as_str(), change.same_level)).collect();
+    assert_eq!(changes, [("debt", true), ("grade", false)]);
+    assert_eq!(explanation.cost, 4);
+    let wrong = ifonly_core::search::Found { price: ifonly_core::candidates::Price::Exactly(5), ..found };
+    let error = Explanation::new(&world.manifest, deployment, &secret, &profile, &wrong).unwrap_err();
+    assert!(matches!(error, ClientError::Search { fault: SearchFault::WrongRecord, .. }));
+}

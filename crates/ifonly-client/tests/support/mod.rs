@@ -1,0 +1,231 @@
+//! A small database, its servers in this process, and transports that misbehave.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use ifonly_client::transport::{Pending, unwrap};
+use ifonly_client::{Greeting, Meeting, Policy, Route, Transport, TransportError};
+use ifonly_core::keys::RootKey;
+use ifonly_core::manifest::{Contents, Manifest};
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::record;
+use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
+use ifonly_scan::RowStore;
+use ifonly_server::config::Limits;
+use ifonly_server::routes::{self, App};
+use ifonly_server::tokens::Tokens;
+use ifonly_server::{Holding, Records};
+use std::sync::{Arc, Mutex};
+use tower::ServiceExt;
+
+pub fn schema() -> Schema {
+    let numeric = |max, levels| Kind::Numeric { min: 0.0, max, levels, quantiser: Quantiser::Round };
+    let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    Schema::new(vec![
+        Feature::new("income", numeric(90.0, 9)),
+        Feature::new("debt", numeric(6.0, 6)),
+        Feature::new("housing", Kind::Categorical { categories: words(&["rent", "own"]), range: 4 }),
+        Feature::new("grade", Kind::Ordinal { ranks: words(&["low", "middle", "high"]) }),
+    ])
+    .unwrap()
+}
+
+#[derive(Clone)]
+pub struct World {
+    pub manifest: Manifest,
+    pub levels: Vec<Vec<u16>>,
+    pub texts: Vec<Vec<String>>,
+    pub key: [u8; 32],
+    pub data: [u8; 32],
+}
+
+impl World {
+    pub fn new(rows: usize, servers: u8, seed: u64, tune: impl FnOnce(&mut Contents)) -> World {
+        let schema = schema();
+        let mut random = SeededRandom::new(seed);
+        let levels: Vec<Vec<u16>> = (0..rows)
+            .map(|_| vec![random.below(10), random.below(7), 4 * random.below(2), random.below(3)])
+            .map(|row| row.into_iter().map(|level| level as u16).collect())
+            .collect();
+        let texts: Vec<Vec<String>> = levels
+            .iter()
+            .map(|row| {
+                let features = schema.features().iter().zip(row);
+                features.map(|(feature, &level)| feature.decode_level(level.into()).unwrap().to_string()).collect()
+            })
+            .collect();
+        let length = texts.iter().map(|texts| record::encoded_length(texts)).max().unwrap();
+        let mut contents = Contents::new("test", schema, rows, length, servers);
+        tune(&mut contents);
+        contents.offer_all();
+        let manifest = Manifest::new(contents).unwrap();
+        World { manifest, levels, texts, key: [7; 32], data: [seed as u8; 32] }
+    }
+
+    pub fn holding(&self, index: u8) -> Holding {
+        let length = self.manifest.record_length();
+        let records = self.texts.iter().flat_map(|texts| record::encode(texts, length).unwrap());
+        let records = Records { length, bytes: records.collect() };
+        let rows = RowStore::build(&self.manifest.schema().ranges(), &self.levels).unwrap();
+        Holding::new(&self.manifest, rows, &records, &self.data, index, vec![RootKey::new(0, self.key)]).unwrap()
+    }
+
+    pub fn router(&self, index: u8) -> Router {
+        let tokens = Tokens::new(vec![], None).unwrap();
+        routes::public(Arc::new(App::new(self.holding(index), tokens, Limits::default(), vec![])))
+    }
+
+    pub fn servers(&self) -> Vec<Arc<dyn Transport>> {
+        let operators = self.manifest.operators();
+        operators.iter().map(|operator| Arc::new(self.server(operator.index)) as Arc<dyn Transport>).collect()
+    }
+
+    pub fn server(&self, index: u8) -> InProcess {
+        InProcess { router: self.router(index), name: format!("server {index}") }
+    }
+
+    pub async fn meet(&self) -> Meeting {
+        Meeting::of(self.servers(), Policy::default()).await.unwrap()
+    }
+}
+
+/// A server without a network.
+pub struct InProcess {
+    pub router: Router,
+    pub name: String,
+}
+
+impl InProcess {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(http::response::Parts, Bytes), TransportError> {
+        let request = Request::builder().method(method).uri(path).body(Body::from(body)).unwrap();
+        let (parts, body) = self.router.clone().oneshot(request).await.unwrap().into_parts();
+        let body = body.collect().await.map_err(|error| TransportError::CutOff(error.to_string()))?.to_bytes();
+        match parts.status {
+            StatusCode::OK => Ok((parts, body)),
+            status => Err(TransportError::Refused {
+                status: status.as_u16(),
+                problem: None,
+                detail: String::from_utf8_lossy(&body).into_owned(),
+            }),
+        }
+    }
+}
+
+impl Transport for InProcess {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        Box::pin(async {
+            let (parts, manifest) = self.ask(Method::GET, "/v1/manifest", Bytes::new()).await?;
+            let index = parts.headers["ifonly-server"].to_str().unwrap().parse().unwrap();
+            Ok(Greeting { index, manifest })
+        })
+    }
+
+    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
+        Box::pin(async move {
+            let (_, body) = self.ask(Method::POST, route.path(), message).await?;
+            unwrap(body, length)
+        })
+    }
+}
+
+/// What a server can tell about its visitors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Greeting,
+    Message { route: Route, bytes: usize, answer: usize },
+}
+
+/// Writes down the shape of all traffic of all servers, in order.
+pub struct Recorder {
+    pub inner: Arc<dyn Transport>,
+    pub number: usize,
+    pub log: Arc<Mutex<Vec<(usize, Seen)>>>,
+}
+
+impl Transport for Recorder {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        self.log.lock().unwrap().push((self.number, Seen::Greeting));
+        self.inner.greet()
+    }
+
+    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
+        let seen = Seen::Message { route, bytes: message.len(), answer: length };
+        self.log.lock().unwrap().push((self.number, seen));
+        self.inner.send(route, message, length)
+    }
+}
+
+/// How a server or the way to it misbehaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Never answers.
+    Hangs,
+    /// Cannot be reached.
+    Unreachable,
+    /// Breaks off in the middle of every answer.
+    Dies,
+    /// Some bytes are missing at the end.
+    Truncates,
+    /// Flips a bit of the key-check value.
+    SpoilsCheck,
+    /// Flips bits in the answer.
+    SpoilsAnswer,
+    /// Flips bits in the record's answer.
+    SpoilsRecord,
+    /// Breaks off once, then works.
+    DiesOnce,
+}
+
+pub struct Misbehaving {
+    pub inner: Arc<dyn Transport>,
+    pub fault: Fault,
+    pub attempts: Mutex<Vec<Bytes>>,
+}
+
+impl Transport for Misbehaving {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        self.inner.greet()
+    }
+
+    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
+        self.attempts.lock().unwrap().push(message.clone());
+        let first = self.attempts.lock().unwrap().len() == 1;
+        Box::pin(async move {
+            let honest = self.inner.send(route, message, length).await;
+            let mut bytes = honest?.to_vec();
+            match (self.fault, route) {
+                (Fault::Hangs, _) => std::future::pending().await,
+                (Fault::Unreachable, _) => return Err(TransportError::Unreachable("refused".into())),
+                (Fault::Dies, _) => return Err(TransportError::CutOff("reset".into())),
+                (Fault::DiesOnce, _) if first => return Err(TransportError::CutOff("reset".into())),
+                (Fault::Truncates, _) => bytes.truncate(length - 1),
+                (Fault::SpoilsCheck, _) => bytes[0] ^= 1,
+                (Fault::SpoilsAnswer, Route::Answer) | (Fault::SpoilsRecord, Route::Record) => {
+                    bytes[16..].iter_mut().step_by(3).for_each(|byte| *byte ^= 1);
+                }
+                _ => {}
+            }
+            Ok(bytes.into())
+        })
+    }
+}

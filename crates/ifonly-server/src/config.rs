@@ -1,0 +1,228 @@
+//! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml` shows them all.
+
+use crate::tokens::TokenEntry;
+use http::HeaderValue;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// A server's configuration. Relative paths are relative to the file they stand in.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// The bundle to serve.
+    pub bundle: Option<PathBuf>,
+    /// Which server this is, counted from 1.
+    pub index: Option<u8>,
+    /// Root keys, one per epoch.
+    pub keys: Vec<PathBuf>,
+    /// Where clients connect; port 0 takes a free one.
+    pub listen: Option<SocketAddr>,
+    /// Where operators connect; none without.
+    pub admin: Option<SocketAddr>,
+    /// Whether plain HTTP is allowed beyond loopback, behind somebody else's TLS.
+    pub plain_http: bool,
+    /// The certificate.
+    pub tls: Option<Tls>,
+    /// How much is too much.
+    pub limits: Limits,
+    /// Which pages may ask from a browser.
+    pub cors: Cors,
+    /// Where spent sessions are counted.
+    pub ledger: Option<PathBuf>,
+    /// Who may ask; everybody without.
+    pub tokens: Vec<TokenEntry>,
+}
+
+/// Certificate and key, both PEM.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The chain, the server's own certificate first.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// How much is too much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Requests at work at once.
+    pub running: usize,
+    /// Requests that wait for their turn; more are told to come again.
+    pub queue: usize,
+    /// Open connections.
+    pub connections: usize,
+    /// How long a request waits for its turn.
+    pub queue_seconds: u64,
+    /// How long a message may take to arrive, and a handshake to finish.
+    pub upload_seconds: u64,
+    /// How long an answer may take, computing and sending.
+    pub answer_seconds: u64,
+    /// What an overloaded server tells clients to wait.
+    pub retry_after_seconds: u64,
+    /// How long running answers have after a signal to stop.
+    pub shutdown_seconds: u64,
+    /// How long the bundle before a reload is answered.
+    pub grace_seconds: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Limits {
+            running: cores,
+            queue: 64,
+            connections: 1024,
+            queue_seconds: 30,
+            upload_seconds: 30,
+            answer_seconds: 120,
+            retry_after_seconds: 2,
+            shutdown_seconds: 30,
+            grace_seconds: 600,
+        }
+    }
+}
+
+/// Which pages may ask from a browser.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cors {
+    /// Origins such as `https://example.org`, or `*`.
+    pub origins: Vec<String>,
+}
+
+impl Default for Cors {
+    fn default() -> Cors {
+        Cors { origins: vec!["*".into()] }
+    }
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("configuration {path}: {error}")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// Not TOML, an unknown key, or a value of the wrong kind.
+    #[error("configuration {path}: {error}")]
+    Toml {
+        /// Which file.
+        path: PathBuf,
+        /// Where and what.
+        error: Box<toml::de::Error>,
+    },
+    /// Something that must be given is missing.
+    #[error("{what} is missing; give it in the configuration or as {flag}")]
+    Missing {
+        /// What.
+        what: &'static str,
+        /// On the command line.
+        flag: &'static str,
+    },
+    /// A limit that lets nothing through.
+    #[error("limits.{0} must be at least 1")]
+    Limit(&'static str),
+    /// An origin that no browser sends.
+    #[error("cors.origins: {0:?} is not an origin")]
+    Origin(String),
+    /// Queries in the clear are encrypted by nobody.
+    #[error(
+        "without a certificate, {0} would serve plain HTTP to other machines; give tls.certificate and tls.key, listen on 127.0.0.1, or allow it with plain_http (behind a TLS terminator)"
+    )]
+    PlainHttp(SocketAddr),
+}
+
+impl Config {
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Io { path: path.into(), error })?;
+        let mut config =
+            Config::parse(&text).map_err(|error| ConfigError::Toml { path: path.into(), error: Box::new(error) })?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let tls = config.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
+        let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(&mut config.ledger).chain(tls);
+        for path in paths {
+            *path = folder.join(&path);
+        }
+        Ok(config)
+    }
+
+    /// Reads TOML.
+    pub fn parse(text: &str) -> Result<Config, toml::de::Error> {
+        toml::from_str(text)
+    }
+
+    /// Whether the limits, origins and addresses make sense together.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let limits = &self.limits;
+        let counted = [
+            ("running", limits.running as u64),
+            ("connections", limits.connections as u64),
+            ("queue_seconds", limits.queue_seconds),
+            ("upload_seconds", limits.upload_seconds),
+            ("answer_seconds", limits.answer_seconds),
+        ];
+        if let Some((name, _)) = counted.iter().find(|(_, value)| *value == 0) {
+            return Err(ConfigError::Limit(name));
+        }
+        self.origins()?;
+        match self.listen {
+            Some(listen) if self.tls.is_none() && !self.plain_http && !listen.ip().is_loopback() => {
+                Err(ConfigError::PlainHttp(listen))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The origins as header values.
+    pub fn origins(&self) -> Result<Vec<HeaderValue>, ConfigError> {
+        let parse = |origin: &String| {
+            HeaderValue::from_str(origin)
+                .ok()
+                .filter(|_| origin == "*" || origin.contains("://"))
+                .ok_or_else(|| ConfigError::Origin(origin.clone()))
+        };
+        self.cors.origins.iter().map(parse).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_in_the_documentation_is_a_configuration_with_every_key() {
+        let sample = include_str!("../../../docs/server.toml");
+        let config = Config::parse(sample).unwrap();
+        config.check().unwrap();
+        // Every key is shown, commented out where it has no default.
+        let keys = "bundle index keys listen admin plain_http certificate key running queue connections queue_seconds \
+             upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds origins ledger name hash sessions";
+        for key in keys.split_whitespace() {
+            let shown = sample.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} =")));
+            assert!(shown, "{key} is not in docs/server.toml");
+        }
+        // What the sample gives as limits is what holds without it, except for what depends on the machine.
+        assert_eq!(Limits { running: 0, ..config.limits }, Limits { running: 0, ..Limits::default() });
+    }
+
+    #[test]
+    fn unknown_keys_and_plain_http_to_others_are_refused() {
+        assert!(Config::parse("bundel = \"x\"").is_err());
+        assert!(Config::parse("[limits]\nrunnning = 3").is_err());
+        let open = Config::parse("listen = \"0.0.0.0:80\"").unwrap();
+        assert!(matches!(open.check(), Err(ConfigError::PlainHttp(_))));
+        Config::parse("listen = \"0.0.0.0:80\"\nplain_http = true").unwrap().check().unwrap();
+        Config::parse("listen = \"[::1]:0\"").unwrap().check().unwrap();
+        let none = Config::parse("[limits]\nrunning = 0").unwrap();
+        assert!(matches!(none.check(), Err(ConfigError::Limit("running"))));
+        assert!(Config::parse("[cors]\norigins = [\"example.org\"]").unwrap().check().is_err());
+    }
+}

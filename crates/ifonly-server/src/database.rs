@@ -1,0 +1,199 @@
+//! The rows and the sealed records of one version of a database, and the two computations over them.
+//!
+//! A phase's answer is a scan over the rows; a record's answer is an inner product over GF(2^8) of the query with all sealed
+//! records. Sums over GF(2^8) need no multiplication until the end: the records whose factor has bit b are XORed into
+//! accumulator b, and `Σ_b x^b·accumulator_b` is the product. Both hand their bytes to a sink that may stop them.
+
+use ifonly_core::decode::Arithmetic;
+use ifonly_core::form::Job;
+use ifonly_core::gf256::Gf256;
+use ifonly_core::order;
+use ifonly_core::replica::{Ask, FetchAsk};
+use ifonly_core::wire;
+use ifonly_scan::{RowStore, ScanError, Scanner};
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+/// Takes the next bytes of a response; may say that no more are wanted.
+pub type Sink<'s> = dyn FnMut(&[u8]) -> ControlFlow<()> + 's;
+
+/// Bytes of the key-check value before every response.
+pub const CHECK_LENGTH: usize = 16;
+
+/// All scans of a process share one pool of threads, as many as processors.
+static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    // Without a pool, every request scans on its own thread.
+    Scanner::new().with_threads(threads).unwrap_or_else(|_| Scanner::new())
+});
+
+/// Rows, and records sealed for each key epoch. Never printed.
+pub struct Database {
+    rows: RowStore,
+    sealed_length: usize,
+    sealed: Vec<Sealed>,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({} rows, ..)", self.rows.rows())
+    }
+}
+
+/// All records under one epoch's key, one after another.
+pub struct Sealed {
+    /// Which epoch.
+    pub epoch: u32,
+    /// `rows · sealed_length` bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Database {
+    /// These rows and records.
+    pub fn new(rows: RowStore, sealed_length: usize, sealed: Vec<Sealed>) -> Database {
+        Database { rows, sealed_length, sealed }
+    }
+
+    /// Bytes of the response to a phase.
+    pub fn answer_length(ask: &Ask<'_>) -> usize {
+        let symbols = ask.deployment.answer_length(ask.phase);
+        // A deployment whose answer did not fit into memory's size could not have been loaded.
+        CHECK_LENGTH + wire::packed_length(ask.deployment.field(), symbols).unwrap_or(usize::MAX - CHECK_LENGTH)
+    }
+
+    /// Bytes of the response to a record fetch.
+    pub fn record_length(ask: &FetchAsk) -> usize {
+        CHECK_LENGTH + ask.fetch.stripe_length()
+    }
+
+    /// Key-check value, then the packed answer. `Break` if the sink stopped it.
+    pub fn answer(&self, ask: &Ask<'_>, sink: &mut Sink<'_>) -> ControlFlow<()> {
+        sink(&ask.keys.check_value())?;
+        let (field, kappa) = (ask.deployment.field(), ask.deployment.kappa(ask.phase));
+        let order = ask.permutation();
+        let job = Job { field, alpha: ask.alpha, kappa, program: &ask.program, order: order.as_deref() };
+        let randomness = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
+        match SCANNER.answer(&self.rows, &job, &randomness, sink) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(ScanError::Stopped) => ControlFlow::Break(()),
+            Err(error) => {
+                // The replica has checked the message, so this is a fault of the program.
+                tracing::error!(%error, "the scan refused a checked query");
+                ControlFlow::Break(())
+            }
+        }
+    }
+
+    /// Key-check value, then server `server`'s padded inner product; `None` if the epoch is not held.
+    pub fn record(&self, epoch: u32, server: u8, ask: &FetchAsk, sink: &mut Sink<'_>) -> Option<ControlFlow<()>> {
+        let sealed = self.sealed.iter().find(|sealed| sealed.epoch == epoch)?;
+        let rows = self.rows.rows();
+        let order = ask.order.as_ref().map(|keys| order::permutation(keys, rows));
+        let mut product = self.product(ask, &sealed.bytes, order.as_deref());
+        ask.fetch.pad(usize::from(server).saturating_sub(1), &ask.keys, &mut product);
+        Some(sink(&ask.keys.check_value()).is_continue().then(|| sink(&product)).unwrap_or(ControlFlow::Break(())))
+    }
+
+    fn product(&self, ask: &FetchAsk, sealed: &[u8], order: Option<&[u32]>) -> Vec<u8> {
+        let rows = self.rows.rows();
+        let (stripes, length) = (ask.fetch.stripes(), ask.fetch.stripe_length());
+        // Queries over GF(2) have a bit per row, which is fewer bytes than rows except for a single row, where a bit and a
+        // byte that is 0 or 1 are the same.
+        let binary = ask.payload.len() < rows;
+        let factor = |position: usize, stripe: usize| match binary {
+            true => ask.payload[position / 8] >> (position % 8) & 1,
+            false => ask.payload[position * stripes + stripe],
+        };
+        // Records are read in stored order, so the queries are the ones that are looked up.
+        let mut position_of = vec![0u32; if order.is_some() { rows } else { 0 }];
+        for (position, &row) in order.iter().flat_map(|order| order.iter().enumerate()) {
+            position_of[row as usize] = position as u32;
+        }
+        let mut accumulators = vec![0u8; 8 * length];
+        for (row, record) in sealed.chunks_exact(self.sealed_length).enumerate() {
+            let position = position_of.get(row).map_or(row, |&position| position as usize);
+            // The last stripe may be shorter; what it lacks is zero.
+            for (stripe, part) in record.chunks(length).enumerate() {
+                let mut bits = factor(position, stripe);
+                while bits != 0 {
+                    let start = bits.trailing_zeros() as usize * length;
+                    let sum = &mut accumulators[start..start + length];
+                    sum.iter_mut().zip(part).for_each(|(sum, &byte)| *sum ^= byte);
+                    bits &= bits - 1;
+                }
+            }
+        }
+        let mut product = vec![0; length];
+        for (bit, sum) in accumulators.chunks_exact(length).enumerate() {
+            product.iter_mut().zip(sum).for_each(|(total, &byte)| *total ^= Gf256.mul(1 << bit, byte));
+        }
+        product
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ifonly_core::deployment::Deployment;
+    use ifonly_core::form::Rows;
+    use ifonly_core::keys::RootKey;
+    use ifonly_core::params::Params;
+    use ifonly_core::prime::FieldRule;
+    use ifonly_core::random::{Random, SeededRandom};
+    use ifonly_core::replica::{Replica, Request};
+    use ifonly_core::scheme;
+    use ifonly_core::search::{Audience, Search};
+    use ifonly_core::secret::Secret;
+
+    #[test]
+    fn answers_and_records_are_those_of_the_plain_replica() {
+        let mut random = SeededRandom::new(2);
+        let (ranges, length) = (vec![9, 4, 300], 13);
+        let rows: Vec<Vec<u16>> =
+            (0..150).map(|_| ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect()).collect();
+        let records: Vec<Vec<u8>> = (0..rows.len()).map(|row| vec![row as u8; length]).collect();
+        let key = RootKey::new(3, [6; 32]);
+        for scheme in scheme::ALL {
+            for (threshold, shuffle) in [(1, false), (1, true), (2, true)] {
+                let params = Params { threshold, shuffle, weight_limit: 3, ..Params::new(ranges.clone(), rows.len()) };
+                let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+                let replica = Replica::new(1, [1; 32], vec![deployment.clone()], vec![key.clone()], length);
+                let sealed = replica.seal(&deployment, &key, records.iter().map(Vec::as_slice));
+                let plain = Rows::new(&ranges, &rows).unwrap();
+                let sealed_length = length + ifonly_core::package::OVERHEAD;
+                let bytes = sealed.iter().flat_map(|record| &record[..sealed_length]).copied().collect();
+                let store = RowStore::build(&ranges, &rows).unwrap();
+                let database = Database::new(store, sealed_length, vec![Sealed { epoch: 3, bytes }]);
+                let audience = Audience { digest: [1; 32], epoch: 3, record_length: length };
+                let mut search = Search::new(&deployment, Secret::new(vec![2, 2, 100]), audience).unwrap();
+                let mut messages = vec![];
+                for _ in 0..deployment.phases() {
+                    let asked = search.ask(&mut random);
+                    search.hear(vec![None; asked.len()], &mut random);
+                    messages.push(asked[0].encode().to_vec());
+                }
+                messages.push(search.fetch(0, &mut random)[0].encode().to_vec());
+                for message in messages {
+                    let mut bytes = vec![];
+                    let mut sink = |part: &[u8]| {
+                        bytes.extend_from_slice(part);
+                        ControlFlow::Continue(())
+                    };
+                    let length = match replica.open(&message).unwrap() {
+                        Request::Answer(ask) => {
+                            assert!(database.answer(&ask, &mut sink).is_continue());
+                            Database::answer_length(&ask)
+                        }
+                        Request::Record(ask) => {
+                            assert!(database.record(9, 1, &ask, &mut sink).is_none());
+                            assert!(database.record(3, 1, &ask, &mut sink).unwrap().is_continue());
+                            Database::record_length(&ask)
+                        }
+                    };
+                    assert_eq!(bytes, replica.respond(&message, &plain, &sealed).unwrap(), "{}", scheme.name);
+                    assert_eq!(bytes.len(), length);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Which versions of the database a server holds: the current one, and for a while those before it.
+//!
+//! A message names the manifest that its client has read. After a reload, searches that began under the old manifest
+//! are answered from the old database until the grace is over.
+
+use crate::database::{Database, Sealed};
+use bytes::Bytes;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::keys::RootKey;
+use ifonly_core::manifest::Manifest;
+use ifonly_core::package;
+use ifonly_core::replica::{Refusal, Replica};
+use ifonly_scan::RowStore;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+/// Records of one length, one after another.
+pub struct Records {
+    /// Bytes of one.
+    pub length: usize,
+    /// All of them.
+    pub bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for Records {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Records({} bytes each, ..)", self.length)
+    }
+}
+
+/// Why a server cannot serve what it was given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HoldingError {
+    /// A server number that no scheme asks.
+    #[error("server {index} is asked by no scheme of this bundle; servers count from 1 to {servers}")]
+    Index {
+        /// As configured.
+        index: u8,
+        /// The most servers of any scheme.
+        servers: usize,
+    },
+    /// Without a key there are no pads.
+    #[error("no root key was given; `ifonly keygen` makes one, and all servers need the same")]
+    NoKey,
+    /// Two keys for one epoch.
+    #[error("two root keys are for epoch {0}; every epoch has one")]
+    Epoch(u32),
+    /// The current epoch has no key.
+    #[error("the manifest's current key epoch is {0}, and no root key for it was given")]
+    NoCurrentKey(u32),
+    /// Manifest, rows and records do not belong together.
+    #[error("the bundle's manifest, rows and records do not fit together; build it again")]
+    Mismatch,
+}
+
+/// One version, ready to answer.
+#[derive(Debug)]
+pub struct Holding {
+    index: u8,
+    manifest: Bytes,
+    digest: [u8; 32],
+    most_records: u64,
+    longest_message: usize,
+    replica: Replica,
+    database: Database,
+}
+
+impl Holding {
+    /// Server `index`'s replica. Seals every record under every key, which takes a moment for large databases.
+    ///
+    /// The manifest does not cover the rows, since everybody could then test guesses at the database. Its keys do instead:
+    /// every root key is mixed with `data_digest`, so servers with different data have different key-check values.
+    pub fn new(
+        manifest: &Manifest,
+        rows: RowStore,
+        records: &Records,
+        data_digest: &[u8; 32],
+        index: u8,
+        keys: Vec<RootKey>,
+    ) -> Result<Holding, HoldingError> {
+        let deployments = manifest.deployments();
+        let servers = deployments.iter().map(Deployment::servers).max().unwrap_or(0);
+        if index == 0 || usize::from(index) > servers {
+            return Err(HoldingError::Index { index, servers });
+        }
+        if keys.is_empty() {
+            return Err(HoldingError::NoKey);
+        }
+        let twice = |(place, key): (usize, &RootKey)| {
+            keys[..place].iter().any(|other| other.epoch() == key.epoch()).then_some(key.epoch())
+        };
+        if let Some(epoch) = keys.iter().enumerate().find_map(twice) {
+            return Err(HoldingError::Epoch(epoch));
+        }
+        let current = manifest.audience().epoch;
+        if keys.iter().all(|key| key.epoch() != current) {
+            return Err(HoldingError::NoCurrentKey(current));
+        }
+        let whole = records.length.checked_mul(rows.rows()) == Some(records.bytes.len());
+        if !whole
+            || manifest.rows() != rows.rows()
+            || manifest.schema().ranges() != rows.ranges()
+            || manifest.record_length() != records.length
+        {
+            return Err(HoldingError::Mismatch);
+        }
+        let keys: Vec<RootKey> = keys.iter().map(|key| bound(key, data_digest)).collect();
+        let sealed_length = records.length + package::OVERHEAD;
+        let replica = Replica::new(index, manifest.digest(), deployments.to_vec(), keys.clone(), records.length);
+        let seal = |key: &RootKey| {
+            let mut bytes = Vec::with_capacity(sealed_length * rows.rows());
+            let plain = (0..rows.rows()).map(|row| &records.bytes[row * records.length..(row + 1) * records.length]);
+            // Schemes differ only in the zeros that fill the last stripe; those are not stored.
+            for sealed in replica.seal(&deployments[0], key, plain) {
+                bytes.extend_from_slice(&sealed[..sealed_length]);
+            }
+            Sealed { epoch: key.epoch(), bytes }
+        };
+        let sealed = keys.iter().map(seal).collect();
+        let database = Database::new(rows, sealed_length, sealed);
+        Ok(Holding {
+            index,
+            manifest: manifest.json().to_owned().into(),
+            digest: manifest.digest(),
+            most_records: manifest.top_limit() as u64,
+            longest_message: replica.longest_message(),
+            replica,
+            database,
+        })
+    }
+
+    /// Which server this is, counted from 1.
+    pub fn index(&self) -> u8 {
+        self.index
+    }
+
+    /// The manifest as it is served.
+    pub fn manifest(&self) -> Bytes {
+        self.manifest.clone()
+    }
+
+    /// The manifest's digest.
+    pub fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
+    /// The most records of one search.
+    pub fn most_records(&self) -> u64 {
+        self.most_records
+    }
+
+    /// Checks messages.
+    pub fn replica(&self) -> &Replica {
+        &self.replica
+    }
+
+    /// Computes answers.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+/// The root key of servers that hold the same data.
+fn bound(key: &RootKey, data_digest: &[u8; 32]) -> RootKey {
+    let mut hasher = blake3::Hasher::new_keyed(key.expose());
+    hasher.update(b"ifonly bundle v1").update(data_digest);
+    RootKey::new(key.epoch(), *hasher.finalize().as_bytes())
+}
+
+/// The current version and those still in grace.
+#[derive(Debug)]
+pub struct Shelf {
+    holdings: RwLock<Vec<(Arc<Holding>, Option<Instant>)>>,
+}
+
+impl Shelf {
+    /// With one version.
+    pub fn new(holding: Holding) -> Shelf {
+        Shelf { holdings: RwLock::new(vec![(Arc::new(holding), None)]) }
+    }
+
+    /// Makes `holding` the current version; the one before is answered for `grace` longer. The same manifest replaces
+    /// its earlier version at once.
+    pub fn replace(&self, holding: Holding, grace: Duration) {
+        let now = Instant::now();
+        let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        holdings.retain(|(earlier, until)| earlier.digest != holding.digest && until.is_none_or(|until| until > now));
+        holdings.iter_mut().for_each(|(_, until)| {
+            until.get_or_insert(now + grace);
+        });
+        holdings.insert(0, (Arc::new(holding), None));
+    }
+
+    /// The current version.
+    pub fn current(&self) -> Option<Arc<Holding>> {
+        self.all().into_iter().next()
+    }
+
+    /// All versions that are answered, the current one first. Drops those whose grace is over.
+    pub fn all(&self) -> Vec<Arc<Holding>> {
+        let now = Instant::now();
+        let over = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
+        let live: Vec<Arc<Holding>> = {
+            let holdings = self.holdings.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if !holdings.iter().any(|(_, until)| over(until)) {
+                return holdings.iter().map(|(holding, _)| holding.clone()).collect();
+            }
+            holdings.iter().filter(|(_, until)| !over(until)).map(|(holding, _)| holding.clone()).collect()
+        };
+        let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        holdings.retain(|(_, until)| !over(until));
+        live
+    }
+
+    /// The longest message that any version takes.
+    pub fn longest_message(&self) -> usize {
+        self.all().iter().map(|holding| holding.longest_message).max().unwrap_or(0)
+    }
+
+    /// The version with this manifest digest.
+    pub fn find(&self, digest: &[u8; 32]) -> Result<Arc<Holding>, Refusal> {
+        self.all().into_iter().find(|holding| holding.digest == *digest).ok_or(Refusal::Manifest)
+    }
+}

@@ -1,0 +1,138 @@
+//! Error documents (RFC 9457): every refusal says who is at fault and what to do, as `application/problem+json`.
+//!
+//! The table in `docs/operations.md` lists them all. None depends on what a query hides: a server could not make one if
+//! it wanted to.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use ifonly_core::replica::Refusal;
+
+/// Why a request got no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// No token, or one that is not known.
+    #[error("this server answers only with a bearer token that it knows; ask its operator for one")]
+    Unauthorised,
+    /// The token has no sessions left.
+    #[error("this token has no sessions left; ask the operator for more")]
+    BudgetSpent,
+    /// The ledger of spent budgets cannot be written, so nothing may be spent.
+    #[error("the server cannot record spent sessions at the moment; try again later")]
+    LedgerUnavailable,
+    /// More requests than the server takes at once.
+    #[error("the server has as many requests as it can take; try again after the time in Retry-After")]
+    Overloaded {
+        /// Seconds.
+        retry_after: u64,
+    },
+    /// The body is longer than any message can be.
+    #[error("no message to this server is longer than {limit} bytes")]
+    TooLarge {
+        /// Bytes.
+        limit: usize,
+    },
+    /// The body did not arrive in time.
+    #[error("the message did not arrive within {seconds} seconds")]
+    TooSlow {
+        /// The limit.
+        seconds: u64,
+    },
+    /// The body broke off.
+    #[error("the message could not be read to its end")]
+    Unreadable,
+    /// The message was refused.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A record query at the path of answers, or the other way round.
+    #[error("this message belongs to {path}")]
+    WrongPath {
+        /// The right one.
+        path: &'static str,
+    },
+    /// A fault of the server itself.
+    #[error("the server failed; its operator finds the reason in its log")]
+    Internal,
+    /// No such path.
+    #[error("there is nothing here; see /v1/manifest, /v1/answer and /v1/record")]
+    NotFound,
+    /// A path with another method.
+    #[error("this path takes {allow} only")]
+    Method {
+        /// The right one.
+        allow: &'static str,
+    },
+}
+
+impl Problem {
+    /// The last part of the document's `type`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Problem::Unauthorised => "unauthorised",
+            Problem::BudgetSpent => "budget-spent",
+            Problem::LedgerUnavailable => "ledger-unavailable",
+            Problem::Overloaded { .. } => "overloaded",
+            Problem::TooLarge { .. } => "too-large",
+            Problem::TooSlow { .. } => "too-slow",
+            Problem::Unreadable => "unreadable",
+            Problem::Refused(Refusal::Manifest) => "other-manifest",
+            Problem::Refused(Refusal::Epoch(_)) => "other-epoch",
+            Problem::Refused(Refusal::Scheme(_)) => "scheme-not-offered",
+            Problem::Refused(Refusal::Server { .. }) => "other-server",
+            Problem::Refused(_) => "malformed",
+            Problem::WrongPath { .. } => "wrong-path",
+            Problem::Internal => "internal",
+            Problem::NotFound => "not-found",
+            Problem::Method { .. } => "method",
+        }
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Problem::Unauthorised => StatusCode::UNAUTHORIZED,
+            Problem::BudgetSpent => StatusCode::TOO_MANY_REQUESTS,
+            Problem::LedgerUnavailable | Problem::Overloaded { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Problem::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
+            Problem::Refused(Refusal::Manifest | Refusal::Epoch(_)) => StatusCode::CONFLICT,
+            Problem::Refused(Refusal::Scheme(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+            Problem::Refused(Refusal::Server { .. }) => StatusCode::MISDIRECTED_REQUEST,
+            Problem::Refused(_) | Problem::WrongPath { .. } | Problem::Unreadable => StatusCode::BAD_REQUEST,
+            Problem::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Problem::NotFound => StatusCode::NOT_FOUND,
+            Problem::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.status();
+        let document = serde_json::json!({
+            "type": format!("urn:ifonly:problem:{}", self.name()),
+            "title": status.canonical_reason().unwrap_or("Error"),
+            "status": status.as_u16(),
+            "detail": self.to_string(),
+        });
+        let mut response = (status, document.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        match self {
+            Problem::Unauthorised => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            Problem::Overloaded { retry_after } => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
+            }
+            Problem::LedgerUnavailable => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+            }
+            Problem::Method { allow } => {
+                headers.insert(header::ALLOW, HeaderValue::from_static(allow));
+            }
+            _ => {}
+        }
+        response
+    }
+}

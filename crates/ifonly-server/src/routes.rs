@@ -1,0 +1,302 @@
+//! The HTTP surface: `GET /v1/manifest`, `POST /v1/answer`, `POST /v1/record`, and on the admin port health, readiness and
+//! metrics. Everything that costs time runs on blocking threads.
+
+use crate::admission::{Admission, Permit};
+use crate::config::Limits;
+use crate::database::Database;
+use crate::holding::{Holding, Shelf};
+use crate::metrics::Metrics;
+use crate::problem::Problem;
+use crate::stream::{self, Reader, Writer};
+use crate::tokens::{Bearer, Kind, Tokens};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use ifonly_core::replica::{Refusal, Request};
+use ifonly_core::transcript::{Message, RECORD_PHASE};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+const ANSWER: &str = "/v1/answer";
+const RECORD: &str = "/v1/record";
+const MANIFEST: &str = "/v1/manifest";
+/// Bytes of BLAKE3 after every response, so that damage on the way does not pass for an answer.
+const CHECKSUM_LENGTH: usize = 16;
+/// Says which server speaks; the manifest is the same at all of them.
+pub const SERVER_HEADER: HeaderName = HeaderName::from_static("ifonly-server");
+
+/// All that requests share.
+#[derive(Debug)]
+pub struct App {
+    pub(crate) shelf: Shelf,
+    pub(crate) tokens: RwLock<Arc<Tokens>>,
+    pub(crate) admission: Admission,
+    pub(crate) limits: Limits,
+    pub(crate) origins: Vec<HeaderValue>,
+    pub(crate) metrics: Metrics,
+    pub(crate) draining: AtomicBool,
+}
+
+impl App {
+    /// Serves `holding` within `limits`; browsers may ask from `origins` (`*` for any).
+    pub fn new(holding: Holding, tokens: Tokens, limits: Limits, origins: Vec<HeaderValue>) -> App {
+        App {
+            shelf: Shelf::new(holding),
+            tokens: RwLock::new(Arc::new(tokens)),
+            admission: Admission::new(limits.running, limits.queue),
+            limits,
+            origins,
+            metrics: Metrics::default(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// The versions held.
+    pub fn shelf(&self) -> &Shelf {
+        &self.shelf
+    }
+
+    /// The numbers.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn tokens(&self) -> Arc<Tokens> {
+        self.tokens.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+/// The paths for clients.
+pub fn public(app: Arc<App>) -> Router {
+    let not_get = || async { Problem::Method { allow: "GET" } };
+    let not_post = || async { Problem::Method { allow: "POST" } };
+    Router::new()
+        .route(MANIFEST, get(manifest).fallback(not_get))
+        .route(ANSWER, post(answer).fallback(not_post))
+        .route(RECORD, post(record).fallback(not_post))
+        .fallback(|| async { Problem::NotFound })
+        .layer(middleware::from_fn_with_state(app.clone(), cors))
+        .with_state(app)
+}
+
+/// The paths for operators.
+pub fn admin(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "alive\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .fallback(|| async { Problem::NotFound })
+        .with_state(app)
+}
+
+async fn ready(State(app): State<Arc<App>>) -> Response {
+    match app.draining.load(Ordering::Relaxed) {
+        true => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
+        false => "ready\n".into_response(),
+    }
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let text = app.metrics.render(app.admission.running(), app.admission.inside());
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// Browsers ask first and want permission in every response. Nothing here rests on cookies, so any origin may be allowed.
+async fn cors(State(app): State<Arc<App>>, request: HttpRequest, next: Next) -> Response {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let preflight =
+        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    let mut response = if preflight { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let any = app.origins.iter().any(|allowed| allowed == "*");
+    let Some(origin) = origin.filter(|origin| any || app.origins.contains(origin)) else { return response };
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, if any { HeaderValue::from_static("*") } else { origin });
+    headers.insert(header::VARY, HeaderValue::from_static("origin"));
+    headers.insert(
+        header::ACCESS_CONTROL_EXPOSE_HEADERS,
+        HeaderValue::from_static("ifonly-server, retry-after, content-length"),
+    );
+    if preflight {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, content-type"));
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    }
+    response
+}
+
+async fn manifest(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let started = Instant::now();
+    let bearer = app.tokens().bearer(headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes));
+    let response = match (bearer, app.shelf.current()) {
+        (Err(problem), _) => problem.into_response(),
+        (_, None) => Problem::Internal.into_response(),
+        (Ok(_), Some(holding)) => {
+            let headers = [
+                (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+                (SERVER_HEADER, HeaderValue::from(u16::from(holding.index()))),
+            ];
+            (headers, holding.manifest()).into_response()
+        }
+    };
+    app.metrics.request(MANIFEST, response.status().as_u16(), started.elapsed());
+    response
+}
+
+async fn answer(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
+    respond(app, ANSWER, request).await
+}
+
+async fn record(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
+    respond(app, RECORD, request).await
+}
+
+async fn respond(app: Arc<App>, route: &'static str, request: HttpRequest) -> Response {
+    let started = Instant::now();
+    match admit(&app, route, request, started).await {
+        Ok((length, reader)) => {
+            let headers = [
+                (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+                (header::CONTENT_LENGTH, HeaderValue::from(length)),
+            ];
+            (headers, Body::new(reader)).into_response()
+        }
+        Err(problem) => {
+            let status = problem.status().as_u16();
+            app.metrics.request(route, status, started.elapsed());
+            tracing::info!(route, status, problem = problem.name(), "refused");
+            problem.into_response()
+        }
+    }
+}
+
+/// Everything up to the first byte of the answer.
+async fn admit(
+    app: &Arc<App>,
+    route: &'static str,
+    request: HttpRequest,
+    started: Instant,
+) -> Result<(usize, Reader), Problem> {
+    let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let bearer = app.tokens().bearer(authorization)?;
+    let limit = app.shelf.longest_message();
+    let claimed = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if claimed.is_some_and(|claimed: u64| claimed > limit as u64) {
+        return Err(Problem::TooLarge { limit });
+    }
+    let overloaded = Problem::Overloaded { retry_after: app.limits.retry_after_seconds };
+    let ticket = app.admission.enter().ok_or(overloaded.clone())?;
+    let body = read(app, request.into_body(), limit).await?;
+    app.metrics.bytes_in.fetch_add(body.len() as u64, Ordering::Relaxed);
+    let waiting = Duration::from_secs(app.limits.queue_seconds);
+    let permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or(overloaded)?;
+    let (sender, receiver) = oneshot::channel();
+    let work = Work { app: app.clone(), route, body, bearer, started, _permit: permit };
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::spawn_blocking(move || {
+        let _inside = runtime.enter();
+        work.run(sender);
+    });
+    // Without a word from the work it has panicked, which is a fault of this program.
+    receiver.await.unwrap_or(Err(Problem::Internal))
+}
+
+async fn read(app: &App, body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let seconds = app.limits.upload_seconds;
+    let collected = tokio::time::timeout(Duration::from_secs(seconds), Limited::new(body, limit).collect()).await;
+    match collected {
+        Err(_) => Err(Problem::TooSlow { seconds }),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::TooLarge { limit }),
+        Ok(Err(_)) => Err(Problem::Unreadable),
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+    }
+}
+
+/// One request on its blocking thread.
+struct Work {
+    app: Arc<App>,
+    route: &'static str,
+    body: Bytes,
+    bearer: Bearer,
+    started: Instant,
+    _permit: Permit,
+}
+
+type Head = oneshot::Sender<Result<(usize, Reader), Problem>>;
+
+impl Work {
+    fn run(self, head: Head) {
+        if let Err((head, problem)) = self.checked(head) {
+            let _ = head.send(Err(problem));
+        }
+    }
+
+    fn checked(&self, head: Head) -> Result<(), (Head, Problem)> {
+        // Nothing but the public header is looked at here; the replica checks the message as a whole.
+        let header = match Message::decode(&self.body) {
+            Ok(message) => message.header.clone(),
+            Err(error) => return Err((head, Refusal::from(error).into())),
+        };
+        let right = if header.phase == RECORD_PHASE { RECORD } else { ANSWER };
+        if right != self.route {
+            return Err((head, Problem::WrongPath { path: right }));
+        }
+        let holding = match self.app.shelf.find(&header.digest) {
+            Ok(holding) => holding,
+            Err(refusal) => return Err((head, refusal.into())),
+        };
+        let request = match holding.replica().open(&self.body) {
+            Ok(request) => request,
+            Err(refusal) => return Err((head, refusal.into())),
+        };
+        let (length, kind, per_session) = match &request {
+            Request::Answer(ask) => (Database::answer_length(ask), Kind::Phase(ask.phase), 1),
+            Request::Record(ask) => (Database::record_length(ask), Kind::Record, holding.most_records()),
+        };
+        if let Err(problem) = self.app.tokens().spend(self.bearer, kind, per_session) {
+            return Err((head, problem));
+        }
+        let length = length + CHECKSUM_LENGTH;
+        let (mut writer, reader) = stream::body(length, Duration::from_secs(self.app.limits.answer_seconds));
+        if head.send(Ok((length, reader))).is_err() {
+            return Ok(());
+        }
+        let whole = self.write(&holding, header.epoch, &request, &mut writer);
+        let (route, scheme, phase) = (self.route, header.scheme.as_str(), header.phase);
+        let took = self.started.elapsed();
+        self.app.metrics.request(route, 200, took);
+        match whole {
+            ControlFlow::Continue(()) => self.app.metrics.bytes_out.fetch_add(length as u64, Ordering::Relaxed),
+            ControlFlow::Break(()) => self.app.metrics.aborted.fetch_add(1, Ordering::Relaxed),
+        };
+        let milliseconds = took.as_millis() as u64;
+        tracing::info!(route, scheme, phase, whole = whole.is_continue(), milliseconds, "answered");
+        Ok(())
+    }
+
+    fn write(&self, holding: &Holding, epoch: u32, request: &Request<'_>, writer: &mut Writer) -> ControlFlow<()> {
+        let mut hasher = blake3::Hasher::new();
+        let mut sink = |bytes: &[u8]| {
+            hasher.update(bytes);
+            writer.send(bytes)
+        };
+        let sent = match request {
+            Request::Answer(ask) => holding.database().answer(ask, &mut sink),
+            // The replica knows the epoch, so its records are here.
+            Request::Record(ask) => {
+                holding.database().record(epoch, holding.index(), ask, &mut sink).unwrap_or(ControlFlow::Break(()))
+            }
+        };
+        sent?;
+        writer.send(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH])
+    }
+}

@@ -1,0 +1,219 @@
+//! Listening, connections, reload and the way out.
+//!
+//! A connection is counted, given a handshake with a time limit, and served over HTTP/1.1 or HTTP/2. On shutdown the
+//! listener closes first, running answers finish within their time, and then the rest is dropped.
+
+use crate::config::Limits;
+use crate::holding::Holding;
+use crate::routes::{self, App};
+use crate::tokens::Tokens;
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use rustls::ServerConfig;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Bind {
+        /// Which address.
+        address: SocketAddr,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+/// A server that has its ports and has not begun.
+#[derive(Debug)]
+pub struct Server {
+    app: Arc<App>,
+    tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
+    public: (TcpListener, SocketAddr),
+    admin: Option<(TcpListener, SocketAddr)>,
+}
+
+/// Changes a running server.
+#[derive(Clone, Debug)]
+pub struct Control {
+    app: Arc<App>,
+    tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
+}
+
+impl Server {
+    /// Takes the ports. Without a certificate it speaks plain HTTP; [`Config::check`](crate::Config::check) says where that
+    /// may be.
+    pub async fn bind(
+        app: App,
+        listen: SocketAddr,
+        admin: Option<SocketAddr>,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<Server, ServeError> {
+        let public = listener(listen).await?;
+        let admin = match admin {
+            Some(address) => Some(listener(address).await?),
+            None => None,
+        };
+        Ok(Server { app: Arc::new(app), tls: tls.map(|tls| Arc::new(RwLock::new(tls))), public, admin })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.public.1
+    }
+
+    /// Where operators connect.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(|(_, address)| *address)
+    }
+
+    /// A handle for changes while the server runs.
+    pub fn control(&self) -> Control {
+        Control { app: self.app.clone(), tls: self.tls.clone() }
+    }
+
+    /// Serves until `stop`, then lets running answers finish.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Server { app, tls, public, admin } = self;
+        let limits = app.limits;
+        let admin = admin.map(|(listener, _)| {
+            let router = routes::admin(app.clone());
+            // The admin port tells of the draining, so it goes last, with the process.
+            tokio::spawn(accept(listener, router, None, app.clone(), std::future::pending()))
+        });
+        let router = routes::public(app.clone());
+        let drain = async {
+            stop.await;
+            app.draining.store(true, Ordering::Relaxed);
+        };
+        let graceful = accept(public.0, router, tls, app.clone(), drain).await;
+        let finished = tokio::time::timeout(Duration::from_secs(limits.shutdown_seconds), graceful.shutdown()).await;
+        if finished.is_err() {
+            tracing::warn!("some answers did not finish in time and were dropped");
+        }
+        if let Some(admin) = admin {
+            admin.abort();
+        }
+    }
+}
+
+impl Control {
+    /// Takes up another version of the database, other tokens and another certificate. Running searches on the old version
+    /// finish within the grace.
+    pub fn reload(&self, holding: Holding, tokens: Tokens, tls: Option<Arc<ServerConfig>>) {
+        self.app.shelf.replace(holding, Duration::from_secs(self.app.limits.grace_seconds));
+        *self.app.tokens.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(tokens);
+        if let (Some(current), Some(tls)) = (&self.tls, tls) {
+            *current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = tls;
+        }
+        self.app.metrics.reloads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a reload that did not come about.
+    pub fn reload_failed(&self) {
+        self.app.metrics.reloads_failed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn listener(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let bind = |error| ServeError::Bind { address, error };
+    let listener = TcpListener::bind(address).await.map_err(bind)?;
+    let address = listener.local_addr().map_err(bind)?;
+    Ok((listener, address))
+}
+
+/// Takes connections until `stop`; gives what is still running.
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
+    app: Arc<App>,
+    stop: impl Future<Output = ()>,
+) -> GracefulShutdown {
+    let graceful = GracefulShutdown::new();
+    let places = Arc::new(Semaphore::new(app.limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+    tokio::pin!(stop);
+    loop {
+        // A place first: connections beyond the limit wait in the system's queue.
+        let place = tokio::select! {
+            () = &mut stop => return graceful,
+            place = places.clone().acquire_owned() => place,
+        };
+        let accepted = tokio::select! {
+            () = &mut stop => return graceful,
+            accepted = listener.accept() => accepted,
+        };
+        let (socket, _) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, most likely: give others time to close theirs.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let watcher = graceful.watcher();
+        let tls = tls.as_ref().map(|tls| tls.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone());
+        let (router, app) = (router.clone(), app.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            app.metrics.connections.fetch_add(1, Ordering::Relaxed);
+            connection(socket, router, tls, &app, watcher).await;
+            app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+async fn connection(
+    socket: TcpStream,
+    router: Router,
+    tls: Option<Arc<ServerConfig>>,
+    app: &App,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let _ = socket.set_nodelay(true);
+    let Some(tls) = tls else { return http(socket, router, app.limits, watcher).await };
+    let handshake = TlsAcceptor::from(tls).accept(socket);
+    match tokio::time::timeout(Duration::from_secs(app.limits.upload_seconds), handshake).await {
+        Ok(Ok(stream)) => http(stream, router, app.limits, watcher).await,
+        _ => {
+            app.metrics.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn http(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    limits: Limits,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let patience = Duration::from_secs(limits.upload_seconds);
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(64 << 10);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(patience)
+        .max_concurrent_streams(32)
+        .max_header_list_size(16 << 10);
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        router.clone().oneshot(request.map(Body::new))
+    });
+    // Errors here are the peer's going away, which is its right.
+    let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await;
+}

@@ -1,0 +1,61 @@
+//! TLS 1.3 only, hybrid post-quantum key exchange (X25519MLKEM768) preferred: a recorded session that a later machine could
+//! open would undo the promise to the person who asked.
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is wrong with certificate or key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// Not PEM, or not there.
+    #[error("{path}: {error}")]
+    Pem {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        error: rustls::pki_types::pem::Error,
+    },
+    /// No certificate in the file.
+    #[error("{0} has no certificate in it")]
+    Empty(PathBuf),
+    /// They do not belong together, or cannot be used.
+    #[error("certificate and key cannot be used: {0}")]
+    Unusable(#[from] rustls::Error),
+}
+
+/// The server's side for a certificate chain and its key, both PEM files.
+pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let pem = |path: &Path| {
+        let path = path.to_owned();
+        move |error| TlsError::Pem { path, error }
+    };
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(pem(certificate))?;
+    if chain.is_empty() {
+        return Err(TlsError::Empty(certificate.into()));
+    }
+    let key = PrivateKeyDer::from_pem_file(key).map_err(pem(key))?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_post_quantum_exchange_comes_first() {
+        let groups = aws_lc_rs::default_provider().kx_groups;
+        assert_eq!(groups[0].name(), rustls::NamedGroup::X25519MLKEM768);
+    }
+}

@@ -1,0 +1,252 @@
+//! Who may ask, and how often.
+//!
+//! Tokens are long random words, so a plain BLAKE3 hash of them can be stored; hashes are compared in constant time and
+//! all of them every time. A budget is a number of sessions. Because the server keeps nothing per query, it counts kinds of
+//! requests instead: a token with n sessions has n requests of every phase and n·k record fetches, k the manifest's
+//! limit. A search that skips its first phase thus gains nothing. A repeated request counts again.
+//!
+//! What is spent is appended to a ledger, one line each, under a file lock: processes that share the file share the budgets.
+
+use crate::problem::Problem;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Mutex;
+
+/// One token in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenEntry {
+    /// What the ledger calls it.
+    pub name: String,
+    /// BLAKE3 of the token, 64 hexadecimal digits.
+    pub hash: String,
+    /// How many sessions it is good for; without, any number.
+    #[serde(default)]
+    pub sessions: Option<u64>,
+}
+
+/// Why tokens cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TokensError {
+    /// A name that the ledger could not hold, or twice the same.
+    #[error("token name {0:?} must be unique and of letters, digits, '.', '_' and '-'")]
+    Name(String),
+    /// No hash.
+    #[error("token {0:?}: the hash must be 64 hexadecimal digits; `ifonly keygen --token` prints one")]
+    Hash(String),
+    /// The ledger cannot be used.
+    #[error("ledger {path}: {error}")]
+    Ledger {
+        /// Which file.
+        path: std::path::PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// A budget without a ledger would be forgotten at every restart.
+    #[error("token {0:?} has a budget of sessions, so the configuration needs a `ledger` file to count them in")]
+    NoLedger(String),
+}
+
+/// What is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The requests of one phase.
+    Phase(usize),
+    /// Record fetches.
+    Record,
+}
+
+impl Kind {
+    fn word(self) -> String {
+        match self {
+            Kind::Phase(phase) => format!("phase{phase}"),
+            Kind::Record => "record".into(),
+        }
+    }
+}
+
+/// The tokens of a server, or none if everybody may ask.
+#[derive(Debug)]
+pub struct Tokens {
+    entries: Vec<(TokenEntry, blake3::Hash)>,
+    ledger: Option<Mutex<Ledger>>,
+}
+
+/// Whose request this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bearer(Option<usize>);
+
+impl Tokens {
+    /// These tokens; an empty list lets everybody in.
+    pub fn new(entries: Vec<TokenEntry>, ledger: Option<&Path>) -> Result<Tokens, TokensError> {
+        let mut known: Vec<(TokenEntry, blake3::Hash)> = vec![];
+        for entry in entries {
+            let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+            if entry.name.is_empty()
+                || !entry.name.chars().all(fine)
+                || known.iter().any(|(other, _)| other.name == entry.name)
+            {
+                return Err(TokensError::Name(entry.name));
+            }
+            if entry.sessions.is_some() && ledger.is_none() {
+                return Err(TokensError::NoLedger(entry.name));
+            }
+            let Ok(hash) = blake3::Hash::from_hex(&entry.hash) else { return Err(TokensError::Hash(entry.name)) };
+            known.push((entry, hash));
+        }
+        let ledger = ledger
+            .map(|path| Ledger::open(path).map_err(|error| TokensError::Ledger { path: path.into(), error }))
+            .transpose()?;
+        Ok(Tokens { entries: known, ledger: ledger.map(Mutex::new) })
+    }
+
+    /// Whose token the value of an `Authorization` header is.
+    pub fn bearer(&self, authorization: Option<&[u8]>) -> Result<Bearer, Problem> {
+        if self.entries.is_empty() {
+            return Ok(Bearer(None));
+        }
+        let value = authorization.ok_or(Problem::Unauthorised)?;
+        let (scheme, token) = value.split_at_checked(7).ok_or(Problem::Unauthorised)?;
+        if !scheme.eq_ignore_ascii_case(b"bearer ") {
+            return Err(Problem::Unauthorised);
+        }
+        let hash = blake3::hash(token.trim_ascii());
+        // `blake3::Hash` compares in constant time; going through all entries hides which one it was.
+        let found = self.entries.iter().enumerate().fold(
+            None,
+            |found, (place, (_, known))| {
+                if *known == hash { Some(place) } else { found }
+            },
+        );
+        found.map(|place| Bearer(Some(place))).ok_or(Problem::Unauthorised)
+    }
+
+    /// Spends one request of a kind; `per_session` of them belong to one session. May wait for the ledger's lock.
+    pub fn spend(&self, bearer: Bearer, kind: Kind, per_session: u64) -> Result<(), Problem> {
+        let Some((entry, sessions)) = bearer.0.and_then(|place| {
+            let (entry, _) = self.entries.get(place)?;
+            Some((entry, entry.sessions?))
+        }) else {
+            return Ok(());
+        };
+        let ledger = self.ledger.as_ref().ok_or(Problem::LedgerUnavailable)?;
+        let mut ledger = ledger.lock().map_err(|_| Problem::LedgerUnavailable)?;
+        match ledger.spend(&entry.name, &kind.word(), sessions.saturating_mul(per_session)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Problem::BudgetSpent),
+            Err(error) => {
+                tracing::error!(%error, "the ledger of spent sessions cannot be written");
+                Err(Problem::LedgerUnavailable)
+            }
+        }
+    }
+}
+
+/// Lines of `name kind`, counted.
+#[derive(Debug)]
+struct Ledger {
+    file: File,
+    read: u64,
+    /// A crash cut the last line short.
+    torn: bool,
+    spent: HashMap<String, u64>,
+}
+
+impl Ledger {
+    fn open(path: &Path) -> std::io::Result<Ledger> {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let mut ledger = Ledger { file, read: 0, torn: false, spent: HashMap::new() };
+        ledger.file.lock()?;
+        let caught_up = ledger.catch_up();
+        ledger.file.unlock()?;
+        caught_up.map(|()| ledger)
+    }
+
+    fn spend(&mut self, name: &str, kind: &str, limit: u64) -> std::io::Result<bool> {
+        self.file.lock()?;
+        let result = self.spend_locked(name, kind, limit);
+        self.file.unlock()?;
+        result
+    }
+
+    fn spend_locked(&mut self, name: &str, kind: &str, limit: u64) -> std::io::Result<bool> {
+        self.catch_up()?;
+        let line = format!("{name} {kind}");
+        if self.spent.get(&line).copied().unwrap_or(0) >= limit {
+            return Ok(false);
+        }
+        let end = if self.torn { "\n" } else { "" };
+        self.file.write_all(format!("{end}{line}\n").as_bytes())?;
+        self.file.sync_data()?;
+        self.catch_up()?;
+        Ok(true)
+    }
+
+    /// Reads the lines that were written since, by this process or another.
+    fn catch_up(&mut self) -> std::io::Result<()> {
+        self.file.seek(SeekFrom::Start(self.read))?;
+        let mut text = vec![];
+        self.file.read_to_end(&mut text)?;
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        for line in text[..whole].split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+            *self.spent.entry(String::from_utf8_lossy(line).into_owned()).or_default() += 1;
+        }
+        self.read += whole as u64;
+        self.torn = whole < text.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, token: &str, sessions: Option<u64>) -> TokenEntry {
+        TokenEntry { name: name.into(), hash: blake3::hash(token.as_bytes()).to_hex().to_string(), sessions }
+    }
+
+    #[test]
+    fn only_known_tokens_pass_and_without_tokens_everybody_does() {
+        let tokens = Tokens::new(vec![entry("a", "one", None), entry("b", "two", None)], None).unwrap();
+        assert_eq!(tokens.bearer(Some(b"Bearer two")), Ok(Bearer(Some(1))));
+        assert_eq!(tokens.bearer(Some(b"bearer one ")), Ok(Bearer(Some(0))));
+        for wrong in [None, Some(&b"Bearer three"[..]), Some(b"Basic one"), Some(b"one"), Some(b""), Some(b"Bearer ")] {
+            assert_eq!(tokens.bearer(wrong), Err(Problem::Unauthorised));
+        }
+        let open = Tokens::new(vec![], None).unwrap();
+        assert_eq!(open.bearer(None), Ok(Bearer(None)));
+    }
+
+    #[test]
+    fn budgets_are_shared_through_the_ledger_and_outlive_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger");
+        let make = || Tokens::new(vec![entry("a", "one", Some(2)), entry("b", "two", None)], Some(&path)).unwrap();
+        let (first, second) = (make(), make());
+        let a = first.bearer(Some(b"Bearer one")).unwrap();
+        assert_eq!(first.spend(a, Kind::Phase(0), 1), Ok(()));
+        assert_eq!(second.spend(a, Kind::Phase(0), 1), Ok(()));
+        assert_eq!(first.spend(a, Kind::Phase(0), 1), Err(Problem::BudgetSpent));
+        assert_eq!(make().spend(a, Kind::Phase(0), 1), Err(Problem::BudgetSpent));
+        // Every kind has its own count, and records come k to a session.
+        for _ in 0..6 {
+            assert_eq!(second.spend(a, Kind::Record, 3), Ok(()));
+        }
+        assert_eq!(first.spend(a, Kind::Record, 3), Err(Problem::BudgetSpent));
+        let b = first.bearer(Some(b"Bearer two")).unwrap();
+        assert!((0..10).all(|_| first.spend(b, Kind::Phase(0), 1).is_ok()));
+    }
+
+    #[test]
+    fn faulty_entries_are_refused() {
+        let bad_hash = TokenEntry { hash: "00".into(), ..entry("a", "x", None) };
+        assert!(matches!(Tokens::new(vec![bad_hash], None), Err(TokensError::Hash(_))));
+        let twice = vec![entry("a", "x", None), entry("a", "y", None)];
+        assert!(matches!(Tokens::new(twice, None), Err(TokensError::Name(_))));
+        assert!(matches!(Tokens::new(vec![entry("a b", "x", None)], None), Err(TokensError::Name(_))));
+        assert!(matches!(Tokens::new(vec![entry("a", "x", Some(1))], None), Err(TokensError::NoLedger(_))));
+    }
+}

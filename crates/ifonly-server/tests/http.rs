@@ -1,0 +1,225 @@
+//! The HTTP surface: what is answered, what is refused and how, and what an operator can see.
+
+mod support;
+
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::StreamBody;
+use ifonly_server::config::Limits;
+use ifonly_server::routes;
+use ifonly_server::tokens::TokenEntry;
+use std::time::Duration;
+use support::{ROWS, app, holding, manifest, messages, post, public, send};
+
+fn problem(body: &[u8]) -> String {
+    let document: serde_json::Value = serde_json::from_slice(body).unwrap();
+    assert!(document["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
+    document["type"].as_str().unwrap().strip_prefix("urn:ifonly:problem:").unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn every_scheme_is_answered_with_the_length_that_the_manifest_implies() {
+    let router = public(&app(Limits::default(), vec![], None));
+    let manifest = manifest("1");
+    for deployment in manifest.deployments() {
+        let sent = messages(&manifest, deployment.scheme().name, 3);
+        for (phase, message) in sent.iter().enumerate() {
+            let path = if phase == deployment.phases() { "/v1/record" } else { "/v1/answer" };
+            let response = post(&router, path, message.clone()).await;
+            assert_eq!(response.status(), StatusCode::OK, "{}", deployment.scheme().name);
+            let length = response.headers()[header::CONTENT_LENGTH].to_str().unwrap().parse::<usize>().unwrap();
+            assert_eq!(response.body().len(), length);
+            let (answer, checksum) = response.body().split_at(length - 16);
+            assert_eq!(checksum, &blake3::hash(answer).as_bytes()[..16]);
+            // The same message gets the same bytes: nothing is stored, nothing is drawn.
+            assert_eq!(post(&router, path, message.clone()).await.body(), response.body());
+            if phase < deployment.phases() {
+                let symbols = deployment.answer_length(phase);
+                let packed = ifonly_core::wire::packed_length(deployment.field(), symbols).unwrap();
+                assert_eq!(length, 16 + packed + 16);
+            }
+        }
+    }
+    assert_eq!(ROWS, manifest.rows());
+}
+
+#[tokio::test]
+async fn the_manifest_is_served_as_it_is_with_the_server_s_number() {
+    let router = public(&app(Limits::default(), vec![], None));
+    let response = send(&router, Request::get("/v1/manifest").body(Body::empty()).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(response.body(), manifest("1").json());
+    assert_eq!(response.headers()["ifonly-server"], "1");
+    assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
+}
+
+#[tokio::test]
+async fn refusals_are_problem_documents_that_say_what_to_do() {
+    let router = public(&app(Limits::default(), vec![], None));
+    let (here, other) = (manifest("1"), manifest("2"));
+    let good = messages(&here, "gated", 4);
+    let foreign = messages(&other, "gated", 4).remove(0);
+    let spoilt = [&good[0][..good[0].len() - 1], &[good[0][good[0].len() - 1] ^ 1]].concat();
+    for (path, body, status, name) in [
+        ("/v1/answer", vec![], 400, "malformed"),
+        ("/v1/answer", b"hello".to_vec(), 400, "malformed"),
+        ("/v1/answer", foreign, 409, "other-manifest"),
+        ("/v1/answer", good[1].clone(), 400, "wrong-path"),
+        ("/v1/record", good[0].clone(), 400, "wrong-path"),
+        ("/v1/answer", spoilt, 400, "malformed"),
+        ("/v1/answer", vec![0; 1 << 20], 413, "too-large"),
+        ("/v1/nowhere", vec![], 404, "not-found"),
+        ("/v1/manifest", vec![], 405, "method"),
+    ] {
+        let response = post(&router, path, body).await;
+        assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (status, name), "{path}");
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
+    }
+    let response = send(&router, Request::get("/v1/answer").body(Body::empty()).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert_eq!(response.headers()[header::ALLOW], "POST");
+}
+
+#[tokio::test]
+async fn a_claimed_length_of_two_to_the_63_is_refused_unread() {
+    let router = public(&app(Limits::default(), vec![], None));
+    // A body that would never end: whoever reads from it hangs.
+    let endless = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+    let request = Request::post("/v1/answer").header(header::CONTENT_LENGTH, "9223372036854775808").body(endless);
+    let response = send(&router, request.unwrap()).await;
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn beyond_running_and_queue_requests_are_told_to_come_again() {
+    let limits = Limits { running: 1, queue: 1, retry_after_seconds: 7, ..Limits::default() };
+    let app = app(limits, vec![], None);
+    let router = public(&app);
+    let message = messages(&manifest("1"), "gated", 5).remove(0);
+    // Two uploads that do not end keep both places; their bodies report that they are being read.
+    let (reading, mut read) = tokio::sync::mpsc::unbounded_channel();
+    let stuck: Vec<_> = (0..2)
+        .map(|_| {
+            let reading = reading.clone();
+            let body = StreamBody::new(futures_util::stream::poll_fn(move |_| {
+                let _ = reading.send(());
+                std::task::Poll::<Option<Result<http_body::Frame<Bytes>, std::io::Error>>>::Pending
+            }));
+            let router = router.clone();
+            tokio::spawn(async move { post(&router, "/v1/answer", Body::new(body)).await })
+        })
+        .collect();
+    read.recv().await.unwrap();
+    read.recv().await.unwrap();
+    let response = post(&router, "/v1/answer", message.clone()).await;
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(response.headers()[header::RETRY_AFTER], "7");
+    assert_eq!(problem(response.body()), "overloaded");
+    // Those who leave make room.
+    for task in stuck {
+        task.abort();
+        let _ = task.await;
+    }
+    assert_eq!(post(&router, "/v1/answer", message).await.status(), StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn uploads_that_stall_are_given_up() {
+    let router = public(&app(Limits { upload_seconds: 3, ..Limits::default() }, vec![], None));
+    let endless = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+    let response = post(&router, "/v1/answer", endless).await;
+    assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (408, "too-slow"));
+}
+
+#[tokio::test]
+async fn tokens_are_asked_for_and_their_sessions_run_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let entry = |name: &str, sessions| TokenEntry {
+        name: name.into(),
+        hash: blake3::hash(name.as_bytes()).to_hex().to_string(),
+        sessions,
+    };
+    let ledger = folder.path().join("ledger");
+    let app = app(Limits::default(), vec![entry("few", Some(2)), entry("many", None)], Some(&ledger));
+    let router = public(&app);
+    let sent = messages(&manifest("1"), "two-phase", 7);
+    let with = |token: Option<&str>, path: &str, body: Vec<u8>| {
+        let mut request = Request::post(path);
+        if let Some(token) = token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let (router, request) = (router.clone(), request.body(Body::from(body)).unwrap());
+        async move { send(&router, request).await }
+    };
+    for token in [None, Some("wrong")] {
+        let response = with(token, "/v1/answer", sent[0].clone()).await;
+        assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (401, "unauthorised"));
+        assert_eq!(response.headers()[header::WWW_AUTHENTICATE], "Bearer");
+    }
+    // Two sessions: two requests of each phase and, with at most 2 records each, four records. Refused messages are free.
+    for (path, body, allowed) in [("/v1/answer", &sent[0], 2), ("/v1/answer", &sent[1], 2), ("/v1/record", &sent[2], 4)]
+    {
+        for _ in 0..allowed {
+            assert_eq!(with(Some("few"), "/v1/answer", vec![1, 2, 3]).await.status(), StatusCode::BAD_REQUEST);
+            assert_eq!(with(Some("few"), path, body.clone()).await.status(), StatusCode::OK);
+        }
+        let response = with(Some("few"), path, body.clone()).await;
+        assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (429, "budget-spent"));
+        assert_eq!(with(Some("many"), path, body.clone()).await.status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn browsers_get_permission_from_listed_origins_only() {
+    let router = public(&app(Limits::default(), vec![], None));
+    for (origin, allowed) in [("https://example.org", true), ("https://evil.example", false)] {
+        let preflight = Request::options("/v1/answer")
+            .header(header::ORIGIN, origin)
+            .header(header::ACCESS_CONTROL_REQUEST_METHOD, "POST");
+        let response = send(&router, preflight.body(Body::empty()).unwrap()).await;
+        let granted = response.headers().get(header::ACCESS_CONTROL_ALLOW_ORIGIN);
+        assert_eq!(granted.is_some_and(|granted| granted == origin), allowed);
+        let request = Request::get("/v1/manifest").header(header::ORIGIN, origin).body(Body::empty()).unwrap();
+        let response = send(&router, request).await;
+        assert_eq!(response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), allowed);
+    }
+}
+
+#[tokio::test]
+async fn after_a_reload_old_searches_finish_until_the_grace_is_over() {
+    let app = app(Limits::default(), vec![], None);
+    let router = public(&app);
+    let old = messages(&manifest("1"), "gated", 8);
+    let new = messages(&manifest("2"), "gated", 8);
+    assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
+    let before = post(&router, "/v1/record", old[1].clone()).await;
+    app.shelf().replace(holding(&manifest("2"), 1), Duration::from_secs(3600));
+    assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::OK);
+    assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
+    let served = send(&router, Request::get("/v1/manifest").body(Body::empty()).unwrap()).await;
+    assert_eq!(served.body(), manifest("2").json());
+    app.shelf().replace(holding(&manifest("3"), 1), Duration::ZERO);
+    assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
+    // The first version's hour still runs: a later reload does not shorten what was promised.
+    assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
+}
+
+#[tokio::test]
+async fn operators_see_health_and_numbers_and_nothing_of_queries() {
+    let app = app(Limits::default(), vec![], None);
+    let (router, admin) = (public(&app), routes::admin(app.clone()));
+    let message = messages(&manifest("1"), "gated", 9).remove(0);
+    post(&router, "/v1/answer", message.clone()).await;
+    post(&router, "/v1/answer", vec![]).await;
+    let get = |path: &'static str| {
+        let admin = admin.clone();
+        async move { send(&admin, Request::get(path).body(Body::empty()).unwrap()).await }
+    };
+    assert_eq!(get("/healthz").await.status(), StatusCode::OK);
+    assert_eq!(get("/readyz").await.status(), StatusCode::OK);
+    let text = String::from_utf8(get("/metrics").await.body().to_vec()).unwrap();
+    assert!(text.contains("ifonly_requests_total{route=\"/v1/answer\",status=\"400\"} 1"), "{text}");
+    assert!(text.contains(&format!("ifonly_received_bytes_total {}", message.len())), "{text}");
+    assert_eq!(get("/v1/manifest").await.status(), StatusCode::NOT_FOUND);
+}

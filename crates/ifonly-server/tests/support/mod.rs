@@ -1,0 +1,79 @@
+//! A small database, its server, and whole searches against it without a network.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use ifonly_core::keys::RootKey;
+use ifonly_core::manifest::{Contents, Manifest};
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::record;
+use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
+use ifonly_core::search::Search;
+use ifonly_core::secret::Secret;
+use ifonly_scan::RowStore;
+use ifonly_server::config::Limits;
+use ifonly_server::routes::{self, App};
+use ifonly_server::tokens::{TokenEntry, Tokens};
+use ifonly_server::{Holding, Records};
+use std::path::Path;
+use std::sync::Arc;
+use tower::ServiceExt;
+
+pub const ROWS: usize = 20;
+
+pub fn manifest(version: &str) -> Manifest {
+    let numeric = |levels| Kind::Numeric { min: 0.0, max: 1.0, levels, quantiser: Quantiser::Round };
+    let schema = Schema::new(vec![Feature::new("a", numeric(9)), Feature::new("b", numeric(4))]).unwrap();
+    let mut contents = Contents::new("test", schema, ROWS, 16, 4);
+    contents.dataset.version = version.into();
+    contents.top_limit = 2;
+    Manifest::new(contents).unwrap()
+}
+
+pub fn holding(manifest: &Manifest, index: u8) -> Holding {
+    let mut random = SeededRandom::new(1);
+    let rows: Vec<[u16; 2]> = (0..ROWS).map(|_| [random.below(10) as u16, random.below(5) as u16]).collect();
+    let texts = |row: &[u16; 2]| [(f64::from(row[0]) / 9.0).to_string(), (f64::from(row[1]) / 4.0).to_string()];
+    let short = |text: &String| text.chars().take(6).collect::<String>();
+    let bytes = rows.iter().flat_map(|row| record::encode(&texts(row).map(|text| short(&text)), 16).unwrap()).collect();
+    let rows = RowStore::build(&[9, 4], &rows).unwrap();
+    let records = Records { length: 16, bytes };
+    Holding::new(manifest, rows, &records, &[1; 32], index, vec![RootKey::new(0, [5; 32])]).unwrap()
+}
+
+pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Arc<App> {
+    let tokens = Tokens::new(tokens, ledger).unwrap();
+    let origins = vec!["https://example.org".parse().unwrap()];
+    Arc::new(App::new(holding(&manifest("1"), 1), tokens, limits, origins))
+}
+
+/// The messages to server 1 in one search with this scheme: every phase, then one record.
+pub fn messages(manifest: &Manifest, scheme: &str, seed: u64) -> Vec<Vec<u8>> {
+    let deployment = manifest.deployment(scheme).unwrap();
+    let mut random = SeededRandom::new(seed);
+    let mut search = Search::new(deployment, Secret::new(vec![3, 2]), manifest.audience()).unwrap();
+    let mut sent = vec![];
+    for _ in 0..deployment.phases() {
+        let messages = search.ask(&mut random);
+        sent.push(messages[0].encode().to_vec());
+        search.hear(vec![None; messages.len()], &mut random);
+    }
+    sent.push(search.fetch(0, &mut random)[0].encode().to_vec());
+    sent
+}
+
+pub async fn send(router: &Router, request: Request<Body>) -> Response<Bytes> {
+    let (parts, body) = router.clone().oneshot(request).await.unwrap().into_parts();
+    Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
+}
+
+pub async fn post(router: &Router, path: &str, body: impl Into<Body>) -> Response<Bytes> {
+    send(router, Request::post(path).body(body.into()).unwrap()).await
+}
+
+pub fn public(app: &Arc<App>) -> Router {
+    routes::public(app.clone())
+}

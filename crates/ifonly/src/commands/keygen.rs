@@ -1,0 +1,49 @@
+//! `ifonly keygen`: a new root key, or a token for a person or a program.
+
+use crate::exit::{Done, Failure};
+use ifonly_core::random::{OsRandom, Random};
+use ifonly_server::keyfile;
+use std::path::PathBuf;
+
+/// Make a root key file that only its owner can read, or a bearer token.
+///
+/// All servers of a deployment need the same root key, and nobody else may have it.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example: ifonly keygen -o root.key\n         ifonly keygen --token branch-office --sessions 1000"
+)]
+pub(crate) struct Args {
+    /// Where to write the key; an existing file is never overwritten.
+    #[arg(short, long, value_name = "FILE", default_value = "root.key")]
+    output: PathBuf,
+    /// Which key epoch it is for; the manifest names the epochs in use.
+    #[arg(long, default_value_t = 0)]
+    epoch: u32,
+    /// Print a token and its entry for a server's configuration instead.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["output", "epoch"])]
+    token: Option<String>,
+    /// The token's budget.
+    #[arg(long, requires = "token")]
+    sessions: Option<u64>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+    let Some(name) = &args.token else {
+        keyfile::create(&args.output, args.epoch).map_err(Failure::machine)?;
+        println!(
+            "wrote {} for key epoch {}; copy it to all servers over a safe way, and to nobody else",
+            args.output.display(),
+            args.epoch
+        );
+        return Ok(Done::Fine);
+    };
+    let mut bytes = [0; 32];
+    OsRandom::default().fill(&mut bytes);
+    let token = keyfile::hex(&bytes);
+    println!("# For {name}, and nobody else: {token}");
+    println!("[[tokens]]\nname = {name:?}\nhash = \"{}\"", keyfile::hash_token(&token));
+    if let Some(sessions) = args.sessions {
+        println!("sessions = {sessions}");
+    }
+    Ok(Done::Fine)
+}

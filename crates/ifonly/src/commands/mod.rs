@@ -1,0 +1,8 @@
+//! One file per command.
+
+pub(crate) mod ask;
+pub(crate) mod build;
+pub(crate) mod demo;
+pub(crate) mod inspect;
+pub(crate) mod keygen;
+pub(crate) mod serve;

@@ -1,0 +1,106 @@
+//! `ifonly serve`: one server, from a configuration file, from flags, or from both.
+
+use crate::exit::{Done, Failure};
+use ifonly_server::config::{Config, ConfigError, Tls};
+use ifonly_server::daemon::{self, DaemonError};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Serve a bundle as one of the servers.
+///
+/// Prints the address it bound, then serves until SIGINT or SIGTERM; SIGHUP takes up the configuration, bundle, tokens and
+/// certificate again.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+Example: ifonly serve loans.bundle --index 1 --key root.key --listen 0.0.0.0:8443 --cert server.pem --cert-key server.key
+         ifonly serve --config server.toml")]
+pub(crate) struct Args {
+    /// The bundle, made by `ifonly build`.
+    bundle: Option<PathBuf>,
+    /// A configuration file; docs/server.toml shows every key. Flags override it.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Which server this is, counted from 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    index: Option<u8>,
+    /// Root keys, one per key epoch.
+    #[arg(long = "key", value_name = "FILE")]
+    keys: Vec<PathBuf>,
+    /// Where to listen; port 0 takes a free one. 127.0.0.1:0 unless given here or in the file.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Where to listen for operators: health, readiness and metrics.
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
+    /// The certificate chain, PEM.
+    #[arg(long, value_name = "FILE", requires = "cert_key")]
+    cert: Option<PathBuf>,
+    /// The certificate's private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
+    /// Allow plain HTTP beyond loopback, behind a TLS terminator.
+    #[arg(long)]
+    plain_http: bool,
+    /// Requests at work at once.
+    #[arg(long, value_name = "N")]
+    running: Option<usize>,
+    /// Requests that may wait.
+    #[arg(long, value_name = "N")]
+    queue: Option<usize>,
+    /// How much to log: error, warn, info or debug. Logs are JSON lines on standard error, without query contents.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    log: String,
+}
+
+impl Args {
+    /// The file, with the flags over it.
+    fn config(&self) -> Result<Config, ConfigError> {
+        let mut config = match &self.config {
+            Some(path) => Config::load(path)?,
+            None => Config::default(),
+        };
+        config.bundle = self.bundle.clone().or(config.bundle);
+        config.index = self.index.or(config.index);
+        if !self.keys.is_empty() {
+            config.keys = self.keys.clone();
+        }
+        config.listen = self.listen.or(config.listen).or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
+        config.admin = self.admin.or(config.admin);
+        if let (Some(certificate), Some(key)) = (self.cert.clone(), self.cert_key.clone()) {
+            config.tls = Some(Tls { certificate, key });
+        }
+        config.plain_http |= self.plain_http;
+        config.limits.running = self.running.unwrap_or(config.limits.running);
+        config.limits.queue = self.queue.unwrap_or(config.limits.queue);
+        Ok(config)
+    }
+}
+
+pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+    log(&args.log)?;
+    let runtime = tokio::runtime::Runtime::new().map_err(Failure::machine)?;
+    let secure = args.config().map_err(Failure::input)?.tls.is_some();
+    let again = args.clone();
+    let served = runtime.block_on(daemon::run(
+        move || again.config(),
+        |server| {
+            println!("listening on {}://{}", if secure { "https" } else { "http" }, server.address());
+            if let Some(address) = server.admin_address() {
+                println!("admin on http://{address}");
+            }
+        },
+    ));
+    match served {
+        Ok(()) => Ok(Done::Fine),
+        Err(error @ (DaemonError::Serve(_) | DaemonError::Signals(_))) => Err(Failure::machine(error)),
+        Err(error) => Err(Failure::input(error)),
+    }
+}
+
+/// JSON lines on standard error.
+fn log(level: &str) -> Result<(), Failure> {
+    let level: tracing_subscriber::filter::LevelFilter =
+        level.parse().map_err(|_| Failure::Input(format!("--log {level}: it is one of error, warn, info, debug")))?;
+    tracing_subscriber::fmt().json().with_max_level(level).with_writer(std::io::stderr).init();
+    Ok(())
+}

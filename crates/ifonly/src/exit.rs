@@ -1,0 +1,99 @@
+//! Exit codes, so that scripts can tell an answer from a fault. `docs/operations.md` lists them.
+
+use ifonly_client::ClientError;
+use std::process::ExitCode;
+
+/// How a command ends when nothing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    /// 0.
+    Fine,
+    /// 3: nobody in the database qualifies. An answer, not a fault.
+    NothingQualifies,
+}
+
+/// What went wrong, by whose fault.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// 4: what the caller gave: a file, a flag, a profile, a wish. Nothing was sent.
+    #[error("{0}")]
+    Input(String),
+    /// 5: too few servers could be reached or would answer.
+    #[error("{0}")]
+    Servers(String),
+    /// 6: servers contradict each other or gave something impossible. No explanation is shown.
+    #[error("{0}")]
+    Integrity(String),
+    /// 1: this machine: a port, a file that cannot be written.
+    #[error("{0}")]
+    Machine(String),
+}
+
+impl Failure {
+    /// Whatever the caller gave.
+    pub(crate) fn input(error: impl std::fmt::Display) -> Failure {
+        Failure::Input(error.to_string())
+    }
+
+    /// Whatever this machine could not do.
+    pub(crate) fn machine(error: impl std::fmt::Display) -> Failure {
+        Failure::Machine(error.to_string())
+    }
+
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Failure::Machine(_) => 1,
+            Failure::Input(_) => 4,
+            Failure::Servers(_) => 5,
+            Failure::Integrity(_) => 6,
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Failure::Machine(_) => "machine",
+            Failure::Input(_) => "input",
+            Failure::Servers(_) => "servers",
+            Failure::Integrity(_) => "integrity",
+        }
+    }
+
+    /// The same as JSON, for programs.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::json!({ "error": { "kind": self.kind(), "code": self.code(), "message": self.to_string() } })
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        use ifonly_core::decode::DecodeError;
+        use ifonly_core::search::Fault;
+        let text = error.to_string();
+        match error {
+            ClientError::Url { .. }
+            | ClientError::Certificates(_)
+            | ClientError::Top { .. }
+            | ClientError::Profile(_)
+            | ClientError::Secret(_) => Failure::Input(text),
+            ClientError::NobodyThere(_)
+            | ClientError::TooFewServers { .. }
+            | ClientError::Search { fault: Fault::Decode(DecodeError::TooFewAnswers { .. }), .. } => {
+                Failure::Servers(text)
+            }
+            _ => Failure::Integrity(text),
+        }
+    }
+}
+
+/// Prints what went wrong and gives the code.
+pub(crate) fn finish(result: Result<Done, Failure>) -> ExitCode {
+    match result {
+        Ok(Done::Fine) => ExitCode::SUCCESS,
+        Ok(Done::NothingQualifies) => ExitCode::from(3),
+        Err(failure) => {
+            eprintln!("ifonly: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}

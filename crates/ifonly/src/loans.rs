@@ -1,0 +1,103 @@
+//! Made-up loan applications with a transparent decision rule, for the demonstration.
+//!
+//! A lender scores an application and accepts from a threshold on. Whoever was accepted is in the database; the person
+//! who asks was not. Everything follows from a seed.
+
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::schema::{Feature, Kind, Quantiser, Schema, SchemaError};
+
+/// What the lender decides by, in words.
+pub(crate) const RULE: &str = "0.6·income + 0.3·savings − 0.45·debt − 0.9·amount (all in thousands) + 1.5·years employed − 9·late payments, +8 for owners: accepted from 20";
+
+/// An application.
+#[derive(Clone, Debug)]
+pub(crate) struct Application {
+    age: u64,
+    income: u64,
+    savings: u64,
+    debt: u64,
+    amount: u64,
+    years_employed: u64,
+    late_payments: u64,
+    owner: bool,
+}
+
+impl Application {
+    /// A believable one.
+    pub(crate) fn draw(random: &mut SeededRandom) -> Application {
+        let age = 18 + random.below(53);
+        let years_employed = random.below(age - 16).min(random.below(age - 16) + 2);
+        let income =
+            14_000 + 100 * (random.below(250) + years_employed * random.below(25) + random.below(60) * random.below(8));
+        let savings = income * random.below(101) / 100 * (age - 15) / 60 / 100 * 100;
+        let debt = income * random.below(90) / 100 / 100 * 100;
+        let amount = 1_000 + 500 * random.below(70);
+        let late_payments = random.below(9).min(random.below(9)).min(random.below(9));
+        let owner = random.below(100) < age.saturating_sub(15);
+        Application { age, income, savings, debt, amount, years_employed, late_payments, owner }
+    }
+
+    /// The score in tenths of thousandths, so that the rule is exact.
+    fn score(&self) -> i64 {
+        let part = |factor: i64, value: u64| factor * value as i64;
+        part(6, self.income) + part(3, self.savings) - part(9, self.debt) / 2 - part(9, self.amount)
+            + part(15_000, self.years_employed)
+            - part(90_000, self.late_payments)
+            + if self.owner { 80_000 } else { 0 }
+    }
+
+    /// Whether the lender accepts it.
+    pub(crate) fn accepted(&self) -> bool {
+        self.score() >= 200_000
+    }
+
+    /// Rejected, but not hopeless.
+    pub(crate) fn narrowly_rejected(&self) -> bool {
+        (0..150_000).contains(&self.score()) && !self.owner && self.late_payments > 0
+    }
+
+    /// Column by column, as a table would hold it.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let housing = if self.owner { "own" } else { "rent" };
+        let numbers =
+            [self.age, self.income, self.savings, self.debt, self.amount, self.years_employed, self.late_payments];
+        numbers.iter().map(u64::to_string).chain([housing.to_owned()]).collect()
+    }
+}
+
+/// What the columns mean.
+pub(crate) fn schema() -> Result<Schema, SchemaError> {
+    let number = |name: &str, unit: &str, max: f64, levels: u32| Feature {
+        unit: Some(unit.into()),
+        ..Feature::new(name, Kind::Numeric { min: 0.0, max, levels, quantiser: Quantiser::Round })
+    };
+    let housing = Kind::Categorical { categories: vec!["rent".into(), "own".into()], range: 50 };
+    Schema::new(vec![
+        Feature { suggest_immutable: true, ..number("age", "years", 80.0, 80) },
+        number("income", "euros a year", 120_000.0, 120),
+        number("savings", "euros", 100_000.0, 100),
+        number("debt", "euros", 100_000.0, 100),
+        number("amount", "euros", 40_000.0, 80),
+        number("years_employed", "years", 60.0, 60),
+        number("late_payments", "in two years", 10.0, 10),
+        Feature::new("housing", housing),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_accepted_and_narrowly_rejected_people() {
+        let mut random = SeededRandom::new(1);
+        let drawn: Vec<Application> = (0..2000).map(|_| Application::draw(&mut random)).collect();
+        let accepted = drawn.iter().filter(|application| application.accepted()).count();
+        assert!((400..1600).contains(&accepted), "{accepted} of 2000");
+        assert!(drawn.iter().filter(|application| application.narrowly_rejected()).count() > 20);
+        let schema = schema().unwrap();
+        for application in &drawn {
+            assert_eq!(application.texts().len(), schema.columns().len());
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! From a CSV to an explanation, with real processes, real TLS and real faults.
+
+mod support;
+
+use std::io::{BufRead, Read, Write};
+use support::{COLUMNS, Harm, Place, Seeded, Server, Truth, fine, harmful, ifonly, table};
+
+const GATED: [&str; 6] = ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"];
+
+#[test]
+fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
+    let place = Place::new(120, 1, &["--servers", "4", "--levels", "20"]);
+    let manifest = place.manifest();
+    let truth = Truth::new(&manifest);
+    let servers: Vec<Server> = (1..=4).map(|index| place.tls_server(index)).collect();
+    assert!(servers.iter().all(|server| server.url.starts_with("https://127.0.0.1:")));
+    let accepted: Vec<[String; 4]> = place.rows.iter().filter(|row| row.1).map(|row| row.0.clone()).collect();
+    let rejected: Vec<[String; 4]> = place.rows.iter().filter(|row| !row.1).map(|row| row.0.clone()).collect();
+    let names: Vec<&str> =
+        manifest["schemes"].as_array().unwrap().iter().map(|offer| offer["name"].as_str().unwrap()).collect();
+    assert!(names.len() >= 26, "{names:?}");
+    let mut random = Seeded(2);
+    for scheme in names {
+        let gated = GATED.contains(&scheme) || scheme.contains("phase");
+        for fixed in [None, Some(3), Some(0)].into_iter().take(if gated { 3 } else { 1 }) {
+            let person = &rejected[random.below(rejected.len() as u64) as usize];
+            let profile = place.profile(person);
+            let ca = place.path("cert.pem");
+            let mut arguments = vec!["ask", "--json", "--ca", &ca, "--scheme", scheme, "--profile"];
+            arguments.push(profile.to_str().unwrap());
+            // Any order will do: servers say who they are.
+            servers.iter().rev().for_each(|server| arguments.extend(["--server", &server.url]));
+            if let Some(fixed) = fixed {
+                arguments.extend(["--immutable", COLUMNS[fixed]]);
+            }
+            let output = ifonly(&arguments);
+            let document: serde_json::Value = serde_json::from_slice(&output.stdout)
+                .unwrap_or_else(|_| panic!("{scheme}: {}", String::from_utf8_lossy(&output.stderr)));
+            let x = truth.levels(person);
+            let qualifying: Vec<&[String; 4]> =
+                accepted.iter().filter(|row| fixed.is_none_or(|fixed| truth.levels(row)[fixed] == x[fixed])).collect();
+            let costs = qualifying.iter().map(|row| truth.cost(scheme, &x, &truth.levels(row)));
+            let best = if scheme == "dot" { costs.max() } else { costs.min() };
+            assert_eq!(document["cost"].as_u64(), best, "{scheme} {fixed:?} {document}");
+            assert_eq!(document["found"].as_bool(), Some(best.is_some()), "{scheme} {document}");
+            assert_eq!(output.status.code(), Some(if best.is_some() { 0 } else { 3 }));
+            assert_eq!(document["qualifying"].as_u64(), Some(qualifying.len() as u64), "{scheme} {document}");
+            let Some(best) = best else { continue };
+            // The record is one of the nearest rows, value for value.
+            let same = |row: &&&[String; 4]| {
+                COLUMNS.iter().zip(row.iter()).all(|(name, value)| match &document["record"][*name] {
+                    serde_json::Value::Number(number) => number.as_f64() == value.parse().ok(),
+                    other => other == value.as_str(),
+                })
+            };
+            let row = qualifying.iter().find(same).unwrap_or_else(|| panic!("{scheme}: {document} is no row"));
+            assert_eq!(truth.cost(scheme, &x, &truth.levels(row)), best, "{scheme}");
+            let changed: Vec<&str> = COLUMNS
+                .iter()
+                .zip(row.iter().zip(person))
+                .filter(|(_, (a, b))| a != b)
+                .map(|(name, _)| *name)
+                .collect();
+            let listed: Vec<&str> = document["changes"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|change| change["feature"].as_str().unwrap())
+                .collect();
+            assert_eq!(listed, changed, "{scheme}");
+            for name in ["servers", "bytes_up", "bytes_down"] {
+                assert!(document[name].as_u64().is_some_and(|number| number > 0), "{name}");
+            }
+        }
+    }
+}
+
+/// Asks two servers as one fixed person; gives the exit code, the JSON and what was said.
+fn ask(place: &Place, urls: &[&str], extra: &[&str]) -> (i32, serde_json::Value, String) {
+    let person = place.rows.iter().find(|row| !row.1).unwrap();
+    let profile = place.profile(&person.0);
+    let mut arguments = vec!["ask", "--json", "--profile", profile.to_str().unwrap()];
+    urls.iter().for_each(|url| arguments.extend(["--server", url]));
+    arguments.extend(extra);
+    let output = ifonly(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
+}
+
+#[test]
+fn faults_are_named_and_never_become_an_explanation() {
+    let place = Place::new(80, 3, &["--levels", "20"]);
+    let (first, second) = (place.server(1, &[]), place.server(2, &[]));
+    let (code, right, said) = ask(&place, &[&first.url, &second.url], &[]);
+    assert_eq!(code, 0, "{said}");
+    // On the way: cut off, changed, or stalled, at many places of headers and bodies.
+    for at in [0, 20, 150, 260, 300, 420, 600] {
+        for harm in [Harm::Cut(at), Harm::Flip(at), Harm::Stall(at)] {
+            let url = harmful(second.address(), harm);
+            let (code, document, said) = ask(&place, &[&first.url, &url], &["--timeout", "2"]);
+            match code {
+                // A changed header that nobody reads, or harm beyond the end of the answer.
+                0 => {
+                    assert_eq!((&document["cost"], &document["record"]), (&right["cost"], &right["record"]), "{harm:?}")
+                }
+                5 | 6 => assert_eq!(document["error"]["code"], code, "{harm:?} {said}"),
+                _ => panic!("{harm:?}: {code} {said}"),
+            }
+            if matches!(harm, Harm::Cut(at) | Harm::Stall(at) if at < 200) {
+                assert_eq!(code, 5, "{harm:?}: {said}");
+            }
+        }
+    }
+    // Another root key.
+    fine(&["keygen", "-o", &place.path("other.key")]);
+    let bundle = place.path("bundle");
+    let foreign =
+        Server::start(&["serve", &bundle, "--index", "2", "--key", &place.path("other.key"), "--log", "warn"]);
+    let (code, _, said) = ask(&place, &[&first.url, &foreign.url], &[]);
+    assert_eq!(code, 6, "{said}");
+    assert!(said.contains("disagree about keys"), "{said}");
+    // Another version of the bundle.
+    place.build("other", &table(81, 3), &["--levels", "20"]);
+    let other = Server::start(&[
+        "serve",
+        &place.path("other"),
+        "--index",
+        "2",
+        "--key",
+        &place.path("root.key"),
+        "--log",
+        "warn",
+    ]);
+    let (code, _, said) = ask(&place, &[&first.url, &other.url], &[]);
+    assert_eq!(code, 6, "{said}");
+    assert!(said.contains("different manifests"), "{said}");
+    // The same server twice, and one that is gone.
+    let (code, _, said) = ask(&place, &[&first.url, &first.url], &[]);
+    assert_eq!(code, 6, "{said}");
+    let gone = second.url.clone();
+    drop(second);
+    let (code, _, said) = ask(&place, &[&first.url, &gone], &[]);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("missing: 2"), "{said}");
+}
+
+#[test]
+fn a_silent_server_is_borne_where_the_bundle_says_so() {
+    let place = Place::new(60, 4, &["--levels", "20", "--servers", "3", "--silent", "1"]);
+    let servers: Vec<Server> = (1..=3).map(|index| place.server(index, &[])).collect();
+    let (code, right, said) = ask(&place, &[&servers[0].url, &servers[1].url, &servers[2].url], &[]);
+    assert_eq!(code, 0, "{said}");
+    let stalled = harmful(servers[1].address(), Harm::Cut(150));
+    let (code, document, said) = ask(&place, &[&servers[0].url, &stalled, &servers[2].url], &[]);
+    assert_eq!((code, &document["cost"]), (0, &right["cost"]), "{said}");
+    assert!(!document["troubles"].as_array().unwrap().is_empty());
+    let (code, document, said) = ask(&place, &[&servers[0].url, &servers[2].url], &[]);
+    assert_eq!((code, &document["cost"]), (0, &right["cost"]), "{said}");
+    let (code, _, said) = ask(&place, &[&servers[0].url], &[]);
+    assert_eq!(code, 5, "{said}");
+}
+
+#[test]
+fn a_server_reloads_on_hangup_and_finishes_on_termination() {
+    let place = Place::new(60, 5, &["--levels", "20"]);
+    let servers: Vec<Server> = (1..=2).map(|index| place.server(index, &["--admin", "127.0.0.1:0"])).collect();
+    let mut servers: Vec<(Server, String)> = servers
+        .into_iter()
+        .map(|mut server| {
+            let mut line = String::new();
+            server.lines.read_line(&mut line).unwrap();
+            let admin = line.trim().strip_prefix("admin on http://").unwrap().to_owned();
+            (server, admin)
+        })
+        .collect();
+    let urls = |servers: &[(Server, String)]| servers.iter().map(|(server, _)| server.url.clone()).collect::<Vec<_>>();
+    let all = urls(&servers);
+    let ask_all = || ask(&place, &[&all[0], &all[1]], &[]);
+    assert_eq!(ask_all().1["qualifying"], place.rows.iter().filter(|row| row.1).count());
+    let more = table(90, 6);
+    place.build("bundle", &more, &["--levels", "20", "--replace", "--data-version", "2"]);
+    for (server, admin) in &servers {
+        server.signal("-HUP");
+        // The server says when it is done.
+        while !get(admin, "/metrics").contains("ifonly_reloads_total 1") {}
+        assert!(get(admin, "/readyz").contains("200 OK"));
+    }
+    let (code, document, said) = ask_all();
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(document["dataset"]["version"], "2");
+    assert_eq!(document["qualifying"], more.iter().filter(|row| row.1).count());
+    // A bundle that cannot be read changes nothing.
+    std::fs::write(std::path::Path::new(&place.path("bundle")).join("manifest.json"), "{}").unwrap();
+    servers[0].0.signal("-HUP");
+    while !get(&servers[0].1, "/metrics").contains("ifonly_reloads_failed_total 1") {}
+    assert_eq!(ask_all().1["dataset"]["version"], "2");
+    for (server, _) in &mut servers {
+        server.signal("-TERM");
+        assert!(server.process.wait().unwrap().success());
+    }
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn tokens_wishes_and_profiles_work_from_the_command_line() {
+    let place = Place::new(60, 7, &["--levels", "20"]);
+    let printed = fine(&["keygen", "--token", "me", "--sessions", "3"]);
+    let token = printed.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let config = format!("ledger = \"ledger\"\n{printed}");
+    std::fs::write(place.path("server.toml"), config).unwrap();
+    let config = place.path("server.toml");
+    let servers = [place.server(1, &["--config", &config]), place.server(2, &[])];
+    let urls = [servers[0].url.as_str(), servers[1].url.as_str()];
+    let (code, _, said) = ask(&place, &urls, &[]);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("unauthorised"), "{said}");
+    let with = |extra: &[&str]| ask(&place, &urls, &[&["--token", &token], extra].concat());
+    for (extra, code, words) in [
+        (&["--immutable", "agee"][..], 4, "did you mean \"age\"?"),
+        (&["--weight", "income=0"], 4, "weight 0"),
+        (&["--range", "income=9:1"], 4, "ends below its start"),
+        (&["--range", "income=1:9"], 4, "lies outside"),
+        (&["--only-up", "housing"], 4, "no order"),
+        (&["--scheme", "baseline", "--immutable", "age"], 4, "cannot carry"),
+        (&["--scheme", "gatd"], 4, "did you mean"),
+        (&["--set", "incom=1"], 4, "did you mean \"income\"?"),
+        (&["--metric", "l3"], 4, "one of l2"),
+        (&["--top", "0"], 4, "between 1 and"),
+        (&["--top", "1000000"], 4, "between 1 and"),
+    ] {
+        let (found, document, said) = with(extra);
+        assert_eq!(found, code, "{extra:?}: {said}");
+        assert!(said.contains(words), "{extra:?}: {said}");
+        assert_eq!(document["error"]["code"], code, "{extra:?}");
+    }
+    // Three sessions: found, nothing qualifies, and a third; the fourth finds the budget spent.
+    let (code, document, said) =
+        with(&["--only-up", "income", "--range", "debt=0:", "--weight", "age=3", "--metric", "l1", "--top", "2"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(document["nearest"].as_array().unwrap().len(), 2);
+    let (code, document, _) = with(&["--immutable", "age,income,debt,housing"]);
+    assert_eq!((code, &document["found"], &document["cost"]), (3, &false.into(), &serde_json::Value::Null));
+    assert_eq!(with(&[]).0, 0);
+    let (code, _, said) = with(&[]);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("budget-spent"), "{said}");
+    // A profile with a hole, where nobody can be asked.
+    std::fs::write(place.path("hole.toml"), "age = 40\nincome = 30000\n").unwrap();
+    let output = ifonly(&["ask", "--server", urls[1], "--profile", &place.path("hole.toml")]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no value for debt, housing"));
+}
+
+#[test]
+fn the_demonstration_explains_and_shows_what_a_server_saw() {
+    let text = fine(&["demo", "--rows", "500", "--seed", "3"]);
+    for part in ["feature", "yours", "theirs", "What server 1 saw", "Bytes up"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let document: serde_json::Value =
+        serde_json::from_str(&fine(&["demo", "--rows", "300", "--scheme", "two-phase+", "--json"])).unwrap();
+    assert_eq!((document["found"].as_bool(), document["servers"].as_u64()), (Some(true), Some(4)));
+}
+
+#[test]
+fn plain_http_to_others_and_readable_keys_are_refused() {
+    let place = Place::new(40, 8, &["--levels", "20"]);
+    let (bundle, key) = (place.path("bundle"), place.path("root.key"));
+    let output = ifonly(&["serve", &bundle, "--index", "1", "--key", &key, "--listen", "0.0.0.0:0"]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("plain HTTP"));
+    let output = ifonly(&["serve", &bundle, "--index", "9", "--key", &key]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("servers count from 1 to 2"));
+    std::process::Command::new("chmod").args(["644", &key]).status().unwrap();
+    let output = ifonly(&["serve", &bundle, "--index", "1", "--key", &key]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("chmod 600"));
+    let output = ifonly(&["ask", "--server", "http://example.org", "--profile", "x.json"]);
+    assert_eq!(output.status.code(), Some(4));
+}

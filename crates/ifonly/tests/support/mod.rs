@@ -1,0 +1,258 @@
+//! A CSV, its bundle, real server processes, and ways to put something bad between them and the client.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// Numbers from a seed, so that data and people are the same in every run.
+pub struct Seeded(pub u64);
+
+impl Seeded {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+pub const COLUMNS: [&str; 4] = ["age", "income", "debt", "housing"];
+
+/// A row of the CSV: its values and whether it was accepted.
+pub type Row = ([String; 4], bool);
+
+pub fn table(rows: usize, seed: u64) -> Vec<Row> {
+    let mut random = Seeded(seed);
+    (0..rows)
+        .map(|_| {
+            let (age, income) = (18 + random.below(60), 12_000 + 37 * random.below(2_000));
+            let (debt, own) = (random.below(500) as f64 / 10.0, random.below(2) == 1);
+            let housing = if own { "own" } else { "rent" };
+            let accepted = income as f64 / 1000.0 - debt + if own { 10.0 } else { 0.0 } > 20.0;
+            ([age.to_string(), income.to_string(), debt.to_string(), housing.into()], accepted)
+        })
+        .collect()
+}
+
+pub fn write_csv(path: &Path, rows: &[Row]) {
+    let mut text = format!("{},decision\n", COLUMNS.join(","));
+    for (values, accepted) in rows {
+        text += &format!("{},{}\n", values.join(","), if *accepted { "yes" } else { "no" });
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+pub fn ifonly(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ifonly")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+/// Runs a command that must succeed.
+pub fn fine(arguments: &[&str]) -> String {
+    let output = ifonly(arguments);
+    assert!(output.status.success(), "{arguments:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A folder with everything that servers and people need.
+pub struct Place {
+    pub folder: tempfile::TempDir,
+    pub rows: Vec<Row>,
+}
+
+impl Place {
+    pub fn new(rows: usize, seed: u64, build: &[&str]) -> Place {
+        let place = Place { folder: tempfile::tempdir().unwrap(), rows: table(rows, seed) };
+        fine(&["keygen", "-o", &place.path("root.key")]);
+        let signed = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+        std::fs::write(place.path("cert.pem"), signed.cert.pem()).unwrap();
+        std::fs::write(place.path("cert.key"), signed.signing_key.serialize_pem()).unwrap();
+        place.build("bundle", &place.rows, build);
+        place
+    }
+
+    pub fn build(&self, name: &str, rows: &[Row], extra: &[&str]) {
+        let (data, bundle) = (self.path("data.csv"), self.path(name));
+        write_csv(Path::new(&data), rows);
+        let mut arguments = vec!["build", &data, "-o", &bundle, "--target", "decision", "--accept", "yes"];
+        arguments.extend(extra);
+        fine(&arguments);
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    pub fn manifest(&self) -> serde_json::Value {
+        let summary: serde_json::Value =
+            serde_json::from_str(&fine(&["inspect", &self.path("bundle"), "--json"])).unwrap();
+        summary["manifest"].clone()
+    }
+
+    pub fn profile(&self, values: &[String; 4]) -> PathBuf {
+        let object: serde_json::Map<String, serde_json::Value> =
+            COLUMNS.iter().zip(values).map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
+        let path = self.folder.path().join("me.json");
+        std::fs::write(&path, serde_json::Value::Object(object).to_string()).unwrap();
+        path
+    }
+
+    pub fn server(&self, index: usize, extra: &[&str]) -> Server {
+        let (bundle, key, index) = (self.path("bundle"), self.path("root.key"), index.to_string());
+        let mut arguments = vec!["serve", &bundle, "--index", &index, "--key", &key, "--log", "warn"];
+        arguments.extend(extra);
+        Server::start(&arguments)
+    }
+
+    pub fn tls_server(&self, index: usize) -> Server {
+        let (cert, key) = (self.path("cert.pem"), self.path("cert.key"));
+        self.server(index, &["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key])
+    }
+}
+
+/// A server process; ends with the test.
+pub struct Server {
+    pub process: Child,
+    pub url: String,
+    pub lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Server {
+    pub fn start(arguments: &[&str]) -> Server {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_ifonly"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let url = line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("{line:?}")).to_owned();
+        Server { process, url, lines }
+    }
+
+    pub fn address(&self) -> &str {
+        self.url.split_once("://").unwrap().1
+    }
+
+    pub fn signal(&self, name: &str) {
+        let kill = Command::new("kill").args([name, &self.process.id().to_string()]).status().unwrap();
+        assert!(kill.success());
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What happens to the bytes on the way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Harm {
+    /// The connection closes after so many bytes.
+    Cut(usize),
+    /// This byte is another one.
+    Flip(usize),
+    /// Nothing comes after so many bytes, and the connection stays open.
+    Stall(usize),
+}
+
+/// Stands between client and a plain HTTP server and harms every connection that carries an answer; the manifest passes.
+pub fn harmful(server: &str, harm: Harm) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = server.to_owned();
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(&server).unwrap();
+            std::thread::spawn(move || relay(client, server, harm));
+        }
+    });
+    url
+}
+
+fn relay(mut client: TcpStream, mut server: TcpStream, harm: Harm) {
+    let (mut from_client, mut to_server) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let (asked, is_answer) =
+        (std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)), std::sync::atomic::Ordering::SeqCst);
+    let asked_too = asked.clone();
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = from_client.read(&mut buffer) {
+            if buffer[..count].starts_with(b"POST") {
+                asked_too.store(true, is_answer);
+            }
+            if to_server.write_all(&buffer[..count]).is_err() {
+                return;
+            }
+        }
+        let _ = to_server.shutdown(std::net::Shutdown::Write);
+    });
+    let mut passed = 0;
+    let mut buffer = [0; 512];
+    while let Ok(count @ 1..) = server.read(&mut buffer) {
+        let part = &mut buffer[..count];
+        if asked.load(is_answer) {
+            match harm {
+                Harm::Cut(at) if passed + count > at => {
+                    let _ = client.write_all(&part[..at.saturating_sub(passed).min(count)]);
+                    let _ = client.shutdown(std::net::Shutdown::Both);
+                    return;
+                }
+                Harm::Stall(at) if passed + count > at => {
+                    let _ = client.write_all(&part[..at.saturating_sub(passed).min(count)]);
+                    // Until the client goes away.
+                    let _ = client.read(&mut [0; 1]);
+                    return;
+                }
+                Harm::Flip(at) if (passed..passed + count).contains(&at) => part[at - passed] ^= 1,
+                _ => {}
+            }
+            passed += count;
+        }
+        if client.write_all(part).is_err() {
+            return;
+        }
+    }
+}
+
+/// The plain truth, computed from the CSV and the manifest's public schema only.
+pub struct Truth {
+    features: Vec<serde_json::Value>,
+    exponent: u32,
+}
+
+impl Truth {
+    pub fn new(manifest: &serde_json::Value) -> Truth {
+        let features = manifest["schema"]["features"].as_array().unwrap().clone();
+        let names: Vec<&str> = features.iter().map(|feature| feature["name"].as_str().unwrap()).collect();
+        assert_eq!(names, COLUMNS);
+        Truth { features, exponent: manifest["exponent"].as_u64().unwrap() as u32 }
+    }
+
+    pub fn levels(&self, values: &[String; 4]) -> Vec<u64> {
+        let level = |(feature, value): (&serde_json::Value, &String)| {
+            let kind = &feature["kind"];
+            if kind["type"] == "numeric" {
+                let number = |name: &str| kind[name].as_f64().unwrap();
+                let exact = (value.parse::<f64>().unwrap() - number("min")) / (number("max") - number("min"));
+                return (exact * number("levels")).round().clamp(0.0, number("levels")) as u64;
+            }
+            let place = kind["categories"].as_array().unwrap().iter().position(|word| word == value.as_str()).unwrap();
+            place as u64 * kind["range"].as_u64().unwrap()
+        };
+        self.features.iter().zip(values).map(level).collect()
+    }
+
+    /// The cost of going from one row to another under a scheme.
+    pub fn cost(&self, scheme: &str, x: &[u64], y: &[u64]) -> u64 {
+        let terms = x.iter().zip(y).map(|(&x, &y)| match scheme {
+            "dot" => x * y,
+            "lp" | "linear-lp" => x.abs_diff(y).pow(self.exponent),
+            _ => x.abs_diff(y).pow(2),
+        });
+        terms.sum()
+    }
+}
