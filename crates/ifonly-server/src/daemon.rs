@@ -21,7 +21,7 @@ pub enum DaemonError {
     Config(#[from] ConfigError),
     /// The bundle.
     #[error(transparent)]
-    Bundle(#[from] OpenError),
+    Bundle(Box<OpenError>),
     /// The rows of the bundle.
     #[error(transparent)]
     Rows(#[from] StoreError),
@@ -79,7 +79,7 @@ fn load(config: &Config) -> Result<Loaded, DaemonError> {
     let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
     let tokens = Tokens::new(config.tokens.clone(), config.ledger.as_deref())?;
     let tls = config.tls.as_ref().map(|tls| tls::server(&tls.certificate, &tls.key)).transpose()?;
-    let bundle = Bundle::open(bundle)?;
+    let bundle = Bundle::open(bundle).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
     let manifest = bundle.manifest();
     let rows = RowStore::build(&manifest.schema().ranges(), bundle.levels())?;
     let records = Records { length: manifest.record_length(), bytes: bundle.records().flatten().copied().collect() };

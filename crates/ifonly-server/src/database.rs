@@ -84,22 +84,25 @@ impl Database {
         }
     }
 
-    /// Key-check value, then server `server`'s padded inner product; `None` if the epoch is not held.
-    pub fn record(&self, epoch: u32, server: u8, ask: &FetchAsk, sink: &mut Sink<'_>) -> Option<ControlFlow<()>> {
-        let sealed = self.sealed.iter().find(|sealed| sealed.epoch == epoch)?;
+    /// Key-check value, then server `server`'s padded inner product. `Break` if the sink stopped it.
+    pub fn record(&self, server: u8, ask: &FetchAsk, sink: &mut Sink<'_>) -> ControlFlow<()> {
+        let Some(sealed) = self.sealed.iter().find(|sealed| sealed.epoch == ask.epoch) else {
+            // The replica refuses epochs without a key, and every key has its records.
+            tracing::error!(epoch = ask.epoch, "no records are sealed for a checked epoch");
+            return ControlFlow::Break(());
+        };
         let rows = self.rows.rows();
         let order = ask.order.as_ref().map(|keys| order::permutation(keys, rows));
         let mut product = self.product(ask, &sealed.bytes, order.as_deref());
         ask.fetch.pad(usize::from(server).saturating_sub(1), &ask.keys, &mut product);
-        Some(sink(&ask.keys.check_value()).is_continue().then(|| sink(&product)).unwrap_or(ControlFlow::Break(())))
+        sink(&ask.keys.check_value())?;
+        sink(&product)
     }
 
     fn product(&self, ask: &FetchAsk, sealed: &[u8], order: Option<&[u32]>) -> Vec<u8> {
         let rows = self.rows.rows();
         let (stripes, length) = (ask.fetch.stripes(), ask.fetch.stripe_length());
-        // Queries over GF(2) have a bit per row, which is fewer bytes than rows except for a single row, where a bit and a
-        // byte that is 0 or 1 are the same.
-        let binary = ask.payload.len() < rows;
+        let binary = ask.fetch.is_binary();
         let factor = |position: usize, stripe: usize| match binary {
             true => ask.payload[position / 8] >> (position % 8) & 1,
             false => ask.payload[position * stripes + stripe],
@@ -158,10 +161,10 @@ mod tests {
                 let params = Params { threshold, shuffle, weight_limit: 3, ..Params::new(ranges.clone(), rows.len()) };
                 let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
                 let replica = Replica::new(1, [1; 32], vec![deployment.clone()], vec![key.clone()], length);
-                let sealed = replica.seal(&deployment, &key, records.iter().map(Vec::as_slice));
+                let sealed = replica.seal(&key, records.iter().map(Vec::as_slice));
                 let plain = Rows::new(&ranges, &rows).unwrap();
                 let sealed_length = length + ifonly_core::package::OVERHEAD;
-                let bytes = sealed.iter().flat_map(|record| &record[..sealed_length]).copied().collect();
+                let bytes = sealed.concat();
                 let store = RowStore::build(&ranges, &rows).unwrap();
                 let database = Database::new(store, sealed_length, vec![Sealed { epoch: 3, bytes }]);
                 let audience = Audience { digest: [1; 32], epoch: 3, record_length: length };
@@ -185,8 +188,7 @@ mod tests {
                             Database::answer_length(&ask)
                         }
                         Request::Record(ask) => {
-                            assert!(database.record(9, 1, &ask, &mut sink).is_none());
-                            assert!(database.record(3, 1, &ask, &mut sink).unwrap().is_continue());
+                            assert!(database.record(1, &ask, &mut sink).is_continue());
                             Database::record_length(&ask)
                         }
                     };

@@ -270,7 +270,7 @@ impl Work {
         if head.send(Ok((length, reader))).is_err() {
             return Ok(());
         }
-        let whole = self.write(&holding, header.epoch, &request, &mut writer);
+        let whole = self.write(&holding, &request, &mut writer);
         let (route, scheme, phase) = (self.route, header.scheme.as_str(), header.phase);
         let took = self.started.elapsed();
         self.app.metrics.request(route, 200, took);
@@ -283,7 +283,7 @@ impl Work {
         Ok(())
     }
 
-    fn write(&self, holding: &Holding, epoch: u32, request: &Request<'_>, writer: &mut Writer) -> ControlFlow<()> {
+    fn write(&self, holding: &Holding, request: &Request<'_>, writer: &mut Writer) -> ControlFlow<()> {
         let mut hasher = blake3::Hasher::new();
         let mut sink = |bytes: &[u8]| {
             hasher.update(bytes);
@@ -291,10 +291,7 @@ impl Work {
         };
         let sent = match request {
             Request::Answer(ask) => holding.database().answer(ask, &mut sink),
-            // The replica knows the epoch, so its records are here.
-            Request::Record(ask) => {
-                holding.database().record(epoch, holding.index(), ask, &mut sink).unwrap_or(ControlFlow::Break(()))
-            }
+            Request::Record(ask) => holding.database().record(holding.index(), ask, &mut sink),
         };
         sent?;
         writer.send(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH])

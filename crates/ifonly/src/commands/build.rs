@@ -153,7 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     })?;
     match args.json {
         true => println!("{}", serde_json::to_string(&report).map_err(Failure::machine)?),
-        false => print!("{report}wrote {}\n", options.output.display()),
+        false => println!("{report}wrote {}", options.output.display()),
     }
     Ok(Done::Fine)
 }

@@ -184,10 +184,10 @@ impl Transport for Tap {
     }
 
     fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
-        if let (Ok(opened), Ok(mut seen)) = (Message::decode(&message), self.seen.lock()) {
-            if opened.server == 1 {
-                seen.push(Bytes::copy_from_slice(&opened.payload));
-            }
+        if let (Ok(opened), Ok(mut seen)) = (Message::decode(&message), self.seen.lock())
+            && opened.server == 1
+        {
+            seen.push(Bytes::copy_from_slice(&opened.payload));
         }
         self.inner.send(route, message, length)
     }

@@ -82,12 +82,6 @@ impl Place {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    pub fn manifest(&self) -> serde_json::Value {
-        let summary: serde_json::Value =
-            serde_json::from_str(&fine(&["inspect", &self.path("bundle"), "--json"])).unwrap();
-        summary["manifest"].clone()
-    }
-
     pub fn profile(&self, values: &[String; 4]) -> PathBuf {
         let object: serde_json::Map<String, serde_json::Value> =
             COLUMNS.iter().zip(values).map(|(name, value)| ((*name).to_owned(), value.as_str().into())).collect();
