@@ -55,7 +55,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
                 Replica::new(index, manifest.digest(), deployments, vec![key.clone()], manifest.record_length())
             })
             .collect();
-        let sealed = servers[0].seal(deployment, &key, bundle.records());
+        let sealed = servers[0].seal(&key, bundle.records());
         let secret = || Wishes::new(schema).compile(&x, scheme, deployment.params()).unwrap().secret;
         let search = Search::new(deployment, secret(), manifest.audience()).unwrap();
         let respond = |server: usize, message: &[u8]| servers[server - 1].respond(message, &rows, &sealed).ok();

@@ -2,19 +2,23 @@
 //!
 //! The positions of an answer are cut into spans of whole blocks. A span is computed and packed on its own, by any thread;
 //! 64 rows of any symbols end at a byte boundary, so spans simply follow each other in the stream. The sink gets them in
-//! order, and a stored-order answer holds only as many spans as threads work on. A shuffled answer first keeps the form
-//! values of all rows (4 bytes each, 8 for q ≥ 2^31), then picks them in order.
+//! order, and a stored-order answer holds only as many spans as threads work on.
+//!
+//! A shuffled answer first keeps the form values of all rows (4 bytes each, 8 for q ≥ 2^31). With the keys of the order
+//! ([`Query::order_keys`]) it sends them through the buckets of [`ifonly_core::order::Shuffle`], which moves memory in
+//! order; with a finished order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
 
 use crate::backend::{Backend, Kernels};
-use crate::dot::{NARROW, WIDE};
-use crate::memory::AlignedBytes;
+use crate::memory::{AlignedBytes, Spare};
 use crate::pack;
+use crate::plan::{AnyProgram, Order, Plan};
 use crate::store::{BLOCK_ROWS, RowStore};
-use crate::tile::{Gathered, Scratch, TILE_ROWS, TileProgram, used_forms};
+use crate::tile::{Gathered, Scratch, TILE_ROWS, used_forms};
 use ifonly_core::form::{Job, Output, Shape};
-use ifonly_core::keys::KeyedRows;
+use ifonly_core::keys::{KeyedRows, TranscriptKeys};
+use ifonly_core::order::Shuffle;
 use rayon::prelude::*;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// Spans handed out per thread between two visits to the sink: enough that threads rarely wait for the slowest.
@@ -63,6 +67,7 @@ pub struct Scanner {
     threads: usize,
     pool: Option<Arc<rayon::ThreadPool>>,
     span_rows: usize,
+    spare: Arc<Spare>,
 }
 
 /// One query of a batch.
@@ -72,12 +77,26 @@ pub struct Query<'a> {
     pub job: &'a Job<'a>,
     /// The servers' common randomness for it.
     pub keys: &'a KeyedRows,
+    /// The keys of the order of the rows, for a shuffled answer; the job itself then names no order.
+    pub order_keys: Option<&'a TranscriptKeys>,
+}
+
+impl<'a> Query<'a> {
+    /// A query in the order that its job says.
+    pub fn new(job: &'a Job<'a>, keys: &'a KeyedRows) -> Query<'a> {
+        Query { job, keys, order_keys: None }
+    }
+
+    /// The same query in the order of [`ifonly_core::order::permutation`] under these keys.
+    pub fn shuffled_by(self, order_keys: Option<&'a TranscriptKeys>) -> Query<'a> {
+        Query { order_keys, ..self }
+    }
 }
 
 impl Scanner {
     /// The fastest backend on the caller's own thread.
     pub fn new() -> Scanner {
-        Scanner { kernels: Kernels::best(), threads: 1, pool: None, span_rows: 16 * TILE_ROWS }
+        Scanner { kernels: Kernels::best(), threads: 1, pool: None, span_rows: 16 * TILE_ROWS, spare: Arc::default() }
     }
 
     /// A pool of `threads` threads of its own; answers that run at the same time share them. One thread or less means
@@ -114,12 +133,23 @@ impl Scanner {
         keys: &KeyedRows,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.answer_batch(store, &[Query { job, keys }], &mut |_, bytes| sink(bytes))
+        self.answer_query(store, &Query::new(job, keys), sink)
+    }
+
+    /// The packed answer of one query, span by span.
+    pub fn answer_query(
+        &self,
+        store: &RowStore,
+        query: &Query<'_>,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
+        self.answer_batch(store, &[*query], &mut |_, bytes| sink(bytes))
     }
 
     /// The packed answer of one job as a whole.
     pub fn answer_to_vec(&self, store: &RowStore, job: &Job<'_>, keys: &KeyedRows) -> Result<Vec<u8>, ScanError> {
-        let mut answer = vec![];
+        let symbols = job.program.answered_rows(store.rows()) * job.program.outputs.len();
+        let mut answer = Vec::with_capacity(pack::packed_length(job.field.bits(), symbols));
         self.answer(store, job, keys, &mut |bytes| {
             answer.extend_from_slice(bytes);
             ControlFlow::Continue(())
@@ -142,11 +172,8 @@ impl Scanner {
         let values = self.gather_values(store, &plans);
         let mut wanted = vec![true; plans.len()];
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
-        let spans = rows.div_ceil(self.span_rows);
-        let per_wave = if self.pool.is_some() { self.threads * SPANS_PER_THREAD } else { 1 };
-        for wave in (0..spans).step_by(per_wave) {
-            let in_wave = wave..(wave + per_wave).min(spans);
-            let results = self.map_spans(in_wave, |span, scratch| {
+        for wave in self.waves(rows.div_ceil(self.span_rows)) {
+            let results = self.map_spans(wave, |span, scratch| {
                 self.answer_span(&plans, &values, &wanted, span * self.span_rows, scratch)
             });
             for packed in results {
@@ -157,9 +184,10 @@ impl Scanner {
                 }
             }
             if !wanted.contains(&true) {
-                return Err(ScanError::Stopped);
+                break;
             }
         }
+        self.spare.give_back(values);
         if wanted.contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
@@ -168,18 +196,64 @@ impl Scanner {
         plans
             .iter()
             .map(|plan| {
-                let Some((values, _)) = &plan.shuffle else { return AlignedBytes::zeroed(0) };
-                let per_row = values.words_per_row();
-                // In huge pages: they are picked at random, and every small page would cost a translation.
-                let mut all = AlignedBytes::zeroed(store.rows() * per_row * 4);
-                let span_words = self.span_rows * per_row;
-                let words = &mut all.words_mut()[..store.rows() * per_row];
-                self.each_chunk(words, span_words, |span, out, scratch| {
-                    values.write_rows(self.kernels, span * self.span_rows, out, scratch);
-                });
+                let Some((values, order)) = &plan.shuffle else { return AlignedBytes::zeroed(0) };
+                let words = values.words_per_row();
+                // In huge pages: where values are picked at random, every small page would cost a translation.
+                let mut all = self.spare.take(store.rows() * words * 4);
+                let out = &mut all.words_mut()[..store.rows() * words];
+                match (order, words) {
+                    (Order::Picked(_), _) => self.each_chunk(out, self.span_rows * words, |span, out, scratch| {
+                        values.write_rows(self.kernels, span * self.span_rows, out, scratch);
+                    }),
+                    (Order::Moved(shuffle), 1) => self.move_values::<1>(store.rows(), values, shuffle, out),
+                    (Order::Moved(shuffle), 2) => self.move_values::<2>(store.rows(), values, shuffle, out),
+                    (Order::Moved(shuffle), _) => self.move_values::<4>(store.rows(), values, shuffle, out),
+                }
                 all
             })
             .collect()
+    }
+
+    /// Values of W words per row, brought into the order of a shuffle.
+    fn move_values<const W: usize>(
+        &self,
+        rows: usize,
+        values: &AnyProgram<'_>,
+        shuffle: &Shuffle<'_>,
+        out: &mut [u32],
+    ) {
+        let out = out.as_chunks_mut::<W>().0;
+        let mut scatter = shuffle.scatter([0; W]);
+        for wave in self.waves(rows.div_ceil(self.span_rows)) {
+            let computed = self.map_spans(wave, |span, scratch| {
+                let start = span * self.span_rows;
+                let mut words = vec![0; self.span_rows.min(rows - start) * W];
+                values.write_rows(self.kernels, start, &mut words, scratch);
+                words
+            });
+            for words in computed {
+                scatter.put(words.as_chunks::<W>().0.iter().copied(), out);
+            }
+        }
+        scatter.finish(out);
+        let mut rest = out;
+        let mut buckets = vec![];
+        for range in shuffle.buckets() {
+            let (bucket, tail) = rest.split_at_mut(range.len());
+            buckets.push(bucket);
+            rest = tail;
+        }
+        let inner = |(number, bucket): (usize, &mut [[u32; W]])| shuffle.shuffle_bucket(number, bucket);
+        match &self.pool {
+            Some(pool) => pool.install(|| buckets.into_par_iter().enumerate().for_each(inner)),
+            None => buckets.into_iter().enumerate().for_each(inner),
+        }
+    }
+
+    /// Runs of spans between two visits to the caller's thread.
+    fn waves(&self, spans: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let per_wave = if self.pool.is_some() { self.threads * SPANS_PER_THREAD } else { 1 };
+        (0..spans).step_by(per_wave).map(move |first| first..(first + per_wave).min(spans))
     }
 
     /// The packed symbols of one span for every query. Tiles are the outer loop, so that all queries read a tile while
@@ -204,8 +278,13 @@ impl Scanner {
                 let end = plan.rows.min(start + self.span_rows);
                 if wanted[query] && first < end {
                     let rows = TILE_ROWS.min(end - first);
-                    let gathered =
-                        plan.shuffle.as_ref().map(|(_, order)| Gathered { values: values[query].words(), order });
+                    let gathered = plan.shuffle.as_ref().map(|(_, order)| Gathered {
+                        values: values[query].words(),
+                        order: match order {
+                            Order::Picked(order) => Some(order.as_ref()),
+                            Order::Moved(_) => None,
+                        },
+                    });
                     plan.program.pack_tile(self.kernels, plan.bits, first, rows, gathered, scratch, &mut packed[query]);
                 }
             }
@@ -213,11 +292,7 @@ impl Scanner {
         packed
     }
 
-    fn map_spans<T: Send>(
-        &self,
-        spans: std::ops::Range<usize>,
-        work: impl Fn(usize, &mut Scratch) -> T + Sync,
-    ) -> Vec<T> {
+    fn map_spans<T: Send>(&self, spans: Range<usize>, work: impl Fn(usize, &mut Scratch) -> T + Sync) -> Vec<T> {
         match &self.pool {
             Some(pool) => pool.install(|| {
                 spans.into_par_iter().map_init(Scratch::default, |scratch, span| work(span, scratch)).collect()
@@ -251,7 +326,7 @@ impl Default for Scanner {
 }
 
 fn check(store: &RowStore, query: &Query<'_>) -> Result<(), ScanError> {
-    let Query { job, keys } = query;
+    let Query { job, keys, order_keys } = query;
     let program = job.program;
     let need = store.features();
     for (form, shape) in program.forms.iter().map(|form| &form.shape).enumerate() {
@@ -271,7 +346,7 @@ fn check(store: &RowStore, query: &Query<'_>) -> Result<(), ScanError> {
     if let Some(order) = job.order {
         // One pass without branches; a repeated row is wrong but harmless, a row beyond the end is not.
         let largest = order.iter().copied().fold(0, u32::max);
-        if order.len() != rows || (rows > 0 && largest as usize >= rows) {
+        if order_keys.is_some() || order.len() != rows || (rows > 0 && largest as usize >= rows) {
             return Err(ScanError::Order(rows));
         }
     }
@@ -284,127 +359,4 @@ fn check(store: &RowStore, query: &Query<'_>) -> Result<(), ScanError> {
         return Err(ScanError::Keys);
     }
     Ok(())
-}
-
-/// A compiled query.
-struct Plan<'a> {
-    rows: usize,
-    bits: u32,
-    program: AnyProgram<'a>,
-    /// The first pass of a shuffled answer, and its order.
-    shuffle: Option<(AnyProgram<'a>, &'a [u32])>,
-}
-
-impl<'a> Plan<'a> {
-    fn new(store: &'a RowStore, query: &Query<'a>) -> Plan<'a> {
-        let Query { job, keys } = *query;
-        let q = job.field.q();
-        // Montgomery products need an odd q.
-        let narrow = q < 1 << 31 && q % 2 == 1;
-        let program = if narrow {
-            AnyProgram::Narrow(TileProgram::answer(store, job, keys))
-        } else {
-            AnyProgram::Wide(TileProgram::answer(store, job, keys))
-        };
-        let shuffle = job.order.map(|order| {
-            let values = if narrow {
-                AnyProgram::Narrow(TileProgram::values(store, job))
-            } else {
-                AnyProgram::Wide(TileProgram::values(store, job))
-            };
-            (values, order)
-        });
-        Plan { rows: job.program.answered_rows(store.rows()), bits: job.field.bits(), program, shuffle }
-    }
-}
-
-enum AnyProgram<'a> {
-    Narrow(TileProgram<'a, NARROW>),
-    Wide(TileProgram<'a, WIDE>),
-}
-
-impl AnyProgram<'_> {
-    fn outputs(&self) -> usize {
-        match self {
-            AnyProgram::Narrow(program) => program.outputs(),
-            AnyProgram::Wide(program) => program.outputs(),
-        }
-    }
-
-    fn words_per_row(&self) -> usize {
-        match self {
-            AnyProgram::Narrow(program) => program.outputs(),
-            AnyProgram::Wide(program) => 2 * program.outputs(),
-        }
-    }
-
-    /// Runs a tile and appends its packed symbols.
-    #[allow(clippy::too_many_arguments)]
-    fn pack_tile(
-        &self,
-        kernels: Kernels,
-        bits: u32,
-        first: usize,
-        rows: usize,
-        gathered: Option<Gathered<'_>>,
-        scratch: &mut Scratch,
-        packed: &mut Vec<u8>,
-    ) {
-        match self {
-            AnyProgram::Narrow(program) => {
-                program.run(kernels, first, rows, gathered, scratch);
-                if program.outputs() == 1 {
-                    pack::pack_u32(kernels, bits, program.output(0, rows, scratch).0, packed);
-                } else {
-                    let mut symbols = vec![0; rows * program.outputs()];
-                    for output in 0..program.outputs() {
-                        let (words, _) = program.output(output, rows, scratch);
-                        for (row, &word) in symbols.chunks_exact_mut(program.outputs()).zip(words) {
-                            row[output] = word;
-                        }
-                    }
-                    pack::pack_u32(kernels, bits, &symbols, packed);
-                }
-            }
-            AnyProgram::Wide(program) => {
-                program.run(kernels, first, rows, gathered, scratch);
-                let mut symbols = vec![0; rows * program.outputs()];
-                for output in 0..program.outputs() {
-                    let (low, high) = program.output(output, rows, scratch);
-                    let words = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
-                    for (row, word) in symbols.chunks_exact_mut(program.outputs()).zip(words) {
-                        row[output] = word;
-                    }
-                }
-                pack::pack_u64(bits, &symbols, packed);
-            }
-        }
-    }
-
-    /// The values of the rows from `start` on, row by row, into `out`.
-    fn write_rows(&self, kernels: Kernels, start: usize, out: &mut [u32], scratch: &mut Scratch) {
-        let per_row = self.words_per_row();
-        for (tile, out) in out.chunks_mut(TILE_ROWS * per_row).enumerate() {
-            let (first, rows) = (start + tile * TILE_ROWS, out.len() / per_row);
-            let mut place = |word: usize, words: &[u32]| {
-                for (row, &value) in out.chunks_exact_mut(per_row).zip(words) {
-                    row[word] = value;
-                }
-            };
-            match self {
-                AnyProgram::Narrow(program) => {
-                    program.run(kernels, first, rows, None, scratch);
-                    (0..per_row).for_each(|output| place(output, program.output(output, rows, scratch).0));
-                }
-                AnyProgram::Wide(program) => {
-                    program.run(kernels, first, rows, None, scratch);
-                    for output in 0..program.outputs() {
-                        let (low, high) = program.output(output, rows, scratch);
-                        place(2 * output, low);
-                        place(2 * output + 1, high);
-                    }
-                }
-            }
-        }
-    }
 }

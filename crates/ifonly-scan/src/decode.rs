@@ -284,10 +284,11 @@ impl Decoder {
         self.values.extend((0..count).map(|i| constants[i % constants.len()].value()));
         for (server, (bytes, &weight)) in parts.iter().zip(weights).enumerate() {
             unpack_u64(field.bits(), bytes, &mut self.symbols);
+            let fault = || DecodeError::NotReduced { server, row: self.next_row };
             for (value, &symbol) in self.values.iter_mut().zip(&self.symbols) {
-                let fault = DecodeError::NotReduced { server, row: self.next_row };
-                let symbol = field.symbol(symbol).ok_or(fault)?;
-                *value = field.add(field.mul(weight, symbol), field.reduce(*value)).value();
+                let product = field.mul(weight, field.symbol(symbol).ok_or_else(fault)?).value();
+                let sum = *value + product;
+                *value = sum.min(sum.wrapping_sub(field.q()));
             }
         }
         Ok(())

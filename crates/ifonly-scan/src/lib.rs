@@ -43,6 +43,7 @@ mod dot;
 mod memory;
 mod numbers;
 pub mod pack;
+mod plan;
 pub mod records;
 pub mod store;
 mod table;

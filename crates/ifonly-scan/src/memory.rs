@@ -5,6 +5,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::Mutex;
 
 const HUGE_PAGE: usize = 2 << 20;
 /// Enough for every vector load and a cache line.
@@ -58,6 +59,42 @@ impl AlignedBytes {
     pub(crate) fn as_mut(&mut self) -> &mut [u8] {
         // SAFETY: `start` points at `layout.size()` initialised bytes that `self` owns exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl std::fmt::Debug for AlignedBytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AlignedBytes({})", self.layout.size())
+    }
+}
+
+/// Buffers that a finished query left for the next: fresh pages cost as much as filling them.
+#[derive(Debug, Default)]
+pub(crate) struct Spare(Mutex<Vec<AlignedBytes>>);
+
+impl Spare {
+    /// More would hold memory that a busy moment once needed.
+    const KEPT: usize = 2;
+
+    /// At least `length` bytes; their contents are whatever they were.
+    pub(crate) fn take(&self, length: usize) -> AlignedBytes {
+        let mut kept = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let fits = |bytes: &AlignedBytes| bytes.layout.size() >= length && bytes.layout.size() / 2 <= length;
+        match kept.iter().position(fits) {
+            Some(place) => kept.swap_remove(place),
+            None => {
+                drop(kept);
+                AlignedBytes::zeroed(length)
+            }
+        }
+    }
+
+    /// Keeps the largest.
+    pub(crate) fn give_back(&self, buffers: Vec<AlignedBytes>) {
+        let mut kept = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        kept.extend(buffers.into_iter().filter(|bytes| bytes.layout.size() >= HUGE_PAGE));
+        kept.sort_by_key(|bytes| std::cmp::Reverse(bytes.layout.size()));
+        kept.truncate(Self::KEPT);
     }
 }
 

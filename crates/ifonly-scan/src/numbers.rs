@@ -42,8 +42,11 @@ fn fill_narrow(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u
         return;
     }
     for (row, (number, bytes)) in out.iter_mut().zip(bytes.as_chunks::<4>().0).enumerate() {
-        let word = u64::from(u32::from_le_bytes(*bytes));
-        *number = stream.symbol_from_word((first + row) as u64, word).value() as u32;
+        // What the kernel left is right except where the word was not below the limit.
+        if !simple || u64::from(*number) >= limit + shift {
+            let word = u64::from(u32::from_le_bytes(*bytes));
+            *number = stream.symbol_from_word((first + row) as u64, word).value() as u32;
+        }
     }
 }
 

@@ -70,36 +70,45 @@ pub(crate) fn unpack_u32(kernels: Kernels, bits: u32, packed: &[u8], symbols: &m
 }
 
 pub(crate) fn unpack_u64(bits: u32, packed: &[u8], symbols: &mut [u64]) {
-    for (eight, bytes) in symbols.chunks_mut(8).zip(packed.chunks(bits as usize)) {
-        for (place, symbol) in eight.iter_mut().enumerate() {
-            *symbol = bits_at(bytes, place * bits as usize, bits);
-        }
+    for (place, symbol) in symbols.iter_mut().enumerate() {
+        *symbol = bits_at(packed, place * bits as usize, bits);
     }
 }
 
-/// Symbols one after another through a 128-bit register.
+/// Symbols one after another through a 64-bit register.
 fn pack_bits(bits: u32, symbols: impl Iterator<Item = u64>, out: &mut [u8]) {
-    let (mut held, mut count, mut at) = (0u128, 0, 0);
+    let (mut held, mut count) = (0u64, 0);
+    let (words, rest) = out.as_chunks_mut::<8>();
+    let mut words = words.iter_mut();
     for symbol in symbols {
-        held |= u128::from(symbol) << count;
+        held |= symbol << count;
         count += bits;
         if count >= 64 {
-            out[at..at + 8].copy_from_slice(&(held as u64).to_le_bytes());
-            at += 8;
-            held >>= 64;
+            if let Some(word) = words.next() {
+                *word = held.to_le_bytes();
+            }
             count -= 64;
+            // The bits that did not fit; all shifted out where the symbol ended with the word.
+            held = (symbol >> 1) >> (bits - count - 1);
         }
     }
-    let rest = count.div_ceil(8) as usize;
-    out[at..at + rest].copy_from_slice(&held.to_le_bytes()[..rest]);
+    rest.copy_from_slice(&held.to_le_bytes()[..rest.len()]);
 }
 
 /// `bits` bits from bit `start`; at most 62 bits touch nine bytes.
 fn bits_at(bytes: &[u8], start: usize, bits: u32) -> u64 {
-    let mut word = [0; 16];
-    let from = &bytes[start / 8..bytes.len().min(start / 8 + 9)];
-    word[..from.len()].copy_from_slice(from);
-    (u128::from_le_bytes(word) >> (start % 8)) as u64 & (u64::MAX >> (64 - bits))
+    let (from, shift) = (&bytes[start / 8..], start % 8);
+    let mask = u64::MAX >> (64 - bits);
+    match (from.first_chunk::<8>(), from.get(8)) {
+        (Some(word), Some(&next)) => {
+            (u64::from_le_bytes(*word) >> shift | (u64::from(next) << 1) << (63 - shift)) & mask
+        }
+        _ => {
+            let mut word = [0; 16];
+            word[..from.len().min(9)].copy_from_slice(&from[..from.len().min(9)]);
+            (u128::from_le_bytes(word) >> shift) as u64 & mask
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Feature groups are the outer loop and the rows of a tile the inner one, so that the tables of one group stay in the
 //! first-level cache while a tile passes. Sums are reduced once per row where the field leaves room for that.
 
-use crate::backend::Blocks;
+use crate::backend::{Blocks, Kernels};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES, LevelBytes, RowStore};
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Shape};
@@ -43,17 +43,18 @@ impl Tables {
     }
 
     /// The form for the rows `0..low.len()`, the lower and (if `high` is not empty) the upper 32 bits apart.
-    pub(crate) fn evaluate(&self, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
+    pub(crate) fn evaluate(&self, kernels: Kernels, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
         let rows = low.len();
         match &self.entries {
             Entries::Bytes32(groups) => {
                 low.fill(self.constant as u32);
                 high.fill(0);
                 for (group, tables) in groups.iter().enumerate() {
-                    for_rows(blocks, group, low, |sum, [a, b, c, d]| {
-                        let [a, b, c, d] = [tables[0][a], tables[1][b], tables[2][c], tables[3][d]];
-                        *sum = sum.wrapping_add(a.wrapping_add(b)).wrapping_add(c.wrapping_add(d));
-                    });
+                    let start = group * BLOCK_ROWS * GROUP_BYTES;
+                    for (block, sums) in blocks.bytes.chunks_exact(blocks.block_bytes).zip(low.chunks_mut(BLOCK_ROWS)) {
+                        let levels = block[start..start + BLOCK_ROWS * GROUP_BYTES].as_chunks().0;
+                        kernels.add_looked_up(levels, tables, sums);
+                    }
                 }
                 let barrett = self.barrett();
                 for sum in low.iter_mut() {

@@ -19,12 +19,13 @@ use ifonly_core::keys::{KeyedRows, SymbolStream};
 /// batches of 8 or 30 blocks in which the cipher is fast.
 pub(crate) const TILE_ROWS: usize = 960;
 
-/// Form values of all rows, in stored order, and the order in which to pick them.
+/// Form values of all rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gathered<'a> {
     /// `planes` words per used form, all forms of a row together.
     pub(crate) values: &'a [u32],
-    pub(crate) order: &'a [u32],
+    /// Where each position finds its row; `None` if the values stand in the order of positions.
+    pub(crate) order: Option<&'a [u32]>,
 }
 
 /// The program of one job.
@@ -98,8 +99,8 @@ impl<'a, const L: usize> TileProgram<'a, L> {
     }
 
     /// The answer in stored order, or from [`Gathered`] values.
-    pub(crate) fn answer(store: &'a RowStore, job: &Job<'a>, keys: &'a KeyedRows) -> Self {
-        let mut compiler = Compiler::new(store, job, job.order.is_some());
+    pub(crate) fn answer(store: &'a RowStore, job: &Job<'a>, keys: &'a KeyedRows, gathers: bool) -> Self {
+        let mut compiler = Compiler::new(store, job, gathers);
         // All streams first: numbers may only depend on earlier ones.
         let outputs = job.program.outputs.iter().enumerate();
         let terms: Vec<_> = outputs.map(|(number, output)| compiler.output(number, output, keys)).collect();
@@ -141,7 +142,7 @@ impl<'a, const L: usize> TileProgram<'a, L> {
                 Step::Dot(dot) => kernels.dot(dot, blocks, Planes { words: done, stride }, out),
                 Step::Tables(tables) => {
                     let (low, high) = out.split_at_mut(stride);
-                    tables.evaluate(blocks, low, high);
+                    tables.evaluate(kernels, blocks, low, high);
                 }
                 Step::RowShares(shares) => {
                     for row in 0..rows {
@@ -165,12 +166,19 @@ impl<'a, const L: usize> TileProgram<'a, L> {
                     }
                 }
                 Step::Gather { slot, slots, shift } => {
-                    if let Some(Gathered { values, order }) = gathered {
-                        let order = &order[first + shift..(first + rows + shift).min(order.len())];
-                        for (plane, out) in out.chunks_mut(stride).enumerate() {
-                            let place = slot * planes + plane;
-                            for (out, &row) in out.iter_mut().zip(order) {
-                                *out = values[row as usize * slots * planes + place];
+                    let Some(Gathered { values, order }) = gathered else { continue };
+                    let wanted = first + shift..(first + rows + shift).min(self.store.rows());
+                    for (plane, out) in out.chunks_mut(stride).enumerate() {
+                        let (place, step) = (slot * planes + plane, slots * planes);
+                        match order {
+                            Some(order) => {
+                                for (out, &row) in out.iter_mut().zip(&order[wanted.clone()]) {
+                                    *out = values[row as usize * step + place];
+                                }
+                            }
+                            None => {
+                                let rows = values[wanted.start * step..wanted.end * step].chunks_exact(step);
+                                out.iter_mut().zip(rows).for_each(|(out, row)| *out = row[place]);
                             }
                         }
                     }

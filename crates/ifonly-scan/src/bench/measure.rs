@@ -1,7 +1,21 @@
 //! Timing on a noisy machine: all parts take turns, round after round, and each keeps its best time. A ratio between two
-//! parts of one run then compares times from the same quiet moments.
+//! parts of one run then compares times from the same quiet moments. Work on one thread is timed by that thread's CPU
+//! clock, which stands still while the machine runs something else.
 
+use clap::ValueEnum;
+use cpu_time::ThreadTime;
+use serde::Serialize;
 use std::time::{Duration, Instant};
+
+/// What times are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// The CPU time of the measuring thread
+    Thread,
+    /// The time on the wall; the only one that means something for several threads
+    Wall,
+}
 
 /// A named piece of work.
 pub(super) struct Part<'a> {
@@ -21,13 +35,29 @@ impl<'a> Part<'a> {
     }
 }
 
+impl Clock {
+    /// How long `work` takes.
+    pub(super) fn time(self, work: &mut dyn FnMut()) -> Duration {
+        match self {
+            Clock::Thread => {
+                let start = ThreadTime::now();
+                work();
+                start.elapsed()
+            }
+            Clock::Wall => {
+                let start = Instant::now();
+                work();
+                start.elapsed()
+            }
+        }
+    }
+}
+
 /// Runs every part once per round.
-pub(super) fn interleave(parts: &mut [Part<'_>], rounds: usize) {
+pub(super) fn interleave(parts: &mut [Part<'_>], rounds: usize, clock: Clock) {
     for _ in 0..rounds.max(1) {
         for part in parts.iter_mut() {
-            let start = Instant::now();
-            (part.work)();
-            part.best = part.best.min(start.elapsed());
+            part.best = part.best.min(clock.time(&mut part.work));
         }
     }
 }

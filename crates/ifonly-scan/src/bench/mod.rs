@@ -18,6 +18,7 @@ use ifonly_core::form::{Job, Shape};
 use ifonly_core::keys::{KeyedRows, RootKey};
 use ifonly_core::order;
 use ifonly_core::random::{Random, SeededRandom};
+pub use measure::Clock;
 use measure::{Part, interleave};
 use serde::Serialize;
 use setup::Setup;
@@ -60,6 +61,9 @@ pub struct BenchArgs {
     /// Which kernels; the fastest if not given
     #[arg(long, value_enum)]
     pub backend: Option<BenchBackend>,
+    /// Which clock; the thread's for one thread, else the wall's, if not given
+    #[arg(long, value_enum)]
+    pub clock: Option<Clock>,
     /// Seed of the random rows
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -125,6 +129,8 @@ pub struct Report {
     pub threads: usize,
     /// Kernels.
     pub backend: String,
+    /// What times were read from.
+    pub clock: Clock,
     /// Speed of `read`.
     pub read_gigabytes_per_second: f64,
     /// The parts.
@@ -141,11 +147,11 @@ impl Report {
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Report { rows, features, range, bits, servers, threads, backend, .. } = self;
+        let Report { rows, features, range, bits, servers, threads, backend, clock, .. } = self;
         writeln!(
             f,
-            "{:?}: M={rows}, d={features}, R={range}, {bits}-bit field, N={servers}, {threads} threads, {backend}; \
-             rows are read at {:.1} GB/s",
+            "{:?}: M={rows}, d={features}, R={range}, {bits}-bit field, N={servers}, {threads} threads, {backend}, \
+             {clock:?} clock; rows are read at {:.1} GB/s",
             self.form, self.read_gigabytes_per_second
         )?;
         writeln!(f, "{:<34} {:>10} {:>10} {:>9}", "part", "ms", "ns/row", "/ read")?;
@@ -203,13 +209,25 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
 
     let one = job(0);
     let order = order::permutation(&transcript, args.rows);
-    let shuffled = Job { order: Some(&order), ..one.clone() };
+    let picked = Job { order: Some(&order), ..one.clone() };
+    let shuffled = Query::new(&one, &keys).shuffled_by(Some(&transcript));
+    let in_order = |query: &Query<'_>| {
+        let mut bytes = vec![];
+        let mut sink = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            ControlFlow::Continue(())
+        };
+        scanner.answer_query(&setup.store, query, &mut sink).map(|()| bytes)
+    };
+    if in_order(&shuffled) != in_order(&Query::new(&picked, &keys)) {
+        return Err("the two ways to shuffle differ".to_owned());
+    }
     let bare = Job { kappa: 0, ..one.clone() };
     let symbols: Vec<u32> = random_symbols(&setup, args.rows * outputs);
     let (records, subset) = random_records(args);
     let record_scanner = RecordScanner::with_backend(backend).ok_or("this machine cannot run that backend")?;
     let batch_jobs: Vec<Job<'_>> = (0..args.batch).map(|i| job(i % args.servers)).collect();
-    let queries: Vec<Query<'_>> = batch_jobs.iter().map(|job| Query { job, keys: &keys }).collect();
+    let queries: Vec<Query<'_>> = batch_jobs.iter().map(|job| Query::new(job, &keys)).collect();
     let mut to_nowhere = |bytes: &[u8]| {
         black_box(bytes);
         ControlFlow::Continue(())
@@ -225,11 +243,11 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         Part::new("whole answer", || {
             scanner.answer(&setup.store, &one, &keys, &mut to_nowhere).expect("the job was run before");
         }),
-        Part::new("order", || {
-            black_box(order::permutation(&transcript, args.rows));
-        }),
         Part::new("whole answer, shuffled", || {
-            scanner.answer(&setup.store, &shuffled, &keys, &mut to_nowhere_again).expect("the job was run before");
+            scanner.answer_query(&setup.store, &shuffled, &mut to_nowhere_again).expect("the job was run before");
+        }),
+        Part::new("order of the rows alone", || {
+            black_box(order::permutation(&transcript, args.rows));
         }),
         Part::new("decode and argmin", || {
             black_box(decode(&setup, backend, &answers)).expect("the answers were decoded before");
@@ -253,7 +271,8 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
             scanner.answer_batch(&setup.store, &queries, &mut sink).expect("the jobs were run before");
         }));
     }
-    interleave(&mut parts, args.rounds);
+    let clock = args.clock.unwrap_or(if args.threads > 1 { Clock::Wall } else { Clock::Thread });
+    interleave(&mut parts, args.rounds, clock);
 
     let read = parts[0].seconds();
     let mut report = Report {
@@ -265,6 +284,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         servers: args.servers,
         threads: args.threads,
         backend: backend.to_string(),
+        clock,
         read_gigabytes_per_second: setup.store.data().len() as f64 / read / 1e9,
         lines: vec![],
     };

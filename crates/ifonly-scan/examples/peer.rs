@@ -1,0 +1,84 @@
+//! The Baseline search on rows from a file, one step per line of input, so that a script can take turns between it and
+//! other programs: `peer ROWS.u8 FEATURES PROFILE.u8`, then lines `read`, `server` or `both`.
+//!
+//! Prints `seconds row distance` (seconds of this thread's CPU) for each line (`row` and `distance` are `-` where the step finds none).
+
+use cpu_time::ThreadTime;
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{Form, Job, Output, Program, Shape};
+use ifonly_core::keys::{KeyedRows, RootKey};
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::OsRandom;
+use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
+use ifonly_scan::{RowStore, Scanner};
+use std::error::Error;
+use std::io::{BufRead, Write};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, rows, features, profile] = &arguments[..] else {
+        return Err("usage: peer ROWS.u8 FEATURES PROFILE.u8".into());
+    };
+    let features: usize = features.parse()?;
+    let rows = std::fs::read(rows)?;
+    let profile = std::fs::read(profile)?;
+    let levels = rows.chunks_exact(features).map(|row| row.iter().map(|&y| u16::from(y)).collect::<Vec<u16>>());
+    let store = RowStore::build(&vec![255; features], levels)?;
+    drop(rows);
+
+    let field = Field::above(255 * 255 * features as u128, FieldRule::Deployment)?;
+    let alphas = [Symbol::ONE, field.neg(Symbol::ONE)];
+    let programs = programs(&field, alphas, &profile);
+    let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]).rows(&field, 1, 1, 1);
+    // ‖x‖² is what the client adds; both weights of the points 1 and −1 are 1/2.
+    let half = field.inverse(field.reduce(2)).ok_or("q = 2")?;
+    let norm = profile.iter().map(|&x| u64::from(x) * u64::from(x)).sum();
+    let interpolation = Interpolation::new(&field, vec![half; 2], vec![field.reduce(norm)]);
+    let scanner = Scanner::new();
+    let answer = |server: usize, keys: &KeyedRows| {
+        let job = Job { field: &field, alpha: alphas[server], kappa: 1, program: &programs[server], order: None };
+        scanner.answer_to_vec(&store, &job, keys)
+    };
+
+    for line in std::io::stdin().lock().lines() {
+        let start = ThreadTime::now();
+        let found = match line?.trim() {
+            "read" => {
+                let sum = store.data().as_chunks::<8>().0.iter();
+                std::hint::black_box(sum.fold(0u64, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word))));
+                None
+            }
+            "server" => {
+                std::hint::black_box(answer(0, &keys)?);
+                None
+            }
+            "both" => {
+                let (first, second) = (answer(0, &keys)?, answer(1, &keys)?);
+                let mut nearest = Nearest::plain();
+                let mut decoder = Decoder::new(interpolation.clone(), store.rows());
+                decoder.decode_all(&[&first, &second], &mut |values| nearest.visit(values))?;
+                nearest.found()
+            }
+            other => return Err(format!("unknown step {other:?}").into()),
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        match found {
+            Some(found) => println!("{seconds} {} {}", found.row, found.value),
+            None => println!("{seconds} - -"),
+        }
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+/// Both servers' forms: `‖y‖² + (−2x + α·Z)·y`.
+fn programs(field: &Field, alphas: [Symbol; 2], profile: &[u8]) -> [Program; 2] {
+    let mut random = OsRandom::default();
+    let noise: Vec<Symbol> = profile.iter().map(|_| field.sample(&mut random)).collect();
+    alphas.map(|alpha| {
+        let share = |(&x, &z): (&u8, &Symbol)| field.mul_add(alpha, z, field.reduce_signed(-2 * i64::from(x)));
+        let slope = profile.iter().zip(&noise).map(share).collect();
+        let form = Form { shape: Shape::Linear { norm: Symbol::ONE, slope }, constant: Symbol::ZERO };
+        Program::new([form], [Output::Plain(0)])
+    })
+}

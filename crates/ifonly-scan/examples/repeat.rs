@@ -1,0 +1,89 @@
+//! Runs one kernel some times on small data, for a tool that counts instructions: `repeat KERNEL BACKEND ROWS TIMES`.
+//! What two counts with different TIMES have in common is the setup; `bench/instructions.py` subtracts it.
+
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{Form, Job, Output, Program, Shape};
+use ifonly_core::keys::RootKey;
+use ifonly_core::order;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
+use ifonly_scan::records::RecordScanner;
+use ifonly_scan::{Backend, RowStore, Scanner, pack};
+use std::error::Error;
+use std::hint::black_box;
+
+const FEATURES: usize = 32;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, kernel, backend, rows, times] = &arguments[..] else {
+        return Err("usage: repeat KERNEL BACKEND ROWS TIMES".into());
+    };
+    let backend = Backend::available().into_iter().find(|b| b.to_string() == *backend).ok_or("no such backend here")?;
+    let (rows, times): (usize, usize) = (rows.parse()?, times.parse()?);
+    let mut random = SeededRandom::new(1);
+    let range = if kernel.starts_with("u16") { 1000 } else { 255 };
+    let levels: Vec<u16> = (0..rows * FEATURES).map(|_| random.below(range + 1) as u16).collect();
+    let store = RowStore::build(&[range as u32; FEATURES], levels.chunks_exact(FEATURES))?;
+    let bits = if kernel.ends_with("61-bit") { 61 } else { 25 };
+    let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment)?;
+    let mut symbols = |count: usize| -> Vec<Symbol> { (0..count).map(|_| field.sample(&mut random)).collect() };
+    let mut form = |kind: &str| Form {
+        shape: match kind {
+            "linear" => Shape::Linear { norm: Symbol::ONE, slope: symbols(FEATURES) },
+            "squares" => Shape::Polynomial(vec![symbols(FEATURES), symbols(FEATURES)]),
+            _ => Shape::Table((0..FEATURES).map(|_| symbols(range as usize + 1)).collect()),
+        },
+        constant: Symbol::ONE,
+    };
+    let gated = [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }];
+    let program = match kernel.as_str() {
+        "squares" => Program::new([form("squares")], [Output::Plain(0)]),
+        "table" => Program::new([form("table")], [Output::Plain(0)]),
+        "gated" => Program::new([form("squares"), form("squares")], gated),
+        _ => Program::new([form("linear")], [Output::Plain(0)]),
+    };
+    let transcript = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
+    let keys = transcript.rows(&field, program.outputs.len(), 1, 1);
+    let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+    let scanner = Scanner::new().with_backend(backend).ok_or("no such backend here")?;
+    let records = RecordScanner::with_backend(backend).ok_or("no such backend here")?;
+
+    match kernel.as_str() {
+        "linear" | "squares" | "table" | "gated" | "linear-61-bit" | "u16-linear" => {
+            for _ in 0..times {
+                black_box(scanner.answer_to_vec(&store, &job, &keys)?);
+            }
+        }
+        "order" => (0..times).for_each(|_| {
+            black_box(order::permutation(&transcript, rows));
+        }),
+        "decode-2" | "decode-3" => {
+            let servers = if kernel == "decode-2" { 2 } else { 3 };
+            let half = field.inverse(field.reduce(2)).ok_or("q = 2")?;
+            let weights = if servers == 2 { vec![half; 2] } else { vec![half, half, Symbol::ONE] };
+            let answer = pack::pack(field.bits(), &(0..rows as u64).collect::<Vec<u64>>());
+            for _ in 0..times {
+                let interpolation = Interpolation::new(&field, weights.clone(), vec![Symbol::ONE]);
+                let mut decoder = Decoder::with_backend(interpolation, rows, backend).ok_or("no such backend here")?;
+                let mut nearest = Nearest::plain();
+                decoder.decode_all(&vec![&answer[..]; servers], &mut |values| nearest.visit(values))?;
+                black_box(nearest.found());
+            }
+        }
+        "xor" | "gf256" => {
+            let bytes = vec![0x5A; rows * 64];
+            let selection = vec![0x96; if kernel == "xor" { rows.div_ceil(8) } else { rows }];
+            for _ in 0..times {
+                let sum = match kernel.as_str() {
+                    "xor" => records.xor(&bytes, 64, &selection)?,
+                    _ => records.gf256(&bytes, 64, &selection)?,
+                };
+                black_box(sum);
+            }
+        }
+        other => return Err(format!("no kernel {other:?}").into()),
+    }
+    Ok(())
+}
