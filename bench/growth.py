@@ -2,7 +2,7 @@
 """How the time of one server's answer grows with M, d, R and N: runs the bench, draws docs/figures/growth-*.svg.
 
     cargo build --release -p ifonly-scan --features bench --example bench
-    python3 bench/growth.py [--quick]
+    python3 bench/growth.py [--quick] [--only M|d|R|N]
 
 Each point is a run of its own; its curves are ratios to reading the same rows in that run. The numbers go to
 docs/figures/growth.json, the pictures are drawn from them with nothing but the standard library.
@@ -23,8 +23,8 @@ COLOURS = ["#1b6ca8", "#c0392b", "#2e8b57"]
 
 def points(quick):
     rows = [10_000, 100_000, 1_000_000] if quick else [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000]
-    yield "M", "rows M", [(m, ["--rows", str(m), "--rounds", str(max(7, min(200, 20_000_000 // m)))]) for m in rows]
-    base = ["--rows", "1000000", "--rounds", "9"]
+    yield "M", "rows M", [(m, ["--rows", str(m), "--rounds", str(max(5, min(100, 10_000_000 // m)))]) for m in rows]
+    base = ["--rows", "1000000", "--rounds", "7"]
     yield "d", "features d", [(d, [*base, "--features", str(d)]) for d in (8, 12, 16, 20, 24, 32, 40, 48, 56, 64)]
     yield "R", "largest level R", [(r, [*base, "--range", str(r)]) for r in (3, 15, 63, 100, 255, 256, 1000, 2000, 4000)]
     yield "N", "servers N", [(n, [*base, "--servers", str(n)]) for n in (2, 3, 4, 5, 6)]
@@ -76,14 +76,18 @@ def draw(name, label, curve):
 
 def main():
     FIGURES.mkdir(parents=True, exist_ok=True)
-    curves = {}
+    record = FIGURES / "growth.json"
+    only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
+    curves = json.loads(record.read_text()) if only else {}
     for name, label, runs in points("--quick" in sys.argv):
+        if only not in (None, name):
+            continue
         curves[name] = []
         for at, options in runs:
             curves[name].append({"at": at, **measure(options)})
             print(name, at, {part: round(curves[name][-1][part]["ratio_to_read"], 2) for part in PARTS}, flush=True)
         draw(name, label, curves[name])
-    (FIGURES / "growth.json").write_text(json.dumps(curves, indent=1) + "\n")
+    record.write_text(json.dumps(curves, indent=1) + "\n")
 
 
 if __name__ == "__main__":

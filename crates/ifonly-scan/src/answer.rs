@@ -158,7 +158,7 @@ impl Scanner {
     }
 
     /// Several jobs in one pass over the rows. The sink gets the number of the query with each span; a query whose sink
-    /// stops ends the batch only when all have stopped.
+    /// stops ends the batch only when all have stopped. Each shuffled query keeps its form values until the end.
     pub fn answer_batch(
         &self,
         store: &RowStore,

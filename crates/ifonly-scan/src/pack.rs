@@ -92,7 +92,11 @@ fn pack_bits(bits: u32, symbols: impl Iterator<Item = u64>, out: &mut [u8]) {
             held = (symbol >> 1) >> (bits - count - 1);
         }
     }
-    rest.copy_from_slice(&held.to_le_bytes()[..rest.len()]);
+    // What is left fills a whole word (57 to 63 bits) or the bytes behind the last one.
+    match words.next() {
+        Some(word) => *word = held.to_le_bytes(),
+        None => rest.copy_from_slice(&held.to_le_bytes()[..rest.len()]),
+    }
 }
 
 /// `bits` bits from bit `start`; at most 62 bits touch nine bytes.

@@ -297,6 +297,9 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         let compared = if part.name.contains("records") { read_now } else { read };
         report.lines.push(line(part.name, part.seconds() / shared, args.rows, compared));
     }
+    for (name, seconds) in ["build the store, once", "open its bytes, once"].into_iter().zip(setup.once) {
+        report.add(name, seconds);
+    }
     Ok(report)
 }
 

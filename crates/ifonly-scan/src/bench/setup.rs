@@ -3,9 +3,9 @@
 //! Every form here is linear in its shares: server n holds `coefficient + α_n·Z` with Z uniform, so the numbers that the
 //! kernels see are as large as they ever are. Interpolating the answers at 0 gives the value for the secret coefficients.
 
-use super::{BenchArgs, BenchForm};
+use super::{BenchArgs, BenchForm, Clock};
 use crate::decode::Interpolation;
-use crate::store::{RowStore, RowStoreBuilder};
+use crate::store::RowStore;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Output, Program, Shape};
 use ifonly_core::prime::FieldRule;
@@ -17,6 +17,8 @@ const LARGEST_WEIGHT: u64 = 7;
 pub(super) struct Setup {
     pub(super) field: Field,
     pub(super) store: RowStore,
+    /// Seconds to build the store from rows, and to open its serialised bytes with all checks.
+    pub(super) once: [f64; 2],
     /// The rows again, one after another, as a plain program would keep them.
     pub(super) rows: Vec<u16>,
     secret: Program,
@@ -31,15 +33,20 @@ impl Setup {
         let mut random = SeededRandom::new(args.seed);
         let (d, range) = (args.features, args.range);
         let rows = random_levels(&mut random, args.rows * d, range);
-        let mut builder = RowStoreBuilder::new(&vec![range; d], args.rows).map_err(|error| error.to_string())?;
-        for row in rows.chunks_exact(d) {
-            builder.push(row).map_err(|error| error.to_string())?;
-        }
+        let mut built = None;
+        let build = Clock::Thread.time(&mut || built = Some(RowStore::build(&vec![range; d], rows.chunks_exact(d))));
+        let store = built.ok_or("nothing was built")?.map_err(|error| error.to_string())?;
+        let mut bytes = Vec::with_capacity(store.data().len() + 4096);
+        store.write_to(&mut bytes).map_err(|error| error.to_string())?;
+        let mut opened = Ok(());
+        let open = Clock::Thread.time(&mut || opened = RowStore::from_bytes(std::mem::take(&mut bytes)).map(drop));
+        opened.map_err(|error| error.to_string())?;
         let profile = random_levels(&mut random, d, range);
         let field = field_of(args)?;
         let (secret, constants) = secret_program(args.form, &field, &profile, range, &mut random);
         let alphas = alphas(&field, args.servers);
-        Ok(Setup { field, store: builder.finish(), rows, secret, alphas, constants, kappa: args.servers - 1 })
+        let once = [build.as_secs_f64(), open.as_secs_f64()];
+        Ok(Setup { field, store, once, rows, secret, alphas, constants, kappa: args.servers - 1 })
     }
 
     pub(super) fn alpha(&self, server: usize) -> Symbol {

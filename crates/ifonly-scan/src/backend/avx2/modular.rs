@@ -77,8 +77,32 @@ pub(crate) fn interpolate(q: u32, weights: &[u32], parts: &[&[u32]], constant: u
         (&[w0, w1, w2], [a, b, c]) if portable::products_per_reduction(q) >= 3 => {
             interpolate_some(q, [w0, w1, w2], [a, b, c], constant, out);
         }
-        _ => portable::interpolate(q, weights, parts, constant, out),
+        _ => interpolate_many(q, weights, parts, constant, out),
     }
+}
+
+/// Any number of servers: one reduction for every few products.
+#[target_feature(enable = "avx2,fma")]
+fn interpolate_many(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
+    let modulus = Modulus::new(q);
+    let at_once = portable::products_per_reduction(q);
+    let (eights, rest) = out.as_chunks_mut::<8>();
+    let done = eights.len() * 8;
+    for (place, out) in eights.iter_mut().enumerate() {
+        let mut value = _mm256_set1_epi32(constant as i32);
+        for (weights, parts) in weights.chunks(at_once).zip(parts.chunks(at_once)) {
+            let mut sums = [_mm256_setzero_si256(); 2];
+            for (&weight, part) in weights.iter().zip(parts) {
+                let (words, factor) = (load(&part.as_chunks::<8>().0[place]), _mm256_set1_epi32(weight as i32));
+                sums[0] = _mm256_add_epi64(sums[0], _mm256_mul_epu32(words, factor));
+                sums[1] = _mm256_add_epi64(sums[1], _mm256_mul_epu32(_mm256_srli_epi64::<32>(words), factor));
+            }
+            value = modulus.add(value, modulus.reduce(sums[0], sums[1]));
+        }
+        store(out, value);
+    }
+    let rests: Vec<&[u32]> = parts.iter().map(|part| &part[done..]).collect();
+    portable::interpolate(q, weights, &rests, constant, rest);
 }
 
 /// As many products as one reduction takes.
