@@ -1,7 +1,7 @@
 //! The real protocol in one process: N replicas, a client, and every byte between them counted.
 //!
-//! Nothing is simplified: queries are shared, committed to and packed; each replica checks them, derives its pads from the
-//! transcript and answers; the client decodes. Only the randomness is seeded, so that experiments repeat.
+//! Nothing is simplified: queries are shared, committed to and packed; each replica checks them, derives its pads from
+//! the transcript and answers; the client decodes. Only the randomness is seeded, so that experiments repeat.
 
 use ifonly_core::candidates::Candidates;
 use ifonly_core::deployment::Deployment;

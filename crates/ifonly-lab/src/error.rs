@@ -16,7 +16,8 @@ pub enum LabError {
     },
     /// An exact computation would take too long.
     #[error(
-        "{what} needs about {steps:.1e} steps, the limit is {limit:.0e}: use --samples N for a Monte Carlo estimate with its standard error"
+        "{what} needs about {steps:.1e} steps, the limit is {limit:.0e}: use --samples N for a Monte Carlo estimate \
+         with its standard error"
     )]
     TooLarge {
         /// What was to be enumerated.

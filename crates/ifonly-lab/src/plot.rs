@@ -121,6 +121,7 @@ impl Plot {
             .y_desc(&self.y)
             .axis_desc_style((FONT, 15))
             .label_style((FONT, 13))
+            .x_labels(self.ticks())
             .x_label_formatter(&|value| tidy(*value))
             .y_label_formatter(&|value| tidy(*value))
             .light_line_style(TRANSPARENT)
@@ -148,6 +149,14 @@ impl Plot {
             }
         }
         Ok(())
+    }
+
+    /// How many labels the horizontal axis may have: where few whole numbers are all there is, no halves between them.
+    fn ticks(&self) -> usize {
+        let xs = || self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
+        let (left, right) = range(xs());
+        let few = xs().all(|x| x.fract() == 0.0) && right - left <= 10.0;
+        if few { (right - left) as usize + 1 } else { 10 }
     }
 
     fn draw_legend(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Result<(), Box<dyn std::error::Error>> {

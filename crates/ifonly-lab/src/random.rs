@@ -2,8 +2,8 @@
 //! of threads draws the same values.
 //!
 //! The stream is BLAKE3's extendable output; integers below n come from masked rejection, so they are exactly uniform.
-//! [`NumpyShuffle`] is the generator of `numpy.random.RandomState` (MT19937), needed to repeat the paper's split of COMPAS.
-//! Nothing here serves the protocol: its randomness lives in `ifonly-core`.
+//! [`NumpyShuffle`] is the generator of `numpy.random.RandomState` (MT19937), needed to repeat the paper's split of
+//! COMPAS. Nothing here serves the protocol: its randomness lives in `ifonly-core`.
 
 /// A repeatable stream of uniform integers.
 #[derive(Debug)]

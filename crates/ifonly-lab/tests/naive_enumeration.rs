@@ -1,5 +1,6 @@
-//! Leakage by classes against leakage by the definition: every x, every tuple of rows, every mask, every order of the rows, and for
-//! gated schemes every ρ and σ of a tiny field, with the mutual information taken from the joint distribution.
+//! Leakage by classes against leakage by the definition: every x, every tuple of rows, every mask, every order of the
+//! rows, and for gated schemes every ρ and σ of a tiny field, with the mutual information taken from the joint
+//! distribution.
 
 use std::collections::HashMap;
 

@@ -1,10 +1,11 @@
 //! The linking attack: recognising shuffled rows by arithmetic.
 //!
-//! A shuffle hides which value of the next session belongs to which row, not the values themselves. From a row's norm N (the session at
-//! the origin) and a guess of the features in a set P, the attacker predicts the row's distance to `R·Σ_{k∈P} e_k`,
-//! `N − 2R·Σ_{k∈P} y_k + R²|P|`, and looks whether that value came at all. Sessions at the corners (|P| = 1) give
-//! candidates for each feature; sessions at sums of corners test combinations; the norm tests the whole row. A wrong guess passes a test with
-//! probability about M over the spread of distances, so every further session helps, and it helps most when M is small.
+//! A shuffle hides which value of the next session belongs to which row, not the values themselves. From a row's norm N
+//! (the session at the origin) and a guess of the features in a set P, the attacker predicts the row's distance to
+//! `R·Σ_{k∈P} e_k`, `N − 2R·Σ_{k∈P} y_k + R²|P|`, and looks whether that value came at all. Sessions at the corners
+//! (|P| = 1) give candidates for each feature; sessions at sums of corners test combinations; the norm tests the whole
+//! row. A wrong guess passes a test with probability about M over the spread of distances, so every further session
+//! helps, and it helps most when M is small.
 
 use rayon::prelude::*;
 
@@ -161,11 +162,12 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
         name: "linking",
         title: format!("Linking shuffled rows, R={r}, d={d}"),
         text: format!(
-            "Rows are shuffled anew in every session, and one user tries to recognise them by arithmetic. In a small database distances are sparse and \
-             most wrong guesses are found out; each further session tests the guesses again. Shuffling therefore multiplies the sessions that a reconstruction \
-             takes, the more so the larger the database, but it is no substitute for a limit on the sessions per user. (At most {VICTIMS} rows of each \
-             database are attacked, with {PATIENCE} guesses each. Diff is as Baseline: the record of each session anchors its differences. Every session also \
-             hands over one record, as it should.)"
+            "Rows are shuffled anew in every session, and one user tries to recognise them by arithmetic. In a small \
+             database distances are sparse and most wrong guesses are found out; each further session tests the \
+             guesses again. Shuffling therefore multiplies the sessions that a reconstruction takes, the more so the \
+             larger the database, but it is no substitute for a limit on the sessions per user. (At most {VICTIMS} \
+             rows of each database are attacked, with {PATIENCE} guesses each. Diff is as Baseline: the record of \
+             each session anchors its differences. Every session also hands over one record, as it should.)"
         ),
         columns: ["rows M".to_string()].into_iter().chain(plans.iter().map(|&plan| name(plan))).collect(),
         rows: table.collect(),

@@ -1,10 +1,11 @@
 //! The radix attack: a cheating client asks with a vector that is no profile, and reads several features out of one
 //! symbol.
 //!
-//! Servers cannot see x, so it may be any vector of F_q. Baseline decodes `‖y‖² − 2⟨y, x⟩ + ‖x‖²`; with
-//! `−2x_k = (Δ+1)·(R+1)^j` the symbol is a number whose digits are the norm and features, as many as fit below q. Where the client also
-//! chooses the coefficient of y² (linearised, table and gated schemes), it drops the norm and fits more. Under a shuffle
-//! the norm has to stay: it is the mark by which a row is recognised in the next session. The field is therefore chosen as small as the scheme allows.
+//! Servers cannot see x, so it may be any vector of F_q. Baseline decodes `‖y‖² − 2⟨y, x⟩ + ‖x‖²`; with `−2x_k =
+//! (Δ+1)·(R+1)^j` the symbol is a number whose digits are the norm and features, as many as fit below q. Where the
+//! client also chooses the coefficient of y² (linearised, table and gated schemes), it drops the norm and fits more.
+//! Under a shuffle the norm has to stay: it is the mark by which a row is recognised in the next session. The field is
+//! therefore chosen as small as the scheme allows.
 
 use std::collections::HashMap;
 
@@ -140,9 +141,10 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
         name: "radix",
         title: format!("Radix attack of a cheating client, R={r}, d={d}, M={m}"),
         text: format!(
-            "A client that shares a vector which is no profile packs several features into one symbol. The larger the field, the fewer sessions it \
-             needs; {smallest} bits are what Baseline needs here, and with them even a cheat gets no more per session than an honest-looking \
-             user does by trilateration. Shuffled rows are recognised by their norm, which takes room in the symbol: below {} bits nothing is left for a feature. \
+            "A client that shares a vector which is no profile packs several features into one symbol. The larger the \
+             field, the fewer sessions it needs; {smallest} bits are what Baseline needs here, and with them even a \
+             cheat gets no more per session than an honest-looking user does by trilateration. Shuffled rows are \
+             recognised by their norm, which takes room in the symbol: below {} bits nothing is left for a feature. \
              Rows that share their norm stay unknown under the shuffle.",
             smallest + u64::BITS - u64::from(r + 1).leading_zeros()
         ),

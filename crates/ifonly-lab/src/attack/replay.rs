@@ -1,9 +1,10 @@
 //! The replay attack: two different queries under one pad cancel it.
 //!
-//! Against servers whose pads do not depend on the query (a model that exists only here), one server suffices: it answers
-//! `‖y − Q‖² + α·Z'`, and the answers to Q and to 0 differ by `−2⟨y, Q⟩ + ‖Q‖²` in F_q. With `−2Q_k = (R+1)^j` the digits of that number are
-//! features, as many per replay as fit below q. ifonly's servers derive the pads from the commitments to the whole query: another query means
-//! another pad, and the old commitments do not open to another query.
+//! Against servers whose pads do not depend on the query (a model that exists only here), one server suffices: it
+//! answers `‖y − Q‖² + α·Z'`, and the answers to Q and to 0 differ by `−2⟨y, Q⟩ + ‖Q‖²` in F_q. With `−2Q_k = (R+1)^j`
+//! the digits of that number are features, as many per replay as fit below q. ifonly's servers derive the pads from the
+//! commitments to the whole query: another query means another pad, and the old commitments do not open to another
+//! query.
 
 use ifonly_core::field::Symbol;
 use ifonly_core::form::{self, Job, Rows};
@@ -167,8 +168,10 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
         name: "replay",
         title: format!("Replay at one server, R={r}, d={d}, M={m}"),
         text: format!(
-            "A user sends one server several different queries and subtracts the answers. If the pads are the same for all of them, they cancel, and a handful of replays give every row. \
-             ifonly's pads depend on the commitments to the whole query: the differences are noise (single values are \"recovered\" as often as by guessing, 1 in {}), and a different query under the old commitments was {refused} by the server.",
+            "A user sends one server several different queries and subtracts the answers. If the pads are the same \
+             for all of them, they cancel, and a handful of replays give every row. ifonly's pads depend on the \
+             commitments to the whole query: the differences are noise (single values are \"recovered\" as often as \
+             by guessing, 1 in {}), and a different query under the old commitments was {refused} by the server.",
             r + 1
         ),
         columns: cells(["replays", "rows, fixed pads", "values, fixed pads", "rows, ifonly", "values, ifonly"]),

@@ -1,8 +1,8 @@
-//! Sessions of one user: each asks with a query of their choice and keeps what an honest client decodes, plus the record
-//! that the session ends with.
+//! Sessions of one user: each asks with a query of their choice and keeps what an honest client decodes, plus the
+//! record that the session ends with.
 //!
-//! [`EngineSessions`] runs the real protocol; [`ModelSessions`] computes the decoded values directly, which is what the protocol is
-//! proved to give, for attacks on larger databases. The attacks take any [`Sessions`].
+//! [`EngineSessions`] runs the real protocol; [`ModelSessions`] computes the decoded values directly, which is what the
+//! protocol is proved to give, for attacks on larger databases. The attacks take any [`Sessions`].
 
 use ifonly_core::params::Params;
 use ifonly_core::random::SeededRandom;

@@ -1,9 +1,9 @@
 //! What stopping early would tell a server.
 //!
-//! The paper lets a user stop when `|Θ| ≤ 1` after the first phase. A server knows the database, so whether the user goes on is a
-//! function of (x, I) that it sees: `I(x, I; stop | D) = E_D H(stop | D)`. Here it is computed exactly, over all databases
-//! of M distinct rows, all x outside the database and all I of one size. ifonly's clients run every phase and the record
-//! fetch, always.
+//! The paper lets a user stop when `|Θ| ≤ 1` after the first phase. A server knows the database, so whether the user
+//! goes on is a function of (x, I) that it sees: `I(x, I; stop | D) = E_D H(stop | D)`. Here it is computed exactly,
+//! over all databases of M distinct rows, all x outside the database and all I of one size. ifonly's clients run every
+//! phase and the record fetch, always.
 
 use rayon::prelude::*;
 
@@ -101,8 +101,9 @@ pub fn run(r: u32, d: u32, m: u32) -> Result<Exhibit, LabError> {
     Ok(Exhibit {
         name: "stopping",
         title: format!("What stopping early tells each server, R={r}, d={d}, M={m}"),
-        text: "Bits about the user's secrets (x, I) per query, exact. A client that skips the second phase when at most one row matches, or \
-               skips the record when none does, tells every server whether it did. ifonly's clients never skip: these bits are 0."
+        text: "Bits about the user's secrets (x, I) per query, exact. A client that skips the second phase when at \
+             most one row matches, or skips the record when none does, tells every server whether it did. ifonly's \
+             clients never skip: these bits are 0."
             .into(),
         columns: cells(["immutable features", "no second phase", "no record", "both"]),
         rows: told.iter().enumerate().map(row).collect(),

@@ -1,9 +1,9 @@
 //! Trilateration: reading rows off their distances to a few chosen points, when row i is row i in every session.
 //!
-//! Baseline and Diff: one session at the origin gives ‖y‖², each further one two features (module `pairs`), the norm the
-//! last: `1 + ⌈(d−1)/2⌉` sessions. (Diff's differences become distances by the one record that each session
-//! fetches anyway.) Mask: the corners `R·e_k`, one feature each, `d + 1` sessions; a mask moves the estimate of y_k by less than
-//! `d_min/(2R)`, and if that is too much, repeating the sessions averages it away.
+//! Baseline and Diff: one session at the origin gives ‖y‖², each further one two features (module `pairs`), the norm
+//! the last: `1 + ⌈(d−1)/2⌉` sessions. (Diff's differences become distances by the one record that each session fetches
+//! anyway.) Mask: the corners `R·e_k`, one feature each, `d + 1` sessions; a mask moves the estimate of y_k by less
+//! than `d_min/(2R)`, and if that is too much, repeating the sessions averages it away.
 
 use super::pairs;
 use super::sessions::{Sessions, World, costs_from_differences};
@@ -137,10 +137,11 @@ fn outcome(r: u32, d: usize, m: usize, curves: &[(String, Vec<Share>)]) -> Exhib
     Exhibit {
         name: "trilateration",
         title: format!("Trilateration, R={r}, d={d}, M={m}"),
-        text: "One user asks a few times with queries of their choice, each of them a valid profile. As long as row i stays row i, \
-               the distances to a handful of points give the whole database. Every session ran through the real protocol. With a fresh order in every session the same arithmetic \
-               yields nothing, except against Single-Phase, whose two partial distances let the rows be recognised; see the \
-               linking attack for what shuffling does and does not prevent."
+        text: "One user asks a few times with queries of their choice, each of them a valid profile. As long as row i \
+             stays row i, the distances to a handful of points give the whole database. Every session ran through the \
+             real protocol. With a fresh order in every session the same arithmetic yields nothing, except against \
+             Single-Phase, whose two partial distances let the rows be recognised; see the linking attack for what \
+             shuffling does and does not prevent."
             .into(),
         columns: cells(["scheme", "sessions", "rows recovered", "values recovered", "all rows after"]),
         rows,

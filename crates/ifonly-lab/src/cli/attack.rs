@@ -49,8 +49,8 @@ pub fn attack(args: &AttackArgs) -> Result<(), LabError> {
     };
     let exhibits =
         names.into_iter().map(|name| run(name, args.seed, &Bars::default())).collect::<Result<Vec<_>, _>>()?;
-    let preface = "Attacks by a user (or a client that cheats) on databases of uniform rows, computed by `ifonly attack`. \
-                   A row counts as recovered when exactly one row fits all that was seen, and it is the true one.";
+    let preface = "Attacks by a user (or a client that cheats) on databases of uniform rows, computed by `ifonly \
+         attack`. A row counts as recovered when exactly one row fits all that was seen, and it is the true one.";
     let files = match &args.output {
         Some(folder) => report::write(folder, "attack", "What a determined user learns", preface, &exhibits)?,
         None => Vec::new(),

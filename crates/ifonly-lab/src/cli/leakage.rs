@@ -15,7 +15,7 @@ use crate::leakage::{Drawing, Metric, Order, Population, Sampling, Scheme, Setti
 #[command(after_help = "\
 Examples:
   ifonly leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757
-  ifonly leakage --scheme mask --dmin 10 --r 100 --d 11 --m 500 --samples 20000
+  ifonly leakage --scheme mask --dmin 2 --r 10 --d 6 --m 100 --samples 6400
   ifonly leakage --scheme diff --rows levels.csv --m 50 --samples 20000 --json
 
 The rows are drawn without replacement from all points but x (or from --rows), x is uniform: the paper's model. The number of

@@ -49,7 +49,8 @@ pub fn reproduce(args: &ReproduceArgs) -> Result<(), LabError> {
     };
     let folder = data::folder(args.data.as_deref());
     let exhibits = run(folder.as_deref(), effort, &Bars::default())?;
-    let preface = "Each table and figure of \"Private Counterfactual Retrieval\", computed by `ifonly reproduce`: what the paper prints beside what comes out, and where the two differ, why.";
+    let preface = "Each table and figure of \"Private Counterfactual Retrieval\", computed by `ifonly reproduce`: \
+         what the paper prints beside what comes out, and where the two differ, why.";
     let files =
         report::write(&args.output, "reproduce", "The paper's tables and figures, computed again", preface, &exhibits)?;
     if args.json {

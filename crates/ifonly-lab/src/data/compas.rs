@@ -1,8 +1,9 @@
 //! COMPAS as the paper prepared it: 20 features after one-hot encoding, scaled within a training split, R = 10.
 //!
 //! The paper's 560 rejected and 717 accepted rows come from a training split of 4937 rows
-//! (`numpy.random.RandomState(42).permutation(6172)` without its first 1235 entries), scaled to [0, 1] within the split, put
-//! into the first bin with `lo ≤ v < lo + step` in floating point, duplicates dropped with the first label kept.
+//! (`numpy.random.RandomState(42).permutation(6172)` without its first 1235 entries), scaled to [0, 1] within the
+//! split, put into the first bin with `lo ≤ v < lo + step` in floating point, duplicates dropped with the first label
+//! kept.
 
 use std::collections::HashSet;
 use std::path::Path;

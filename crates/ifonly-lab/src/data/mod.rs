@@ -1,8 +1,8 @@
 //! The data sets of the paper's experiments: where they come from, how they are recognised, and how they become
 //! levels.
 //!
-//! They are not part of the project. A file is used whatever its checksum, but a report says when it is not the one that the
-//! numbers here were computed from.
+//! They are not part of the project. A file is used whatever its checksum, but a report says when it is not the one
+//! that the numbers here were computed from.
 
 mod compas;
 mod table;
@@ -32,18 +32,20 @@ pub struct DataFile {
 pub const WINE: DataFile = DataFile {
     name: "wine-white.csv",
     sha256: "0f9b72c6f593bd8b91edc4f5584f0939849e843c3584a4a2fa5b6f2e25be5277",
-    origin: "UCI Machine Learning Repository, data set 186 \"Wine Quality\" (Cortez et al. 2009), https://archive.ics.uci.edu/dataset/186/wine+quality: \
-             winequality-white.csv with commas for semicolons and underscores for spaces in the header",
+    origin: "UCI Machine Learning Repository, data set 186 \"Wine Quality\" (Cortez et al. 2009), \
+         https://archive.ics.uci.edu/dataset/186/wine+quality: winequality-white.csv with commas for semicolons and \
+         underscores for spaces in the header",
 };
 
 /// Two-year recidivism scores.
 pub const COMPAS: DataFile = DataFile {
     name: "compas.csv",
     sha256: "f178844949c3fbd97ab984cd9e67460c3c2318a7cf8fc8d92d3c3426279d6e11",
-    origin: "ProPublica, \"compas-analysis\", https://github.com/propublica/compas-analysis: compas-scores-two-years.csv cut to the 6172 rows \
-             with -30 <= days_b_screening_arrest <= 30, is_recid != -1, c_charge_degree != O and score_text != N/A, and to the columns \
-             age, sex, race, age_cat, priors_count, juv_fel_count, juv_misd_count, juv_other_count, days_b_screening_arrest, \
-             jail_days (whole days between c_jail_in and c_jail_out), charge_degree and is_recid",
+    origin: "ProPublica, \"compas-analysis\", https://github.com/propublica/compas-analysis: \
+         compas-scores-two-years.csv cut to the 6172 rows with -30 <= days_b_screening_arrest <= 30, is_recid != -1, \
+         c_charge_degree != O and score_text != N/A, and to the columns age, sex, race, age_cat, priors_count, \
+         juv_fel_count, juv_misd_count, juv_other_count, days_b_screening_arrest, jail_days (whole days between \
+         c_jail_in and c_jail_out), charge_degree and is_recid",
 };
 
 impl DataFile {
@@ -67,8 +69,8 @@ pub fn folder(given: Option<&Path>) -> Option<PathBuf> {
 
 /// The paper's floor bins: the first of `0..r` with `lo ≤ v < lo + step` in floating point, else r.
 ///
-/// Rounding opens gaps between some bins, and a value in a gap lands in the top bin, far from its neighbours. That is how the paper's numbers came
-/// about, so experiments that repeat them use it; nothing else should.
+/// Rounding opens gaps between some bins, and a value in a gap lands in the top bin, far from its neighbours. That is
+/// how the paper's numbers came about, so experiments that repeat them use it; nothing else should.
 pub(crate) fn first_bin(value: f64, r: u32) -> u32 {
     let step = 1.0 / f64::from(r);
     let holds = |bin: &u32| {

@@ -1,5 +1,5 @@
-//! White wine as the paper used it: 3788 distinct accepted rows (quality ≥ 5) and all 183 rejected ones, each feature scaled to
-//! [0, 1] and cut into n levels.
+//! White wine as the paper used it: 3788 distinct accepted rows (quality ≥ 5) and all 183 rejected ones, each feature
+//! scaled to [0, 1] and cut into n levels.
 
 use std::collections::HashSet;
 use std::path::Path;

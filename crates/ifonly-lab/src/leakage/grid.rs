@@ -110,12 +110,15 @@ impl Partial {
     }
 
     fn with(&self, rule: &Rule, profile: &Profile, probability: f64) -> Partial {
-        let mut sizes = Parts::new();
-        for (&left, &l) in &self.sizes {
-            for (&right, &r) in &profile.histogram {
-                *sizes.entry(rule.add(left, right)).or_default() += l * r;
+        let sizes = convolve_dense(&self.sizes, &profile.histogram).unwrap_or_else(|| {
+            let mut sizes = Parts::new();
+            for (&left, &l) in &self.sizes {
+                for (&right, &r) in &profile.histogram {
+                    *sizes.entry(rule.add(left, right)).or_default() += l * r;
+                }
             }
-        }
+            sizes
+        });
         Partial { sizes, own: rule.add(self.own, profile.own), probability: self.probability * probability }
     }
 
@@ -123,6 +126,24 @@ impl Partial {
         let own = (rule.class(self.own), -1.0);
         Classes::new(self.sizes.into_iter().map(|(parts, size)| (rule.class(parts), size)).chain([own]))
     }
+}
+
+/// The convolution in an array, where nothing is constrained and the costs are small enough: many times faster.
+fn convolve_dense(left: &Parts, right: &Parts) -> Option<Parts> {
+    const LONGEST: u64 = 1 << 22;
+    let plain = |parts: &Parts| parts.keys().all(|&(a, _)| a == 0);
+    let most = |parts: &Parts| parts.keys().map(|&(_, b)| b).max();
+    let length = most(left)?.checked_add(most(right)?)?.checked_add(1).filter(|&length| length <= LONGEST)?;
+    if !plain(left) || !plain(right) {
+        return None;
+    }
+    let mut sizes = vec![0.0; length as usize];
+    for (&(_, b), &l) in left {
+        for (&(_, c), &r) in right {
+            sizes[(b + c) as usize] += l * r;
+        }
+    }
+    Some((0..).zip(sizes).filter(|&(_, size)| size > 0.0).map(|(b, size)| ((0, b), size)).collect())
 }
 
 /// Visits every way to give the features of the groups profiles.

@@ -1,7 +1,7 @@
 //! What Mask-PCR leaks: costs plus masks that are uniform on `0..D`, `D = d_min`.
 //!
-//! A tuple z of masked costs has probability `N(z) / ((n)_M·D^M)`, where N(z) counts the tuples of distinct members whose
-//! class lies in the window `z_i − D + 1 ..= z_i`. [`Windows`] counts them for ascending z, remembering only how
+//! A tuple z of masked costs has probability `N(z) / ((n)_M·D^M)`, where N(z) counts the tuples of distinct members
+//! whose class lies in the window `z_i − D + 1 ..= z_i`. [`Windows`] counts them for ascending z, remembering only how
 //! many members of the last D − 1 classes are taken. The leakage is `H(z) − M log D`.
 //!
 //! Under a shuffle the user sees the multiset of z; given the rows it still varies, so the leakage is

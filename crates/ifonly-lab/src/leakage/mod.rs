@@ -5,8 +5,8 @@
 //! (`differences`) and Mask one over windows (`masks`), both over multisets of classes instead of tuples
 //! of rows. Where even that is too much, `monte_carlo` estimates the same quantity with its standard error.
 //!
-//! The population is the synthetic grid (`grid`) or given rows. What is computed is the leakage of the search alone; the record
-//! that the user then fetches is theirs to see.
+//! The population is the synthetic grid (`grid`) or given rows. What is computed is the leakage of the search alone;
+//! the record that the user then fetches is theirs to see.
 
 mod classes;
 mod closed;

@@ -1,14 +1,16 @@
 //! Leakage by sampling, where enumeration takes too long.
 //!
-//! For a sampled database the probability of what the user decodes is computed exactly, so `−log P` is an unbiased estimate of the
-//! entropy: nothing is binned and there is no ceiling at the logarithm of the number of samples. The control variate is Baseline: for the same sample
-//! `−log P(costs)` has the exactly known mean of [`super::closed`], and what the two have in common cancels,
+//! For a sampled database the probability of what the user decodes is computed exactly, so `−log P` is an unbiased
+//! estimate of the entropy: nothing is binned and there is no ceiling at the logarithm of the number of samples. The
+//! control variate is Baseline: for the same sample `−log P(costs)` has the exactly known mean of [`super::closed`],
+//! and what the two have in common cancels,
 //!
 //! `estimate = mean(leak − β·(baseline − E baseline))`, with β fitted on a first, separate part of the samples.
 //!
-//! Each query is a stratum of its own; where its leakage has a closed form, that is used and only queries are sampled. If the queries are themselves sampled, the standard error is taken between them, and Baseline helps a
-//! second time: a sampled query counts with its distance from its own Baseline, to which the exact Baseline over all queries is added (where
-//! that is within reach).
+//! Each query is a stratum of its own; where its leakage has a closed form, that is used and only queries are sampled.
+//! If the queries are themselves sampled, the standard error is taken between them, and Baseline helps a second time: a
+//! sampled query counts with its distance from its own Baseline, to which the exact Baseline over all queries is added
+//! (where that is within reach).
 
 use rayon::prelude::*;
 

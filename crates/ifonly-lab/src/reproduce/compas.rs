@@ -1,7 +1,8 @@
 //! The table "Leakage results for PCR schemes – COMPAS dataset".
 //!
-//! The paper samples 100,000 databases per query and takes the entropy of the histogram of what they decode to. Nearly all samples
-//! differ, so the histogram is flat and the estimate is `log(100,000)` whatever the scheme: a ceiling, not a leakage.
+//! The paper samples 100,000 databases per query and takes the entropy of the histogram of what they decode to. Nearly
+//! all samples differ, so the histogram is flat and the estimate is `log(100,000)` whatever the scheme: a ceiling, not
+//! a leakage.
 
 use rayon::prelude::*;
 
@@ -67,9 +68,11 @@ pub(super) fn run(
         name: "compas",
         title: "Leakage on COMPAS, R=10, M=5".into(),
         text: format!(
-            "{} rejected rows as queries, {} accepted rows as candidates. The paper's estimator (base {BASE}) samples {samples} databases per query and can never exceed \
-             log({samples}): its three values differ in the fifth decimal because they are the ceiling, not the leakage. The true values come from exact class sizes (Baseline) \
-             and from unbiased sampling with Baseline as control variate (one standard error is given). Diff and Mask reduce the leakage, but by a few per cent only.{}",
+            "{} rejected rows as queries, {} accepted rows as candidates. The paper's estimator (base {BASE}) samples \
+             {samples} databases per query and can never exceed log({samples}): its three values differ in the fifth \
+             decimal because they are the ceiling, not the leakage. The true values come from exact class sizes \
+             (Baseline) and from unbiased sampling with Baseline as control variate (one standard error is given). \
+             Diff and Mask reduce the leakage, but by a few per cent only.{}",
             split.rejected.len(),
             split.accepted.len(),
             remark_on_origin(genuine, COMPAS),

@@ -1,6 +1,8 @@
-//! The table "Summary of the performances of the proposed scheme": symbols, fields and servers, and bytes as they cross the wire.
+//! The table "Summary of the performances of the proposed scheme": symbols, fields and servers, and bytes as they cross
+//! the wire.
 //!
-//! Symbols, fields and servers come from the schemes' descriptions in the engine; bytes are counted while a real query runs.
+//! Symbols, fields and servers come from the schemes' descriptions in the engine; bytes are counted while a real query
+//! runs.
 
 use ifonly_core::params::Params;
 use ifonly_core::random::SeededRandom;
@@ -60,9 +62,12 @@ pub(super) fn run(seed: u64) -> Result<Exhibit, LabError> {
         name: "costs",
         title: format!("Communication and fields, R={R}, d={D}, M={M}"),
         text: format!(
-            "Symbols of F_q over all servers and both directions, without the record, at T=1. Where the paper prints a formula, ours costs exactly that. The paper's fields for the mask schemes are too small \
-             (q > R²d lets the masked distance wrap; it must exceed R²d + d_min − 1, with weights L1·R²d + d_min − 1). Bytes were counted while one query ran through the protocol, headers, commitments \
-             and key-check values included, with records of {} bytes, L1={WEIGHT_LIMIT}, F={D}, d_min={MASK}, p={EXPONENT}; q is the largest prime of the fewest bits that hold the bound.",
+            "Symbols of F_q over all servers and both directions, without the record, at T=1. Where the paper prints \
+             a formula, ours costs exactly that. The paper's fields for the mask schemes are too small (q > R²d lets \
+             the masked distance wrap; it must exceed R²d + d_min − 1, with weights L1·R²d + d_min − 1). Bytes were \
+             counted while one query ran through the protocol, headers, commitments and key-check values included, \
+             with records of {} bytes, L1={WEIGHT_LIMIT}, F={D}, d_min={MASK}, p={EXPONENT}; q is the largest prime \
+             of the fewest bits that hold the bound.",
             2 * D
         ),
         columns: cells([

@@ -1,7 +1,7 @@
 //! The table "Leakage results for I-PCR schemes with varying |I|".
 //!
-//! The paper counted its Two-Phase values over unordered combinations of rows, listed in the grid's order; that count is repeated
-//! here to show where its numbers come from.
+//! The paper counted its Two-Phase values over unordered combinations of rows, listed in the grid's order; that count
+//! is repeated here to show where its numbers come from.
 
 use std::collections::HashMap;
 
@@ -49,13 +49,21 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
     Ok(Exhibit {
         name: "immutables",
         title: "Leakage of the I-PCR schemes, R=d=M=3".into(),
-        text: "Base 757, exact, averaged over x and over all sets I of one size. Single-Phase agrees with the paper in every digit it prints. The paper's Two-Phase values were \
-               counted over unordered combinations of rows instead of ordered databases (last column), which loses what the order tells; its first value also has a rounding fault. Gated leaks exactly what \
-               Two-Phase leaks, with one round and two servers. Regenerate one value with `ifonly leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757`."
+        text: "Base 757, exact, averaged over x and over all sets I of one size. Single-Phase agrees with the paper \
+             in every digit it prints. The paper's Two-Phase values were counted over unordered combinations of rows \
+             instead of ordered databases (last column), which loses what the order tells; its first value also has a \
+             rounding fault. Gated leaks exactly what Two-Phase leaks, with one round and two servers. Regenerate one \
+             value with `ifonly leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757`."
             .into(),
         columns: cells([
-            "|I|", "Single-Phase, paper", "Single-Phase, ours", "Two-Phase, paper", "Two-Phase, ours", "Gated, ours",
-            "Gated shuffled, ours", "Two-Phase over combinations",
+            "|I|",
+            "Single-Phase, paper",
+            "Single-Phase, ours",
+            "Two-Phase, paper",
+            "Two-Phase, ours",
+            "Gated, ours",
+            "Gated shuffled, ours",
+            "Two-Phase over combinations",
         ]),
         rows,
         plot: Some(Plot {

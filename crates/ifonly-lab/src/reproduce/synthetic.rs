@@ -34,13 +34,21 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
     Ok(Exhibit {
         name: "synthetic",
         title: "Leakage of the PCR schemes, synthetic data".into(),
-        text: "Bits that one search tells the user about the database: exact, M-tuples of distinct rows, x excluded, x uniform. The stated setting is R=4, d=2, M=5; \
-               the printed column mixes it with R=d=M=3 and two bases. Corrected, the schemes are much closer to each other than the paper's table suggests. \
-               Regenerate one value with `ifonly leakage --scheme mask --r 4 --d 2 --m 5 --dmin 2`."
+        text: "Bits that one search tells the user about the database: exact, M-tuples of distinct rows, x excluded, \
+             x uniform. The stated setting is R=4, d=2, M=5; the printed column mixes it with R=d=M=3 and two bases. \
+             Corrected, the schemes are much closer to each other than the paper's table suggests. Regenerate one \
+             value with `ifonly leakage --scheme mask --r 4 --d 2 --m 5 --dmin 2`."
             .into(),
         columns: cells([
-            "scheme", "paper (base 757)", "ours (base 757)", "ours (bits)", "ours, shuffled (bits)", "ours (base 37)",
-            "R=d=M=3 (bits)", "R=d=M=3 (base 757)", "why the paper differs",
+            "scheme",
+            "paper (base 757)",
+            "ours (base 757)",
+            "ours (bits)",
+            "ours, shuffled (bits)",
+            "ours (base 37)",
+            "R=d=M=3 (bits)",
+            "R=d=M=3 (base 757)",
+            "why the paper differs",
         ]),
         rows,
         plot: Some(plot()?),

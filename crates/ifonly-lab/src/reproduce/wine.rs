@@ -1,8 +1,8 @@
 //! The figure "Accuracy-quantization trade-off": how often the nearest row in levels is the nearest in truth.
 //!
-//! Every query runs through the real protocol (Mask-PCR with two servers; d_min = 1 is Baseline), record fetch included. A round
-//! draws a database of 500 accepted wines and 50 rejected ones as queries; an answer is right when no row of the
-//! database is nearer to the query before quantising.
+//! Every query runs through the real protocol (Mask-PCR with two servers; d_min = 1 is Baseline), record fetch
+//! included. A round draws a database of 500 accepted wines and 50 rejected ones as queries; an answer is right when no
+//! row of the database is nearer to the query before quantising.
 
 use ifonly_core::params::Params;
 use ifonly_core::random::SeededRandom;
@@ -51,9 +51,10 @@ pub(super) fn run(
         name: "wine",
         title: "Accuracy and quantisation on white wine, floor bins".into(),
         text: format!(
-            "{} The paper prints a figure without numbers; its curves for d_min > 1 lie lower, because its masks were drawn \
-             independently at each server instead of being shared by them. Its bins are searched in floating point, which loses some values to the top bin (seen at 100 levels); \
-             the last column is Baseline with exact bins.{origin}",
+            "{} The paper prints a figure without numbers; its curves for d_min > 1 lie lower, because its masks were \
+             drawn independently at each server instead of being shared by them. Its bins are searched in floating \
+             point, which loses some values to the top bin (seen at 100 levels); the last column is Baseline with \
+             exact bins.{origin}",
             how(effort.wine_rounds)
         ),
         ..measure(wine, &paper, "floor bins", effort, progress)?
@@ -72,8 +73,8 @@ pub(super) fn run(
 
 fn how(rounds: usize) -> String {
     format!(
-        "The share of queries (with one standard error over {rounds} rounds of {QUERIES} queries and M={M}) whose answer is the true nearest wine, \
-         all of them through the real protocol."
+        "The share of queries (with one standard error over {rounds} rounds of {QUERIES} queries and M={M}) whose \
+         answer is the true nearest wine, all of them through the real protocol."
     )
 }
 
