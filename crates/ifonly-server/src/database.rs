@@ -150,10 +150,19 @@ mod tests {
 
     #[test]
     fn answers_and_records_are_those_of_the_plain_replica() {
+        // One level in a byte and in two, and row counts on both sides of a scan's block.
+        for count in [2, 37, 63, 64, 65, 150] {
+            compare(vec![20, 20, 100, 4], count);
+            compare(vec![9, 4, 300, 1], count);
+        }
+    }
+
+    fn compare(ranges: Vec<u32>, count: usize) {
         let mut random = SeededRandom::new(2);
-        let (ranges, length) = (vec![9, 4, 300], 13);
-        let rows: Vec<Vec<u16>> =
-            (0..150).map(|_| ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect()).collect();
+        let length = 13;
+        let rows: Vec<Vec<u16>> = (0..count)
+            .map(|_| ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect())
+            .collect();
         let records: Vec<Vec<u8>> = (0..rows.len()).map(|row| vec![row as u8; length]).collect();
         let key = RootKey::new(3, [6; 32]);
         for scheme in scheme::ALL {
@@ -168,7 +177,7 @@ mod tests {
                 let store = RowStore::build(&ranges, &rows).unwrap();
                 let database = Database::new(store, sealed_length, vec![Sealed { epoch: 3, bytes }]);
                 let audience = Audience { digest: [1; 32], epoch: 3, record_length: length };
-                let mut search = Search::new(&deployment, Secret::new(vec![2, 2, 100]), audience).unwrap();
+                let mut search = Search::new(&deployment, Secret::new(vec![2, 2, 100, 1]), audience).unwrap();
                 let mut messages = vec![];
                 for _ in 0..deployment.phases() {
                     let asked = search.ask(&mut random);
@@ -192,7 +201,13 @@ mod tests {
                             Database::record_length(&ask)
                         }
                     };
-                    assert_eq!(bytes, replica.respond(&message, &plain, &sealed).unwrap(), "{}", scheme.name);
+                    let right = replica.respond(&message, &plain, &sealed).unwrap();
+                    assert!(
+                        bytes == right,
+                        "{} {ranges:?}, message of {} bytes, {count} rows, T = {threshold}, shuffle {shuffle}",
+                        scheme.name,
+                        message.len()
+                    );
                     assert_eq!(bytes.len(), length);
                 }
             }
