@@ -229,8 +229,8 @@ fn tokens_wishes_and_profiles_work_from_the_command_line() {
     for (extra, code, words) in [
         (&["--immutable", "agee"][..], 4, "did you mean \"age\"?"),
         (&["--weight", "income=0"], 4, "weight 0"),
-        (&["--range", "income=9:1"], 4, "ends below its start"),
-        (&["--range", "income=1:9"], 4, "lies outside"),
+        (&["--range", "income=9:1"], 4, "holds none of its levels"),
+        (&["--range", "income=1:9"], 4, "holds none of its levels"),
         (&["--only-up", "housing"], 4, "no order"),
         (&["--scheme", "baseline", "--immutable", "age"], 4, "cannot carry"),
         (&["--scheme", "gatd"], 4, "did you mean"),

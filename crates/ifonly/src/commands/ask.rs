@@ -10,7 +10,7 @@ use ifonly_client::{Explanation, Meeting, Policy, Profile, Report, Transport};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::manifest::Manifest;
 use ifonly_core::random::OsRandom;
-use ifonly_core::schema::{Kind, Schema, Value};
+use ifonly_core::schema::{Schema, Value};
 use ifonly_core::wishes::{Compiled, Pricing, Wishes};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -179,7 +179,6 @@ fn wishes(args: &Args, schema: &Schema) -> Result<Wishes, Failure> {
             .ok_or_else(|| Failure::Input(format!("--range {assignment}: write it as feature=low:high")))?;
         let end = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(Value::from);
         let (low, high) = (end(low), end(high));
-        check_range(schema, name, low.as_ref(), high.as_ref())?;
         wishes.permitted_range(name, low.as_ref(), high.as_ref()).map_err(Failure::input)?;
     }
     for assignment in &args.permits {
@@ -191,22 +190,6 @@ fn wishes(args: &Args, schema: &Schema) -> Result<Wishes, Failure> {
         wishes.few_changes(most);
     }
     Ok(wishes)
-}
-
-/// Levels are clamped to the feature's bounds, so a range of numbers beyond them would quietly permit the nearest bound.
-fn check_range(schema: &Schema, name: &str, low: Option<&Value>, high: Option<&Value>) -> Result<(), Failure> {
-    let Ok(Kind::Numeric { min, max, .. }) = schema.feature(name).map(|feature| &feature.kind) else { return Ok(()) };
-    let low = low.and_then(Value::number).unwrap_or(*min);
-    let high = high.and_then(Value::number).unwrap_or(*max);
-    if low > high {
-        return Err(Failure::Input(format!("feature {name:?}: the permitted range ends below its start")));
-    }
-    match high < *min || low > *max {
-        true => {
-            Err(Failure::Input(format!("feature {name:?}: the permitted range lies outside {min} to {max}; relax it")))
-        }
-        false => Ok(()),
-    }
 }
 
 fn pricing(metric: &str) -> Result<Pricing, Failure> {
