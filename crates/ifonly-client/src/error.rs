@@ -70,6 +70,14 @@ pub enum ClientError {
         /// The manifest's limit.
         limit: usize,
     },
+    /// A manifest may claim more rows than this machine should make room for.
+    #[error("one search of this database would take {bytes} bytes of traffic; a client takes part up to {limit}")]
+    TooLarge {
+        /// Up and down, all servers.
+        bytes: u128,
+        /// The most.
+        limit: u128,
+    },
     /// Fewer servers than the scheme needs.
     #[error("scheme {scheme} needs servers 1 to {need}; missing: {}{}", numbers(.missing), because(.troubles))]
     TooFewServers {

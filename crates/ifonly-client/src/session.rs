@@ -32,6 +32,9 @@ pub struct Traffic {
     pub rounds: Vec<Duration>,
 }
 
+/// Manifests come from the servers, and answers are held in memory: no search may take more bytes than this.
+const MOST_TRAFFIC: u128 = 8 << 30;
+
 /// The end of a search.
 #[derive(Debug)]
 pub struct Report {
@@ -56,6 +59,12 @@ impl Meeting {
         if !(1..=limit).contains(&top) {
             return Err(ClientError::Top { asked: top, limit });
         }
+        let fetch = Fetch::new(deployment.params(), deployment.servers(), self.manifest.record_length());
+        let (cost, servers) = (deployment.bytes(), deployment.servers() as u128);
+        let bytes = cost.total() + (top * fetch.query_length()) as u128 * servers;
+        if bytes > MOST_TRAFFIC {
+            return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
+        }
         self.check_seats(deployment)?;
         let mut search = Search::nearest(deployment, secret, self.manifest.audience(), top)?;
         let mut trip = Trip { meeting: self, traffic: Traffic::default(), troubles: vec![] };
@@ -67,7 +76,6 @@ impl Meeting {
             let responses = trip.round(Route::Answer, messages, length).await;
             search.hear(responses, random);
         }
-        let fetch = Fetch::new(deployment.params(), deployment.servers(), self.manifest.record_length());
         for number in 0..top {
             let messages = search.fetch(number, random);
             let responses = trip.round(Route::Record, messages, CHECK_LENGTH + fetch.stripe_length()).await;

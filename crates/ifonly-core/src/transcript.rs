@@ -7,7 +7,7 @@
 use crate::random::Random;
 use crate::wire::{Reader, WireError};
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
-use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoPoint};
+use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
 use std::sync::LazyLock;
 use zeroize::Zeroize;
@@ -175,10 +175,11 @@ pub fn messages(header: &Header, mut payloads: Vec<Vec<u8>>, random: &mut (impl 
 /// `g^{H(hdr, n, Q_n)}·h^r`.
 fn commit(header: &[u8], server: u8, payload: &[u8], blinding: &Scalar) -> [u8; 32] {
     // Nobody knows the logarithm of h to the base g: it is hashed to the group.
-    static H: LazyLock<RistrettoPoint> = LazyLock::new(|| RistrettoPoint::from_uniform_bytes(&wide("h", &[])));
+    static H: LazyLock<RistrettoBasepointTable> =
+        LazyLock::new(|| RistrettoBasepointTable::create(&RistrettoPoint::from_uniform_bytes(&wide("h", &[]))));
     let length = (header.len() as u64).to_le_bytes();
     let exponent = Scalar::from_bytes_mod_order_wide(&wide("payload", &[&length, header, &[server], payload]));
-    let commitment: CompressedRistretto = (RISTRETTO_BASEPOINT_TABLE * &exponent + *H * blinding).compress();
+    let commitment: CompressedRistretto = (RISTRETTO_BASEPOINT_TABLE * &exponent + &*H * blinding).compress();
     commitment.to_bytes()
 }
 

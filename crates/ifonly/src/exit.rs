@@ -74,6 +74,7 @@ impl From<ClientError> for Failure {
             ClientError::Url { .. }
             | ClientError::Certificates(_)
             | ClientError::Top { .. }
+            | ClientError::TooLarge { .. }
             | ClientError::Profile(_)
             | ClientError::Secret(_) => Failure::Input(text),
             ClientError::NobodyThere(_)
