@@ -274,6 +274,22 @@ fn the_demonstration_explains_and_shows_what_a_server_saw() {
 }
 
 #[test]
+fn leakage_is_computed_over_a_bundles_own_rows() {
+    let place = Place::new(40, 9, &["--levels", "20"]);
+    let bundle = place.path("bundle");
+    let bits = |scheme: &str| {
+        let text =
+            fine(&["leakage", "--scheme", scheme, "--bundle", &bundle, "--m", "3", "--immutable", "1", "--json"]);
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["bits"].as_f64().unwrap()
+    };
+    // Rows outside the gate reveal nothing, so a gate reveals less than both partial distances of every row.
+    assert!(0.0 < bits("gated") && bits("gated") < bits("single-phase"));
+    assert_eq!(bits("gated"), bits("two-phase"));
+    let output = ifonly(&["leakage", "--scheme", "gated", "--bundle", "nowhere", "--m", "3"]);
+    assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
 fn plain_http_to_others_and_readable_keys_are_refused() {
     let place = Place::new(40, 8, &["--levels", "20"]);
     let (bundle, key) = (place.path("bundle"), place.path("root.key"));

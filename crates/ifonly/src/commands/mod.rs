@@ -5,4 +5,5 @@ pub(crate) mod build;
 pub(crate) mod demo;
 pub(crate) mod inspect;
 pub(crate) mod keygen;
+pub(crate) mod leakage;
 pub(crate) mod serve;
