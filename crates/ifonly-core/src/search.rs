@@ -29,6 +29,20 @@ pub struct Audience {
     pub record_length: usize,
 }
 
+impl Audience {
+    /// The header of a phase that asks the first `responders` servers.
+    pub fn header(&self, deployment: &Deployment, phase: u8, responders: usize, parent: Tau) -> Header {
+        Header {
+            scheme: deployment.scheme().name.into(),
+            phase,
+            epoch: self.epoch,
+            digest: self.digest,
+            responders: (1..=responders as u8).collect(),
+            parent,
+        }
+    }
+}
+
 /// What went wrong during a search, and whose fault it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -313,14 +327,7 @@ impl<'a> Search<'a> {
     }
 
     fn header(&self, phase: u8, responders: usize) -> Header {
-        Header {
-            scheme: self.deployment.scheme().name.into(),
-            phase,
-            epoch: self.audience.epoch,
-            digest: self.audience.digest,
-            responders: (1..=responders as u8).collect(),
-            parent: self.first_tau,
-        }
+        self.audience.header(self.deployment, phase, responders, self.first_tau)
     }
 }
 

@@ -139,14 +139,7 @@ impl Engine {
 
     /// The header of a message under this deployment.
     pub(crate) fn header(&self, phase: u8, responders: usize, parent: Tau) -> Header {
-        Header {
-            scheme: self.deployment.scheme().name.into(),
-            phase,
-            epoch: self.audience.epoch,
-            digest: self.audience.digest,
-            responders: (1..=responders as u8).collect(),
-            parent,
-        }
+        self.audience.header(&self.deployment, phase, responders, parent)
     }
 
     /// The answers without their key-check values.
