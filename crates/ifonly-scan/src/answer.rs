@@ -13,7 +13,7 @@ use crate::memory::{AlignedBytes, Spare};
 use crate::pack;
 use crate::plan::{AnyProgram, Order, Plan};
 use crate::store::{BLOCK_ROWS, RowStore};
-use crate::tile::{Gathered, Scratch, TILE_ROWS, used_forms};
+use crate::tile::{Gathered, Scratch, used_forms};
 use ifonly_core::form::{Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, TranscriptKeys};
 use ifonly_core::order::Shuffle;
@@ -21,6 +21,8 @@ use rayon::prelude::*;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+/// Rows per span: whole tiles of every backend.
+const SPAN_ROWS: usize = 15_360;
 /// Spans handed out per thread between two visits to the sink: enough that threads rarely wait for the slowest.
 const SPANS_PER_THREAD: usize = 4;
 
@@ -96,7 +98,8 @@ impl<'a> Query<'a> {
 impl Scanner {
     /// The fastest backend on the caller's own thread.
     pub fn new() -> Scanner {
-        Scanner { kernels: Kernels::best(), threads: 1, pool: None, span_rows: 16 * TILE_ROWS, spare: Arc::default() }
+        let kernels = Kernels::best();
+        Scanner { kernels, threads: 1, pool: None, span_rows: SPAN_ROWS, spare: Arc::default() }
     }
 
     /// A pool of `threads` threads of its own; answers that run at the same time share them. One thread or less means
@@ -168,7 +171,7 @@ impl Scanner {
         for query in queries {
             check(store, query)?;
         }
-        let plans: Vec<Plan<'_>> = queries.iter().map(|query| Plan::new(store, query)).collect();
+        let plans: Vec<Plan<'_>> = queries.iter().map(|query| Plan::new(self.kernels, store, query)).collect();
         let values = self.gather_values(store, &plans);
         let mut wanted = vec![true; plans.len()];
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
@@ -273,11 +276,11 @@ impl Scanner {
                 Vec::with_capacity(pack::packed_length(plan.bits, rows * plan.program.outputs()))
             })
             .collect();
-        for first in (start..start + self.span_rows).step_by(TILE_ROWS) {
+        for first in (start..start + self.span_rows).step_by(self.kernels.tile_rows()) {
             for (query, plan) in plans.iter().enumerate() {
                 let end = plan.rows.min(start + self.span_rows);
                 if wanted[query] && first < end {
-                    let rows = TILE_ROWS.min(end - first);
+                    let rows = self.kernels.tile_rows().min(end - first);
                     let gathered = plan.shuffle.as_ref().map(|(_, order)| Gathered {
                         values: values[query].words(),
                         order: match order {

@@ -38,6 +38,7 @@ pub mod answer;
 mod backend;
 #[cfg(feature = "bench")]
 pub mod bench;
+mod bytes;
 pub mod decode;
 mod dot;
 mod memory;

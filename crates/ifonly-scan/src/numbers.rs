@@ -25,7 +25,7 @@ pub(crate) fn fill<const L: usize>(
     if L == NARROW && width == 4 {
         fill_narrow(kernels, stream, first, bytes.as_flattened(), out);
     } else {
-        fill_wide(stream, first, bytes.as_flattened(), out);
+        fill_wide(kernels, stream, first, bytes.as_flattened(), out);
     }
 }
 
@@ -50,12 +50,15 @@ fn fill_narrow(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u
     }
 }
 
-fn fill_wide(stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
+fn fill_wide(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
     let rows = out.len() / 2;
     let (low, high) = out.split_at_mut(rows);
     let (limit, shift, mask) = (stream.limit(), stream.shift(), mask_for(stream.limit()));
     let width = stream.width();
     let simple = limit.saturating_add(shift) <= stream.field().q();
+    if simple && width == 8 && kernels.mask_long_words(bytes, mask, limit, shift, low, high) {
+        return;
+    }
     for (row, bytes) in bytes.chunks_exact(width).enumerate() {
         let word = match *bytes {
             [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),

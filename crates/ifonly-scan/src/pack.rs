@@ -56,6 +56,19 @@ pub(crate) fn pack_u64(bits: u32, symbols: &[u64], out: &mut Vec<u8>) {
     pack_bits(bits, symbols.iter().copied(), &mut out[start..]);
 }
 
+/// Symbols of up to 62 bits as their lower and upper words.
+pub(crate) fn pack_halves(kernels: Kernels, bits: u32, low: &[u32], high: &[u32], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + packed_length(bits, low.len()), 0);
+    let fast = if bits > 32 { low.len() / 8 * 8 } else { 0 };
+    let (head, tail) = out[start..].split_at_mut(packed_length(bits, fast));
+    if fast > 0 {
+        kernels.pack_halves(bits, &low[..fast], &high[..fast], head);
+    }
+    let rest = low[fast..].iter().zip(&high[fast..]);
+    pack_bits(bits, rest.map(|(&low, &high)| u64::from(low) | u64::from(high) << 32), tail);
+}
+
 /// Returns the largest symbol.
 pub(crate) fn unpack_u32(kernels: Kernels, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
     let fast = if bits >= 8 { symbols.len() / 8 * 8 } else { 0 };
@@ -76,7 +89,7 @@ pub(crate) fn unpack_u64(bits: u32, packed: &[u8], symbols: &mut [u64]) {
 }
 
 /// Symbols one after another through a 64-bit register.
-fn pack_bits(bits: u32, symbols: impl Iterator<Item = u64>, out: &mut [u8]) {
+pub(crate) fn pack_bits(bits: u32, symbols: impl Iterator<Item = u64>, out: &mut [u8]) {
     let (mut held, mut count) = (0u64, 0);
     let (words, rest) = out.as_chunks_mut::<8>();
     let mut words = words.iter_mut();
@@ -141,6 +154,13 @@ mod tests {
                 let packed = pack(bits, &symbols);
                 assert_eq!(packed, pack_slowly(bits, &symbols), "{bits} bits, {count} symbols");
                 assert_eq!(unpack(bits, &packed, count).unwrap(), symbols);
+                for backend in Backend::available() {
+                    let low: Vec<u32> = symbols.iter().map(|&symbol| symbol as u32).collect();
+                    let high: Vec<u32> = symbols.iter().map(|&symbol| (symbol >> 32) as u32).collect();
+                    let mut out = vec![];
+                    pack_halves(Kernels::new(backend).unwrap(), bits, &low, &high, &mut out);
+                    assert_eq!(out, packed, "{backend}, {bits} bits, {count} symbols in halves");
+                }
                 if bits <= 32 {
                     let words: Vec<u32> = symbols.iter().map(|&symbol| symbol as u32).collect();
                     for backend in Backend::available() {

@@ -5,7 +5,7 @@ use crate::backend::Kernels;
 use crate::dot::{NARROW, WIDE};
 use crate::pack;
 use crate::store::RowStore;
-use crate::tile::{Gathered, Scratch, TILE_ROWS, TileProgram, used_forms};
+use crate::tile::{Gathered, Scratch, TileProgram, used_forms};
 use ifonly_core::order::{self, Shuffle};
 use std::borrow::Cow;
 
@@ -37,20 +37,20 @@ impl<'a> Order<'a> {
 }
 
 impl<'a> Plan<'a> {
-    pub(crate) fn new(store: &'a RowStore, query: &Query<'a>) -> Plan<'a> {
+    pub(crate) fn new(kernels: Kernels, store: &'a RowStore, query: &Query<'a>) -> Plan<'a> {
         let Query { job, keys, order_keys } = *query;
         let q = job.field.q();
         // Montgomery products need an odd q.
         let narrow = q < 1 << 31 && q % 2 == 1;
         let gathers = job.order.is_some() || order_keys.is_some();
         let program = if narrow {
-            AnyProgram::Narrow(TileProgram::answer(store, job, keys, gathers))
+            AnyProgram::Narrow(TileProgram::answer(kernels, store, job, keys, gathers))
         } else {
-            AnyProgram::Wide(TileProgram::answer(store, job, keys, gathers))
+            AnyProgram::Wide(TileProgram::answer(kernels, store, job, keys, gathers))
         };
         let values = || match narrow {
-            true => AnyProgram::Narrow(TileProgram::values(store, job)),
-            false => AnyProgram::Wide(TileProgram::values(store, job)),
+            true => AnyProgram::Narrow(TileProgram::values(kernels, store, job)),
+            false => AnyProgram::Wide(TileProgram::values(kernels, store, job)),
         };
         let words = used_forms(job).len() * if narrow { 1 } else { 2 };
         let shuffle = Order::of(query, store.rows(), words).map(|order| (values(), order));
@@ -92,22 +92,36 @@ impl AnyProgram<'_> {
     ) {
         match self {
             AnyProgram::Narrow(program) => {
-                program.run(kernels, first, rows, gathered, scratch);
+                program.run(first, rows, gathered, scratch);
                 if program.outputs() == 1 {
                     pack::pack_u32(kernels, bits, program.output(0, rows, scratch).0, packed);
                 } else {
                     let mut symbols = vec![0; rows * program.outputs()];
-                    for output in 0..program.outputs() {
-                        let (words, _) = program.output(output, rows, scratch);
-                        for (row, &word) in symbols.chunks_exact_mut(program.outputs()).zip(words) {
-                            row[output] = word;
+                    match symbols.as_chunks_mut::<2>() {
+                        (pairs, []) if program.outputs() == 2 => {
+                            let (first, _) = program.output(0, rows, scratch);
+                            let (second, _) = program.output(1, rows, scratch);
+                            let words = first.iter().zip(second);
+                            pairs.iter_mut().zip(words).for_each(|(pair, (&first, &second))| *pair = [first, second]);
+                        }
+                        _ => {
+                            for output in 0..program.outputs() {
+                                let (words, _) = program.output(output, rows, scratch);
+                                for (row, &word) in symbols.chunks_exact_mut(program.outputs()).zip(words) {
+                                    row[output] = word;
+                                }
+                            }
                         }
                     }
                     pack::pack_u32(kernels, bits, &symbols, packed);
                 }
             }
             AnyProgram::Wide(program) => {
-                program.run(kernels, first, rows, gathered, scratch);
+                program.run(first, rows, gathered, scratch);
+                if program.outputs() == 1 {
+                    let (low, high) = program.output(0, rows, scratch);
+                    return pack::pack_halves(kernels, bits, low, high, packed);
+                }
                 let mut symbols = vec![0; rows * program.outputs()];
                 for output in 0..program.outputs() {
                     let (low, high) = program.output(output, rows, scratch);
@@ -124,8 +138,8 @@ impl AnyProgram<'_> {
     /// The values of the rows from `start` on, row by row, into `out`.
     pub(crate) fn write_rows(&self, kernels: Kernels, start: usize, out: &mut [u32], scratch: &mut Scratch) {
         let per_row = self.words_per_row();
-        for (tile, out) in out.chunks_mut(TILE_ROWS * per_row).enumerate() {
-            let (first, rows) = (start + tile * TILE_ROWS, out.len() / per_row);
+        for (tile, out) in out.chunks_mut(kernels.tile_rows() * per_row).enumerate() {
+            let (first, rows) = (start + tile * kernels.tile_rows(), out.len() / per_row);
             let mut place = |word: usize, words: &[u32]| {
                 for (row, &value) in out.chunks_exact_mut(per_row).zip(words) {
                     row[word] = value;
@@ -133,11 +147,11 @@ impl AnyProgram<'_> {
             };
             match self {
                 AnyProgram::Narrow(program) => {
-                    program.run(kernels, first, rows, None, scratch);
+                    program.run(first, rows, None, scratch);
                     (0..per_row).for_each(|output| place(output, program.output(output, rows, scratch).0));
                 }
                 AnyProgram::Wide(program) => {
-                    program.run(kernels, first, rows, None, scratch);
+                    program.run(first, rows, None, scratch);
                     for output in 0..program.outputs() {
                         let (low, high) = program.output(output, rows, scratch);
                         place(2 * output, low);

@@ -24,17 +24,55 @@ enum Entries {
     Bytes64(Vec<[[u64; 256]; 4]>),
     /// Two bytes per level, one table per feature.
     Words(Vec<Vec<u64>>),
+    /// One byte per level, where a kernel looks bytes up.
+    Planes(PlaneTables),
+}
+
+/// The tables of four features, for one byte of their entries.
+pub(crate) type FourTables = [[u8; 256]; 4];
+/// Rows of more features than this go another way: their sums would not fit.
+const MOST_PLANE_FEATURES: usize = 4096;
+
+/// Tables of one-byte levels, each byte of the entries in a table of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct PlaneTables {
+    pub(crate) q: u64,
+    pub(crate) constant: u64,
+    /// Bytes of an entry.
+    pub(crate) planes: usize,
+    /// For each group of four features, all planes, the lowest first.
+    pub(crate) groups: Vec<FourTables>,
+}
+
+impl PlaneTables {
+    fn new(field: &Field, constant: Symbol, columns: impl Iterator<Item = Vec<u64>>) -> PlaneTables {
+        let planes = (field.bits() as usize).div_ceil(8);
+        let mut groups = vec![];
+        for (k, column) in columns.enumerate() {
+            if k % 4 == 0 {
+                groups.resize(groups.len() + planes, [[0; 256]; 4]);
+            }
+            for (level, value) in column.into_iter().enumerate() {
+                for (plane, &byte) in value.to_le_bytes()[..planes].iter().enumerate() {
+                    groups[k / 4 * planes + plane][k % 4][level] = byte;
+                }
+            }
+        }
+        PlaneTables { q: field.q(), constant: constant.value(), planes, groups }
+    }
 }
 
 impl Tables {
     /// The tables of `form` for the features of `store`.
-    pub(crate) fn new(field: &Field, store: &RowStore, form: &Form) -> Tables {
+    pub(crate) fn new(kernels: Kernels, field: &Field, store: &RowStore, form: &Form) -> Tables {
         let column = |k: usize| -> Vec<u64> {
             (0..=store.ranges()[k]).map(|y| feature_value(field, &form.shape, k, y as u16).value()).collect()
         };
         let columns = (0..store.features()).map(column);
         let sum_fits = |bits: u32| field.q() as u128 * (store.features() as u128 + 1) < 1 << bits;
+        let planes = kernels.multiplies_bytes() && store.features() <= MOST_PLANE_FEATURES;
         let entries = match store.level_bytes() {
+            LevelBytes::One if planes => Entries::Planes(PlaneTables::new(field, form.constant, columns)),
             LevelBytes::One if sum_fits(32) => Entries::Bytes32(grouped(columns, |value| value as u32)),
             LevelBytes::One => Entries::Bytes64(grouped(columns, |value| value)),
             LevelBytes::Two => Entries::Words(columns.collect()),
@@ -61,6 +99,7 @@ impl Tables {
                     *sum = self.reduce(u64::from(*sum), barrett) as u32;
                 }
             }
+            Entries::Planes(tables) => kernels.look_up(tables, blocks, low, high),
             Entries::Bytes64(groups) => {
                 let mut sums = vec![self.constant; rows];
                 for (group, tables) in groups.iter().enumerate() {

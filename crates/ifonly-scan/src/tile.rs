@@ -7,6 +7,7 @@
 //! positions, and the rest is the same program.
 
 use crate::backend::{Blocks, Kernels, Planes};
+use crate::bytes::ByteDot;
 use crate::dot::{Dot, Features, NARROW, Term};
 use crate::numbers;
 use crate::store::{BLOCK_ROWS, RowStore};
@@ -14,10 +15,6 @@ use crate::table::Tables;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, SymbolStream};
-
-/// Rows per tile: everything a tile touches stays in the first two cache levels, and its pads are a whole number of the
-/// batches of 8 or 30 blocks in which the cipher is fast.
-pub(crate) const TILE_ROWS: usize = 960;
 
 /// Form values of all rows.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +28,7 @@ pub(crate) struct Gathered<'a> {
 /// The program of one job.
 #[derive(Debug)]
 pub(crate) struct TileProgram<'a, const L: usize> {
+    kernels: Kernels,
     field: &'a Field,
     store: &'a RowStore,
     steps: Vec<Step<'a, L>>,
@@ -44,6 +42,8 @@ enum Step<'a, const L: usize> {
     Stream(&'a SymbolStream),
     RowShares(&'a [Symbol]),
     Dot(Dot<L>),
+    /// The same where bytes are multiplied with bytes.
+    ByteDot(ByteDot),
     Tables(Tables),
     /// For databases smaller than the tables would be.
     Directly(&'a Form),
@@ -92,15 +92,21 @@ fn forms_of(output: &Output) -> Vec<usize> {
 
 impl<'a, const L: usize> TileProgram<'a, L> {
     /// The values of all used forms as outputs, without any randomness: the first pass of a shuffled answer.
-    pub(crate) fn values(store: &'a RowStore, job: &Job<'a>) -> Self {
-        let mut compiler = Compiler::new(store, job, false);
+    pub(crate) fn values(kernels: Kernels, store: &'a RowStore, job: &Job<'a>) -> Self {
+        let mut compiler = Compiler::new(kernels, store, job, false);
         let outputs = used_forms(job).into_iter().map(|form| compiler.form(form)).collect();
         compiler.finish(outputs)
     }
 
     /// The answer in stored order, or from [`Gathered`] values.
-    pub(crate) fn answer(store: &'a RowStore, job: &Job<'a>, keys: &'a KeyedRows, gathers: bool) -> Self {
-        let mut compiler = Compiler::new(store, job, gathers);
+    pub(crate) fn answer(
+        kernels: Kernels,
+        store: &'a RowStore,
+        job: &Job<'a>,
+        keys: &'a KeyedRows,
+        gathers: bool,
+    ) -> Self {
+        let mut compiler = Compiler::new(kernels, store, job, gathers);
         // All streams first: numbers may only depend on earlier ones.
         let outputs = job.program.outputs.iter().enumerate();
         let terms: Vec<_> = outputs.map(|(number, output)| compiler.output(number, output, keys)).collect();
@@ -114,17 +120,11 @@ impl<'a, const L: usize> TileProgram<'a, L> {
     }
 
     /// Runs the rows or positions `first..first + rows`; `first` is a multiple of 64.
-    pub(crate) fn run(
-        &self,
-        kernels: Kernels,
-        first: usize,
-        rows: usize,
-        gathered: Option<Gathered<'_>>,
-        scratch: &mut Scratch,
-    ) {
+    pub(crate) fn run(&self, first: usize, rows: usize, gathered: Option<Gathered<'_>>, scratch: &mut Scratch) {
         let stride = rows.next_multiple_of(BLOCK_ROWS);
         let planes = L / NARROW;
         let Scratch { words, bytes, levels } = scratch;
+        let kernels = self.kernels;
         if rows < stride {
             // What an earlier tile left beyond the last row need not be reduced.
             words.clear();
@@ -140,6 +140,7 @@ impl<'a, const L: usize> TileProgram<'a, L> {
             match step {
                 Step::Stream(stream) => numbers::fill::<L>(kernels, stream, first, bytes, out),
                 Step::Dot(dot) => kernels.dot(dot, blocks, Planes { words: done, stride }, out),
+                Step::ByteDot(dot) => kernels.byte_dot(dot, blocks, Planes { words: done, stride }, out),
                 Step::Tables(tables) => {
                     let (low, high) = out.split_at_mut(stride);
                     tables.evaluate(kernels, blocks, low, high);
@@ -232,6 +233,7 @@ struct Parts {
 }
 
 struct Compiler<'a, 'j, const L: usize> {
+    kernels: Kernels,
     store: &'a RowStore,
     job: &'j Job<'a>,
     gathers: bool,
@@ -246,8 +248,9 @@ struct Compiler<'a, 'j, const L: usize> {
 }
 
 impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
-    fn new(store: &'a RowStore, job: &'j Job<'a>, gathers: bool) -> Self {
+    fn new(kernels: Kernels, store: &'a RowStore, job: &'j Job<'a>, gathers: bool) -> Self {
         Compiler {
+            kernels,
             store,
             job,
             gathers,
@@ -262,7 +265,8 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
     }
 
     fn finish(self, outputs: Vec<usize>) -> TileProgram<'a, L> {
-        TileProgram { field: self.job.field, store: self.store, numbers: self.steps.len(), steps: self.steps, outputs }
+        let Compiler { kernels, store, steps, .. } = self;
+        TileProgram { kernels, field: self.job.field, store, numbers: steps.len(), steps, outputs }
     }
 
     fn push(&mut self, step: Step<'a, L>) -> usize {
@@ -368,7 +372,7 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
 
     fn evaluate(&self, form: usize) -> Step<'a, L> {
         if let Some(dot) = self.dot(form, &[]) {
-            return Step::Dot(dot);
+            return dot;
         }
         let program = self.job.program;
         let form = &program.forms[form];
@@ -377,13 +381,13 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
         if self.store.rows().saturating_mul(self.store.features()) < entries {
             Step::Directly(form)
         } else {
-            Step::Tables(Tables::new(self.job.field, self.store, form))
+            Step::Tables(Tables::new(self.kernels, self.job.field, self.store, form))
         }
     }
 
     /// A form and some terms as one dot product, if a kernel takes its shape.
-    fn dot(&self, form: usize, terms: &[Term]) -> Option<Dot<L>> {
-        let Job { field, program, .. } = self.job;
+    fn dot(&self, form: usize, terms: &[Term]) -> Option<Step<'a, L>> {
+        let program = self.job.program;
         let form = &program.forms[form];
         let every;
         let features = match &form.shape {
@@ -402,16 +406,23 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
             },
             Shape::Table(_) => return None,
         };
-        Dot::new(field, self.store, &features, terms, form.constant)
+        self.sum(&features, terms, form.constant)
+    }
+
+    fn sum(&self, features: &Features<'_>, terms: &[Term], constant: Symbol) -> Option<Step<'a, L>> {
+        let (field, store) = (self.job.field, self.store);
+        let bytes = || ByteDot::new(field, store, features, terms, constant, L != NARROW).map(Step::ByteDot);
+        let bytes = if self.kernels.multiplies_bytes() { bytes() } else { None };
+        bytes.or_else(|| Dot::new(field, store, features, terms, constant).map(Step::Dot))
     }
 
     /// The last step of an output.
     fn mix(&mut self, parts: Parts) -> usize {
-        let dot = match parts.fused {
+        let sum = match parts.fused {
             Some(form) => self.dot(form, &parts.terms),
-            None => Dot::new(self.job.field, self.store, &Features::None, &parts.terms, parts.constant),
+            None => self.sum(&Features::None, &parts.terms, parts.constant),
         };
-        self.push(Step::Dot(dot.expect("planes always fit, and a fused form was seen to fit")))
+        self.push(sum.expect("planes always fit, and a fused form was seen to fit"))
     }
 
     fn product(&mut self, a: usize, b: usize) -> Term {

@@ -1,10 +1,18 @@
-//! The kernels, each in a portable and an AVX2 form with the same results, and the choice between them at run time.
+//! The kernels, each in a portable, an AVX2 and an AVX-512 form with the same results, and the choice between them at run time.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod modular;
 pub(crate) mod portable;
+#[cfg(target_arch = "x86_64")]
+mod words;
 
+use crate::bytes::ByteDot;
 use crate::dot::{Chunk, Dot};
+use crate::table::PlaneTables;
 
 /// Which instructions the kernels may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,17 +22,22 @@ pub enum Backend {
     Portable,
     /// 256-bit vectors of x86-64 (with FMA, which every machine with AVX2 that matters has).
     Avx2,
+    /// 512-bit vectors of x86-64 with products and look-ups of bytes (VNNI and VBMI: Ice Lake, Zen 4 and later).
+    Avx512,
 }
 
 impl Backend {
+    /// All of them, the fastest last.
+    const ALL: [Backend; 3] = [Backend::Portable, Backend::Avx2, Backend::Avx512];
+
     /// All backends that this machine can run, the fastest last.
     pub fn available() -> Vec<Backend> {
-        [Backend::Portable, Backend::Avx2].into_iter().filter(|backend| backend.runs_here()).collect()
+        Backend::ALL.into_iter().filter(|backend| backend.runs_here()).collect()
     }
 
     /// The fastest one that this machine can run.
     pub fn best() -> Backend {
-        if Backend::Avx2.runs_here() { Backend::Avx2 } else { Backend::Portable }
+        Backend::ALL.into_iter().rfind(|backend| backend.runs_here()).unwrap_or(Backend::Portable)
     }
 
     /// Whether this machine can run it.
@@ -33,8 +46,18 @@ impl Backend {
             Backend::Portable => true,
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512 => {
+                Backend::Avx2.runs_here()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vbmi")
+                    && is_x86_feature_detected!("avx512vnni")
+            }
             #[cfg(not(target_arch = "x86_64"))]
-            Backend::Avx2 => false,
+            Backend::Avx2 | Backend::Avx512 => false,
         }
     }
 }
@@ -44,6 +67,7 @@ impl std::fmt::Display for Backend {
         f.write_str(match self {
             Backend::Portable => "portable",
             Backend::Avx2 => "avx2",
+            Backend::Avx512 => "avx512",
         })
     }
 }
@@ -73,6 +97,9 @@ macro_rules! dispatch {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Kernels` holds Avx2 only after the machine was found to have it.
             Backend::Avx2 => unsafe { avx2::$function $(::<$generic>)? ($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Kernels` holds Avx512 only after the machine was found to have it.
+            Backend::Avx512 => unsafe { avx512::$function $(::<$generic>)? ($($argument),*) },
             _ => portable::$function $(::<$generic>)? ($($argument),*),
         }
     };
@@ -89,6 +116,40 @@ impl Kernels {
 
     pub(crate) fn backend(self) -> Backend {
         self.0
+    }
+
+    /// Whether [`Kernels::byte_dot`] and [`Kernels::look_up`] are there.
+    pub(crate) fn multiplies_bytes(self) -> bool {
+        self.0 == Backend::Avx512
+    }
+
+    /// Rows per tile: everything that a tile touches stays in the first two cache levels, and its pads are a whole number of
+    /// the batches in which the cipher is fast, 8 or 30 blocks, or 64 with AVX-512. There tiles are short, because
+    /// memory is the limit and would stand still while long runs of pads are made.
+    pub(crate) fn tile_rows(self) -> usize {
+        if self.0 == Backend::Avx512 { 256 } else { 960 }
+    }
+
+    /// Evaluates `dot` for the rows of `out`, whole blocks, as [`Kernels::dot`] does. Only where
+    /// [`Kernels::multiplies_bytes`].
+    pub(crate) fn byte_dot(self, dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Kernels` holds Avx512 only after the machine was found to have it.
+            Backend::Avx512 => unsafe { avx512::byte_dot(dot, blocks, planes, out) },
+            other => unreachable!("{other} has no products of bytes: {dot:?} {blocks:?} {planes:?} {}", out.len()),
+        }
+    }
+
+    /// Sums of entries for the rows of `low`, whole blocks, reduced; the upper words to `high` if that is not empty. Only
+    /// where [`Kernels::multiplies_bytes`].
+    pub(crate) fn look_up(self, tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Kernels` holds Avx512 only after the machine was found to have it.
+            Backend::Avx512 => unsafe { avx512::look_up(tables, blocks, low, high) },
+            other => unreachable!("{other} has no look-ups of bytes: {tables:?} {blocks:?} {}", low.len() + high.len()),
+        }
     }
 
     /// Evaluates `dot` for the rows `0..out.len()/(L/2)`, whole blocks; a number is one plane (narrow) or a low and a high
@@ -110,6 +171,24 @@ impl Kernels {
     /// Little-endian words of `bytes`, masked and then shifted by `shift`; false if a masked word is not below `limit`.
     pub(crate) fn mask_words(self, bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
         dispatch!(self, mask_words(bytes, mask, limit, shift, out))
+    }
+
+    /// The same for words of 8 bytes, the lower and the upper halves of the results apart.
+    pub(crate) fn mask_long_words(
+        self,
+        bytes: &[u8],
+        mask: u64,
+        limit: u64,
+        shift: u64,
+        low: &mut [u32],
+        high: &mut [u32],
+    ) -> bool {
+        dispatch!(self, mask_long_words(bytes, mask, limit, shift, low, high))
+    }
+
+    /// Packs `8·n` symbols of 33 to 62 bits that come as lower and upper words.
+    pub(crate) fn pack_halves(self, bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
+        dispatch!(self, pack_halves(bits, low, high, out))
     }
 
     /// Appends symbols of `bits` bits, 8 ≤ bits ≤ 32, to a bit stream that stands at a byte boundary: `8·n` symbols.

@@ -259,6 +259,33 @@ pub(crate) fn mask_words(bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &
 }
 
 #[inline(always)]
+pub(crate) fn mask_long_words(
+    bytes: &[u8],
+    mask: u64,
+    limit: u64,
+    shift: u64,
+    low: &mut [u32],
+    high: &mut [u32],
+) -> bool {
+    // Sums of a sign instead of a maximum: vectors of 64-bit words often lack the latter.
+    let mut below = u64::MAX;
+    for ((low, high), bytes) in low.iter_mut().zip(high).zip(bytes.as_chunks::<8>().0) {
+        let word = u64::from_le_bytes(*bytes) & mask;
+        below &= word.wrapping_sub(limit);
+        let number = word.wrapping_add(shift);
+        *low = number as u32;
+        *high = (number >> 32) as u32;
+    }
+    below >> 63 == 1
+}
+
+#[inline(always)]
+pub(crate) fn pack_halves(bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
+    let symbols = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
+    crate::pack::pack_bits(bits, symbols, out);
+}
+
+#[inline(always)]
 pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
     for (eight, bytes) in symbols.chunks_exact(8).zip(out.chunks_exact_mut(bits as usize)) {
         let (mut held, mut count, mut at) = (0u64, 0, 0);

@@ -12,7 +12,7 @@ use crate::backend::{Backend, Kernels};
 use crate::decode::{Decoder, Nearest};
 use crate::pack;
 use crate::records::RecordScanner;
-use crate::tile::{Scratch, TILE_ROWS, TileProgram};
+use crate::tile::{Scratch, TileProgram};
 use clap::{Args, ValueEnum};
 use ifonly_core::form::{Job, Shape};
 use ifonly_core::keys::{KeyedRows, RootKey};
@@ -95,6 +95,8 @@ pub enum BenchBackend {
     Portable,
     /// 256-bit vectors
     Avx2,
+    /// 512-bit vectors with products of bytes
+    Avx512,
 }
 
 /// One line of a report.
@@ -180,6 +182,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
     let backend = match args.backend {
         Some(BenchBackend::Portable) => Backend::Portable,
         Some(BenchBackend::Avx2) => Backend::Avx2,
+        Some(BenchBackend::Avx512) => Backend::Avx512,
         None => Backend::best(),
     };
     let kernels = Kernels::new(backend).ok_or("this machine cannot run that backend")?;
@@ -338,10 +341,10 @@ fn decode(setup: &Setup, backend: Backend, answers: &[&[u8]]) -> Result<Option<(
 /// Forms only: no pads, no packing.
 fn scan_only(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
     fn run<const L: usize>(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
-        let program = TileProgram::<L>::values(&setup.store, job);
+        let program = TileProgram::<L>::values(kernels, &setup.store, job);
         let mut scratch = Scratch::default();
-        for first in (0..setup.store.rows()).step_by(TILE_ROWS) {
-            program.run(kernels, first, TILE_ROWS.min(setup.store.rows() - first), None, &mut scratch);
+        for first in (0..setup.store.rows()).step_by(kernels.tile_rows()) {
+            program.run(first, kernels.tile_rows().min(setup.store.rows() - first), None, &mut scratch);
             black_box(&scratch);
         }
     }
@@ -355,8 +358,8 @@ fn scan_only(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
 fn pads_only(kernels: Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, rows: usize) {
     let mut bytes = vec![];
     let planes = if keys.rho_stream().field().q() < 1 << 31 { 1 } else { 2 };
-    let mut out = vec![0; TILE_ROWS * planes];
-    for first in (0..rows).step_by(TILE_ROWS) {
+    let mut out = vec![0; kernels.tile_rows() * planes];
+    for first in (0..rows).step_by(kernels.tile_rows()) {
         for output in 0..outputs {
             for j in 1..=kappa {
                 let stream = keys.pad_stream(output, j);
@@ -373,7 +376,7 @@ fn pads_only(kernels: Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, r
 
 fn pack_only(kernels: Kernels, bits: u32, symbols: &[u32]) {
     let mut out = vec![];
-    for tile in symbols.chunks(TILE_ROWS) {
+    for tile in symbols.chunks(kernels.tile_rows()) {
         out.clear();
         if bits <= 32 {
             pack::pack_u32(kernels, bits, tile, &mut out);

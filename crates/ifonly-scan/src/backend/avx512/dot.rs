@@ -1,0 +1,136 @@
+//! Dot products with `vpdpbusd`: four unsigned bytes of a row times four signed digits, summed into 32 bits, in one
+//! instruction. A block of 64 rows is in flight (32 where a number has eight limbs).
+
+// Vectors are named by their place in two arrays at a time.
+#![allow(clippy::needless_range_loop)]
+
+use super::super::{Blocks, Planes};
+use super::limbs::{Reducer, plane_words};
+use crate::bytes::{ByteDot, ByteKind, Digits, MOST_LIMBS, Piece};
+use crate::store::{BLOCK_ROWS, GROUP_BYTES};
+use std::arch::x86_64::*;
+
+/// How far ahead of the loads to ask for memory: more than can be under way at once, so that memory stays busy while
+/// pads and packing run between two tiles.
+const AHEAD: usize = 8 << 10;
+
+const PLANES: u8 = 0;
+const BYTES: u8 = 1;
+const NORM: u8 = 2;
+const SQUARES: u8 = 3;
+const WORD_NORM: u8 = 4;
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+pub(crate) fn byte_dot(dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+    for (number, piece) in dot.pieces.iter().enumerate() {
+        let job = PieceJob { piece, blocks, planes, reducer: Reducer { q: dot.q, first: number == 0 } };
+        match dot.limbs {
+            3 => job.by_kind::<3, 4>(dot.kind, out),
+            4 => job.by_kind::<4, 4>(dot.kind, out),
+            _ => job.by_kind::<8, 2>(dot.kind, out),
+        }
+    }
+}
+
+struct PieceJob<'a> {
+    piece: &'a Piece,
+    blocks: Blocks<'a>,
+    planes: Planes<'a>,
+    reducer: Reducer,
+}
+
+impl PieceJob<'_> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    fn by_kind<const B: usize, const V: usize>(&self, kind: ByteKind, out: &mut [u32]) {
+        match kind {
+            ByteKind::Planes => self.run::<B, V, PLANES>(out),
+            ByteKind::Bytes => self.run::<B, V, BYTES>(out),
+            ByteKind::Norm => self.run::<B, V, NORM>(out),
+            ByteKind::Squares => self.run::<B, V, SQUARES>(out),
+            ByteKind::WordNorm => self.run::<B, V, WORD_NORM>(out),
+        }
+    }
+
+    /// B limbs, V vectors of sixteen rows at a time.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    fn run<const B: usize, const V: usize, const KIND: u8>(&self, out: &mut [u32]) {
+        let rows = if B == MOST_LIMBS { out.len() / 2 } else { out.len() };
+        assert!(rows.is_multiple_of(BLOCK_ROWS), "tiles are whole blocks");
+        let (low, high) = out.split_at_mut(rows);
+        let per_group = if KIND == SQUARES { 3 } else { 1 };
+        let group_bytes = BLOCK_ROWS * GROUP_BYTES;
+        for start in (0..rows).step_by(16 * V) {
+            let mut sums = [[_mm512_setzero_si512(); V]; B];
+            for limb in 0..B {
+                sums[limb] = [_mm512_set1_epi32(self.piece.start[limb]); V];
+            }
+            if KIND != PLANES {
+                let from = start / BLOCK_ROWS * self.blocks.block_bytes + self.piece.first_group * group_bytes;
+                let length = self.piece.groups.len() / per_group * group_bytes;
+                let groups = self.blocks.bytes[from..from + length].as_chunks::<{ BLOCK_ROWS * GROUP_BYTES }>().0;
+                for (group, digits) in groups.iter().zip(self.piece.groups.chunks_exact(per_group)) {
+                    add_group::<B, V, KIND>(group, start % BLOCK_ROWS / 16, digits, &mut sums);
+                }
+            }
+            for (plane, digits) in &self.piece.planes {
+                for v in 0..V {
+                    let words = plane_words(self.planes, *plane, start + 16 * v);
+                    add_bytes(words, v, digits, &mut sums);
+                }
+            }
+            for v in 0..V {
+                let all: [__m512i; MOST_LIMBS] =
+                    std::array::from_fn(|limb| if limb < B { sums[limb][v] } else { _mm512_setzero_si512() });
+                self.reducer.store(all, start + 16 * v, low, high);
+            }
+        }
+    }
+}
+
+/// Adds V vectors of one group of the rows, from the given vector of the block on.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+#[inline]
+fn add_group<const B: usize, const V: usize, const KIND: u8>(
+    group: &[u8; BLOCK_ROWS * GROUP_BYTES],
+    first_vector: usize,
+    digits: &[Digits],
+    sums: &mut [[__m512i; V]; B],
+) {
+    let vectors = &group.as_chunks::<64>().0[first_vector..first_vector + V];
+    for v in 0..V {
+        let at: *const i8 = vectors[v].as_ptr().cast();
+        // A prefetch may name any address.
+        _mm_prefetch::<_MM_HINT_T1>(at.wrapping_add(AHEAD));
+        // SAFETY: the vector is 64 bytes.
+        let y = unsafe { _mm512_loadu_si512(at.cast()) };
+        add_bytes(y, v, &digits[0], sums);
+        match KIND {
+            NORM => {
+                let centred = _mm512_xor_si512(y, _mm512_set1_epi8(-128));
+                sums[0][v] = _mm512_dpbusd_epi32(sums[0][v], y, centred);
+            }
+            WORD_NORM => sums[0][v] = _mm512_dpwssd_epi32(sums[0][v], y, y),
+            SQUARES => {
+                let low_bytes = _mm512_set1_epi16(0xFF);
+                let (even, odd) = (_mm512_and_si512(y, low_bytes), _mm512_srli_epi16::<8>(y));
+                let (even, odd) = (_mm512_mullo_epi16(even, even), _mm512_mullo_epi16(odd, odd));
+                // Where the mask has a one the first, else the second: the bytes of y² in the places of those of y.
+                const PICK: i32 = 0b1100_1010;
+                let low = _mm512_ternarylogic_epi32::<PICK>(low_bytes, even, _mm512_slli_epi16::<8>(odd));
+                let high = _mm512_ternarylogic_epi32::<PICK>(low_bytes, _mm512_srli_epi16::<8>(even), odd);
+                add_bytes(low, v, &digits[1], sums);
+                add_bytes(high, v, &digits[2], sums);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+#[inline]
+fn add_bytes<const B: usize, const V: usize>(y: __m512i, v: usize, digits: &Digits, sums: &mut [[__m512i; V]; B]) {
+    for limb in 0..B {
+        let four = _mm512_set1_epi32(i32::from_le_bytes(digits[limb].map(|digit| digit as u8)));
+        sums[limb][v] = _mm512_dpbusd_epi32(sums[limb][v], y, four);
+    }
+}

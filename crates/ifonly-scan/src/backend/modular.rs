@@ -1,0 +1,157 @@
+//! Montgomery arithmetic on vectors of words: the even and the odd words are two vectors of 64-bit products.
+//!
+//! Generic over the width and `inline(always)`: each backend calls these from functions that enable its instructions.
+
+use super::portable;
+use super::words::Words;
+
+/// q and its negative inverse modulo 2^32 in all lanes.
+#[derive(Clone, Copy)]
+struct Modulus<W> {
+    q: W,
+    negative_inverse: W,
+}
+
+// SAFETY (of every block up to the public functions): the machine has the instructions of W, which those promise.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl<W: Words> Modulus<W> {
+    #[inline(always)]
+    unsafe fn new(q: u32) -> Self {
+        unsafe { Modulus { q: W::splat(q), negative_inverse: W::splat(portable::negative_inverse(q)) } }
+    }
+
+    /// `x/2^32 mod q` of even and odd sums of a few products, merged into reduced words.
+    #[inline(always)]
+    unsafe fn reduce(self, even: W, odd: W) -> W {
+        unsafe {
+            // x plus the multiple of q that makes its low word 0; the high word is the rest, below 2q.
+            let fold = |x: W| x.add_long(x.mul_even(self.negative_inverse).mul_even(self.q));
+            let rest = fold(even).odd_to_even().with_odd(fold(odd));
+            rest.min(rest.sub(self.q))
+        }
+    }
+
+    /// a + b.
+    #[inline(always)]
+    unsafe fn add(self, a: W, b: W) -> W {
+        unsafe {
+            let sum = a.add(b);
+            sum.min(sum.sub(self.q))
+        }
+    }
+}
+
+/// How many words of a slice fill whole vectors.
+fn whole<W: Words>(words: usize) -> usize {
+    words / W::LANES * W::LANES
+}
+
+/// # Safety
+/// The machine has the instructions of W.
+#[inline(always)]
+pub(super) unsafe fn montgomery_products<W: Words>(q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
+    assert!(a.len() == out.len() && b.len() == out.len());
+    let done = whole::<W>(out.len());
+    // SAFETY: the caller's promise; all three slices hold `done` words.
+    unsafe {
+        let modulus = Modulus::<W>::new(q);
+        for at in (0..done).step_by(W::LANES) {
+            let (a, b) = (W::load(a.as_ptr().add(at)), W::load(b.as_ptr().add(at)));
+            let odd = a.odd_to_even().mul_even(b.odd_to_even());
+            modulus.reduce(a.mul_even(b), odd).store(out.as_mut_ptr().add(at));
+        }
+    }
+    portable::montgomery_products(q, &a[done..], &b[done..], &mut out[done..]);
+}
+
+/// # Safety
+/// The machine has the instructions of W.
+#[inline(always)]
+pub(super) unsafe fn interpolate<W: Words>(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (weights, parts) {
+            (&[w0, w1], &[a, b]) => interpolate_some::<W, 2>(q, [w0, w1], [a, b], constant, out),
+            (&[w0, w1, w2], &[a, b, c]) if portable::products_per_reduction(q) >= 3 => {
+                interpolate_some::<W, 3>(q, [w0, w1, w2], [a, b, c], constant, out);
+            }
+            _ => interpolate_many::<W>(q, weights, parts, constant, out),
+        }
+    }
+}
+
+/// Any number of servers: one reduction for every few products.
+#[inline(always)]
+unsafe fn interpolate_many<W: Words>(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
+    assert!(parts.iter().all(|part| part.len() >= out.len()));
+    let at_once = portable::products_per_reduction(q);
+    let done = whole::<W>(out.len());
+    // SAFETY: the caller's promise; every part holds as many words as `out`.
+    unsafe {
+        let modulus = Modulus::<W>::new(q);
+        for at in (0..done).step_by(W::LANES) {
+            let mut value = W::splat(constant);
+            for (weights, parts) in weights.chunks(at_once).zip(parts.chunks(at_once)) {
+                let (mut even, mut odd) = (W::splat(0), W::splat(0));
+                for (&weight, part) in weights.iter().zip(parts) {
+                    let (words, factor) = (W::load(part.as_ptr().add(at)), W::splat(weight));
+                    even = even.add_long(words.mul_even(factor));
+                    odd = odd.add_long(words.odd_to_even().mul_even(factor));
+                }
+                value = modulus.add(value, modulus.reduce(even, odd));
+            }
+            value.store(out.as_mut_ptr().add(at));
+        }
+    }
+    let rests: Vec<&[u32]> = parts.iter().map(|part| &part[done..]).collect();
+    portable::interpolate(q, weights, &rests, constant, &mut out[done..]);
+}
+
+/// As many products as one reduction takes.
+#[inline(always)]
+unsafe fn interpolate_some<W: Words, const N: usize>(
+    q: u32,
+    weights: [u32; N],
+    parts: [&[u32]; N],
+    constant: u32,
+    out: &mut [u32],
+) {
+    assert!(parts.iter().all(|part| part.len() >= out.len()));
+    let done = whole::<W>(out.len());
+    // SAFETY: the caller's promise; every part holds as many words as `out`.
+    unsafe {
+        let modulus = Modulus::<W>::new(q);
+        let start = W::splat(constant);
+        let factors = weights.map(|weight| W::splat(weight));
+        for at in (0..done).step_by(W::LANES) {
+            let (mut even, mut odd) = (W::splat(0), W::splat(0));
+            for (part, factor) in parts.iter().zip(factors) {
+                let words = W::load(part.as_ptr().add(at));
+                even = even.add_long(words.mul_even(factor));
+                odd = odd.add_long(words.odd_to_even().mul_even(factor));
+            }
+            modulus.add(start, modulus.reduce(even, odd)).store(out.as_mut_ptr().add(at));
+        }
+    }
+    portable::interpolate(q, &weights, &parts.map(|part| &part[done..]), constant, &mut out[done..]);
+}
+
+/// # Safety
+/// The machine has the instructions of W.
+#[inline(always)]
+pub(super) unsafe fn halve_sums<W: Words>(q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
+    assert!(a.len() == out.len() && b.len() == out.len());
+    let done = whole::<W>(out.len());
+    // SAFETY: the caller's promise; all three slices hold `done` words.
+    unsafe {
+        let modulus = Modulus::<W>::new(q);
+        let one_half = W::splat(q.div_ceil(2));
+        let start = W::splat(constant);
+        for at in (0..done).step_by(W::LANES) {
+            let sum = modulus.add(W::load(a.as_ptr().add(at)), W::load(b.as_ptr().add(at)));
+            let half = sum.halved().add(sum.odd_mask().and(one_half));
+            modulus.add(half, start).store(out.as_mut_ptr().add(at));
+        }
+    }
+    portable::halve_sums(q, &a[done..], &b[done..], constant, &mut out[done..]);
+}

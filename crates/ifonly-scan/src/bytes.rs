@@ -1,0 +1,305 @@
+//! Dot products modulo q in byte limbs: the plan for machines that multiply bytes with bytes and sum four products at once.
+//!
+//! A coefficient of F_q is written as `Σ_l digit_l·256^l` with signed bytes as digits; 3, 4 or 8 of them hold every residue
+//! of q ≤ 2^24, 2^32 and 2^64, if the representative is taken from the range that the digits span, which is not quite
+//! symmetric. Everything that is summed is a group of four bytes per row with four coefficients: four levels of one
+//! byte, two of two bytes (the upper byte with 256 times the coefficient), the lower or upper bytes of four squares,
+//! and the bytes of a number beside the rows.
+//!
+//! Squared norms of one-byte levels come as `Σ y·(y − 128)`, a product of bytes as well, with 128 added to the slope.
+
+use crate::dot::{Features, Term};
+use crate::store::{LevelBytes, RowStore};
+use ifonly_core::field::{Field, Symbol};
+
+/// The most limbs.
+pub(crate) const MOST_LIMBS: usize = 8;
+/// Groups of one piece: `48·4·255·128·257` and the squares beside them stay below 2^31, so two neighbouring limbs fit 32 bits.
+const PIECE_GROUPS: usize = 48;
+/// What the squares of two-byte levels may add to the lowest limb of a piece.
+const PIECE_SQUARES: u64 = 500_000_000;
+
+/// Four digits of each limb, lowest byte first.
+pub(crate) type Digits = [[i8; 4]; MOST_LIMBS];
+
+/// What is done with a feature group beside the products with its digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ByteKind {
+    /// There are no feature groups.
+    Planes,
+    /// Nothing.
+    Bytes,
+    /// `Σ y·(y − 128)` is added.
+    Norm,
+    /// The bytes of y² are two further groups, each with its own digits.
+    Squares,
+    /// `Σ y²` of two-byte levels below 2^15 is added.
+    WordNorm,
+}
+
+/// A dot product over the feature groups and some planes, plus a constant.
+#[derive(Clone, Debug)]
+pub(crate) struct ByteDot {
+    pub(crate) kind: ByteKind,
+    pub(crate) q: u64,
+    /// 3, 4 or 8.
+    pub(crate) limbs: usize,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// Terms whose sums fit their words.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Piece {
+    /// What the sums start from: the digits of the constant.
+    pub(crate) start: [i32; MOST_LIMBS],
+    pub(crate) first_group: usize,
+    /// One entry per group, three for [`ByteKind::Squares`].
+    pub(crate) groups: Vec<Digits>,
+    /// Planes by number with their digits.
+    pub(crate) planes: Vec<(usize, Digits)>,
+}
+
+impl ByteDot {
+    /// The plan of `constant + features + Σ factor·number`; numbers have one plane if `wide` is false, else two. `None` for
+    /// what has no byte form: large levels of two bytes, or their squares.
+    pub(crate) fn new(
+        field: &Field,
+        store: &RowStore,
+        features: &Features<'_>,
+        terms: &[Term],
+        constant: Symbol,
+        wide: bool,
+    ) -> Option<ByteDot> {
+        let kind = match (features, store.level_bytes()) {
+            (Features::None, _) => ByteKind::Planes,
+            (Features::Linear { norm: false, .. }, _) => ByteKind::Bytes,
+            (Features::Linear { norm: true, .. }, LevelBytes::One) => ByteKind::Norm,
+            (Features::Linear { norm: true, .. }, LevelBytes::Two) => ByteKind::WordNorm,
+            (Features::Squares { .. }, LevelBytes::One) => ByteKind::Squares,
+            (Features::Squares { .. }, LevelBytes::Two) => return None,
+        };
+        let mut planner = Planner::new(field, kind, wide);
+        for (limb, digit) in planner.digits([constant]).into_iter().enumerate() {
+            planner.current.start[limb] = i32::from(digit[0]);
+        }
+        match features {
+            Features::None => {}
+            Features::Linear { slope, .. } if store.level_bytes() == LevelBytes::Two => {
+                for (slope, ranges) in slope.chunks(2).zip(store.ranges().chunks(2)) {
+                    let both = |k: usize| {
+                        let c = slope.get(k).copied().unwrap_or_default();
+                        [c, field.mul(c, field.reduce(256))]
+                    };
+                    let ([a, b], [c, d]) = (both(0), both(1));
+                    let squares = ranges.iter().map(|&range| u64::from(range) * u64::from(range)).sum();
+                    planner.add_group([[a, b, c, d]], if kind == ByteKind::WordNorm { squares } else { 0 })?;
+                }
+            }
+            Features::Linear { norm, slope } => {
+                let moved = field.reduce(if *norm { 128 } else { 0 });
+                for slope in slope.chunks(4) {
+                    planner.add_group([padded(slope).map(|c| field.add(c, moved))], 0)?;
+                }
+            }
+            Features::Squares { linear, square } => {
+                let high = |square: [Symbol; 4]| square.map(|c| field.mul(c, field.reduce(256)));
+                for (linear, square) in linear.chunks(4).zip(square.chunks(4)) {
+                    planner.add_group([padded(linear), padded(square), high(padded(square))], 0)?;
+                }
+            }
+        }
+        terms.iter().for_each(|term| planner.add_number(term, wide));
+        Some(planner.finish())
+    }
+}
+
+/// Four coefficients; features that are not there are zero in every row, whatever they are multiplied with.
+fn padded(coefficients: &[Symbol]) -> [Symbol; 4] {
+    std::array::from_fn(|k| coefficients.get(k).copied().unwrap_or_default())
+}
+
+struct Planner<'a> {
+    field: &'a Field,
+    dot: ByteDot,
+    current: Piece,
+    squares: u64,
+    groups_done: usize,
+}
+
+impl<'a> Planner<'a> {
+    fn new(field: &'a Field, kind: ByteKind, wide: bool) -> Self {
+        let limbs = match field.q() {
+            _ if wide => MOST_LIMBS,
+            q if q <= 1 << 24 => 3,
+            _ => 4,
+        };
+        let dot = ByteDot { kind, q: field.q(), limbs, pieces: vec![] };
+        Planner { field, dot, current: Piece::default(), squares: 0, groups_done: 0 }
+    }
+
+    /// Digits of up to four coefficients.
+    fn digits<const K: usize>(&self, coefficients: [Symbol; K]) -> Digits {
+        let mut digits = [[0; 4]; MOST_LIMBS];
+        // The largest number with this many digits: 127 in each.
+        let largest = (0..self.dot.limbs).fold(0i128, |sum, _| sum * 256 + 127);
+        for (k, c) in coefficients.into_iter().enumerate() {
+            let value = i128::from(c.value());
+            let mut rest = if value > largest { value - i128::from(self.dot.q) } else { value };
+            for limb in digits.iter_mut().take(self.dot.limbs) {
+                limb[k] = rest as i8;
+                rest = (rest - i128::from(limb[k])) >> 8;
+            }
+            debug_assert_eq!(rest, 0, "q has too many bits for {} limbs", self.dot.limbs);
+        }
+        digits
+    }
+
+    /// A group of the rows; `squares` bounds what its norm adds. `None` if that alone is too much.
+    fn add_group<const P: usize>(&mut self, parts: [[Symbol; 4]; P], squares: u64) -> Option<()> {
+        if squares > PIECE_SQUARES {
+            return None;
+        }
+        if self.current.groups.len() + P > PIECE_GROUPS || self.squares + squares > PIECE_SQUARES {
+            self.start_piece();
+        }
+        for part in parts {
+            self.current.groups.push(self.digits(part));
+        }
+        self.squares += squares;
+        self.groups_done += 1;
+        Some(())
+    }
+
+    fn add_number(&mut self, term: &Term, wide: bool) {
+        let planes = if wide { 2 } else { 1 };
+        let mut factor = term.factor;
+        for plane in 0..planes {
+            if self.current.groups.len() + self.current.planes.len() == PIECE_GROUPS {
+                self.start_piece();
+            }
+            let coefficients = std::array::from_fn(|_| {
+                let this = factor;
+                factor = self.field.mul(factor, self.field.reduce(256));
+                this
+            });
+            let digits = self.digits::<4>(coefficients);
+            self.current.planes.push((term.number * planes + plane, digits));
+        }
+    }
+
+    fn start_piece(&mut self) {
+        let next = Piece { first_group: self.groups_done, ..Piece::default() };
+        self.dot.pieces.push(std::mem::replace(&mut self.current, next));
+        self.squares = 0;
+    }
+
+    fn finish(mut self) -> ByteDot {
+        self.dot.pieces.push(self.current);
+        self.dot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ifonly_core::form::{Form, Shape};
+    use ifonly_core::prime::{self, FieldRule};
+    use ifonly_core::random::{Random, SeededRandom};
+
+    /// What a kernel does with one row, digit by digit; also that no sum leaves its word.
+    fn evaluate(dot: &ByteDot, levels: &[u16], two_bytes: bool, planes: &[u32]) -> u64 {
+        let mut total = 0i128;
+        for piece in &dot.pieces {
+            let mut sums = piece.start.map(i128::from);
+            let mut add = |bytes: [u8; 4], digits: &Digits| {
+                for (sum, digits) in sums.iter_mut().zip(digits) {
+                    *sum += bytes.iter().zip(digits).map(|(&b, &d)| i128::from(b) * i128::from(d)).sum::<i128>();
+                }
+            };
+            let mut norm = 0i128;
+            let level = |k: usize| levels.get(k).copied().unwrap_or(0);
+            let per_group = if dot.kind == ByteKind::Squares { 3 } else { 1 };
+            for (group, digits) in piece.groups.chunks(per_group).enumerate() {
+                let group = piece.first_group + group;
+                if two_bytes {
+                    let [a, b] = [level(2 * group), level(2 * group + 1)];
+                    let ([a0, a1], [b0, b1]) = (a.to_le_bytes(), b.to_le_bytes());
+                    add([a0, a1, b0, b1], &digits[0]);
+                    norm += i128::from(a) * i128::from(a) + i128::from(b) * i128::from(b);
+                    continue;
+                }
+                let y: [u16; 4] = std::array::from_fn(|t| level(4 * group + t));
+                add(y.map(|y| y as u8), &digits[0]);
+                match dot.kind {
+                    ByteKind::Norm => norm += y.map(|y| i128::from(y) * (i128::from(y) - 128)).iter().sum::<i128>(),
+                    ByteKind::Squares => {
+                        add(y.map(|y| (y * y) as u8), &digits[1]);
+                        add(y.map(|y| ((y * y) >> 8) as u8), &digits[2]);
+                    }
+                    _ => {}
+                }
+            }
+            for (plane, digits) in &piece.planes {
+                add(planes[*plane].to_le_bytes(), digits);
+            }
+            if matches!(dot.kind, ByteKind::Norm | ByteKind::WordNorm) {
+                sums[0] += norm;
+            }
+            for pair in sums.chunks(2) {
+                assert!((pair[0] + 256 * pair[1]).unsigned_abs() < 1 << 31, "two limbs fit 32 bits");
+            }
+            total += sums.iter().rev().fold(0, |value, sum| 256 * value + sum);
+        }
+        total.rem_euclid(i128::from(dot.q)) as u64
+    }
+
+    #[test]
+    fn plans_are_the_forms_at_every_width() {
+        let mut random = SeededRandom::new(4);
+        for (bits, wide) in [(5, false), (16, false), (24, false), (25, false), (31, false), (32, true), (62, true)] {
+            let q = prime::choose(1 << (bits - 1), FieldRule::Deployment).unwrap();
+            let field = Field::new(q).unwrap();
+            for (d, range) in [(1, 1), (7, 255), (32, 255), (200, 255), (33, 1000), (9, 15_000)] {
+                let store = RowStore::build(&vec![range; d], [vec![range as u16; d]]).unwrap();
+                let two_bytes = range > 255;
+                let edge = |v: u64| vec![field.symbol(v % q).unwrap(); d];
+                let slopes = [
+                    edge(q / 2),
+                    edge(q / 2 + 1),
+                    edge(q - 1),
+                    (0..d).map(|_| field.sample(&mut random)).collect::<Vec<_>>(),
+                ];
+                for slope in slopes {
+                    let squares: Vec<Symbol> = (0..d).map(|_| field.sample(&mut random)).collect();
+                    let constant = field.sample(&mut random);
+                    let cases = [
+                        (Features::Linear { norm: false, slope: &slope }, false),
+                        (Features::Linear { norm: true, slope: &slope }, false),
+                        (Features::Squares { linear: &slope, square: &squares }, true),
+                    ];
+                    for (features, squared) in cases {
+                        let shape = match features {
+                            _ if squared => Shape::Polynomial(vec![slope.clone(), squares.clone()]),
+                            Features::Linear { norm: true, .. } => {
+                                Shape::Linear { norm: Symbol::ONE, slope: slope.clone() }
+                            }
+                            _ => Shape::Linear { norm: Symbol::ZERO, slope: slope.clone() },
+                        };
+                        let number = random.below(q);
+                        let term = Term { number: 0, factor: field.sample(&mut random) };
+                        let Some(dot) = ByteDot::new(&field, &store, &features, &[term], constant, wide) else {
+                            assert!(squared && two_bytes);
+                            continue;
+                        };
+                        let form = Form { shape, constant };
+                        let levels: Vec<u16> = (0..d).map(|_| range as u16 - random.below(2) as u16).collect();
+                        let expected =
+                            field.mul_add(field.symbol(number).unwrap(), term.factor, form.evaluate(&field, &levels));
+                        let planes = [number as u32, (number >> 32) as u32];
+                        assert_eq!(evaluate(&dot, &levels, two_bytes, &planes), expected.value());
+                    }
+                }
+            }
+        }
+    }
+}
