@@ -1,31 +1,42 @@
 //! Forms by look-up: `Σ_k T_k[y_k]`, for tables and for every other form that the dot kernels do not take.
 //!
-//! Feature groups are the outer loop and the rows of a tile the inner one, so that the tables of one group stay in the
-//! first-level cache while a tile passes. Sums are reduced once per row where the field leaves room for that.
+//! Feature groups are the outer loop and the rows of a tile the inner one, so that the tables of a few groups stay in the
+//! first-level cache while a tile passes. Two forms over the same rows, a cost and its gate, are looked up together: an entry
+//! holds both. Sums of 32 bits are not reduced here: what comes next (a dot product or a Montgomery product) takes any
+//! word and reduces anyway.
 
 use crate::backend::{Blocks, Kernels};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES, LevelBytes, RowStore};
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Shape};
 
-/// The tables of one form.
+/// The tables of one form, or of two.
 #[derive(Clone, Debug)]
 pub(crate) struct Tables {
     q: u64,
-    constant: u64,
     entries: Entries,
 }
 
 #[derive(Clone, Debug)]
 enum Entries {
     /// One byte per level, and the sum of a row fits 32 bits.
-    Bytes32(Vec<[[u32; 256]; 4]>),
+    One(Lookups<u32>),
+    /// The same for two forms, the second in the upper half.
+    Two(Lookups<u64>),
     /// One byte per level.
-    Bytes64(Vec<[[u64; 256]; 4]>),
+    Long(Lookups<u64>),
     /// Two bytes per level, one table per feature.
-    Words(Vec<Vec<u64>>),
+    Words { start: u64, columns: Vec<Vec<u64>> },
     /// One byte per level, where a kernel looks bytes up.
     Planes(PlaneTables),
+}
+
+/// Tables of one-byte levels with plain entries.
+#[derive(Clone, Debug)]
+struct Lookups<E> {
+    start: E,
+    /// Two feature groups each.
+    pairs: Vec<[[E; 256]; 2 * GROUP_BYTES]>,
 }
 
 /// The tables of four features, for one byte of their entries.
@@ -65,56 +76,77 @@ impl PlaneTables {
 impl Tables {
     /// The tables of `form` for the features of `store`.
     pub(crate) fn new(kernels: Kernels, field: &Field, store: &RowStore, form: &Form) -> Tables {
-        let column = |k: usize| -> Vec<u64> {
-            (0..=store.ranges()[k]).map(|y| feature_value(field, &form.shape, k, y as u16).value()).collect()
-        };
-        let columns = (0..store.features()).map(column);
-        let sum_fits = |bits: u32| field.q() as u128 * (store.features() as u128 + 1) < 1 << bits;
+        let columns = columns(field, store, form);
+        let start = form.constant.value();
         let planes = kernels.multiplies_bytes() && store.features() <= MOST_PLANE_FEATURES;
         let entries = match store.level_bytes() {
             LevelBytes::One if planes => Entries::Planes(PlaneTables::new(field, form.constant, columns)),
-            LevelBytes::One if sum_fits(32) => Entries::Bytes32(grouped(columns, |value| value as u32)),
-            LevelBytes::One => Entries::Bytes64(grouped(columns, |value| value)),
-            LevelBytes::Two => Entries::Words(columns.collect()),
+            LevelBytes::One if sums_fit(field, store) => {
+                Entries::One(Lookups::new(start as u32, columns, |value| value as u32))
+            }
+            LevelBytes::One => Entries::Long(Lookups::new(start, columns, |value| value)),
+            LevelBytes::Two => Entries::Words { start, columns: columns.collect() },
         };
-        Tables { q: field.q(), constant: form.constant.value(), entries }
+        Tables { q: field.q(), entries }
     }
 
-    /// The form for the rows `0..low.len()`, the lower and (if `high` is not empty) the upper 32 bits apart.
-    pub(crate) fn evaluate(&self, kernels: Kernels, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
+    /// The tables of two forms at once, where that is faster than one after the other.
+    pub(crate) fn of_two(kernels: Kernels, field: &Field, store: &RowStore, forms: [&Form; 2]) -> Option<Tables> {
+        if kernels.multiplies_bytes() || store.level_bytes() == LevelBytes::Two || !sums_fit(field, store) {
+            return None;
+        }
+        let [first, second] = forms.map(|form| columns(field, store, form));
+        let both = |first: u64, second: u64| first | second << 32;
+        let columns = first
+            .zip(second)
+            .map(|(first, second)| first.into_iter().zip(second).map(|(first, second)| both(first, second)).collect());
+        let start = both(forms[0].constant.value(), forms[1].constant.value());
+        Some(Tables { q: field.q(), entries: Entries::Two(Lookups::new(start, columns, |value| value)) })
+    }
+
+    /// The form for the rows `0..low.len()`, the lower and (if `high` is not empty) the upper 32 bits apart; of two forms
+    /// the other one into `second`. Reduced where it has an upper half.
+    pub(crate) fn evaluate(
+        &self,
+        kernels: Kernels,
+        blocks: Blocks<'_>,
+        low: &mut [u32],
+        high: &mut [u32],
+        second: &mut Vec<u32>,
+    ) {
         let rows = low.len();
         match &self.entries {
-            Entries::Bytes32(groups) => {
-                low.fill(self.constant as u32);
+            Entries::One(lookups) => {
+                lookups.sum_into(blocks, low);
                 high.fill(0);
-                for (group, tables) in groups.iter().enumerate() {
-                    let start = group * BLOCK_ROWS * GROUP_BYTES;
-                    for (block, sums) in blocks.bytes.chunks_exact(blocks.block_bytes).zip(low.chunks_mut(BLOCK_ROWS)) {
-                        let levels = block[start..start + BLOCK_ROWS * GROUP_BYTES].as_chunks().0;
-                        kernels.add_looked_up(levels, tables, sums);
-                    }
-                }
-                let barrett = self.barrett();
-                for sum in low.iter_mut() {
-                    *sum = self.reduce(u64::from(*sum), barrett) as u32;
+                if !high.is_empty() {
+                    low.iter_mut().for_each(|sum| *sum = (u64::from(*sum) % self.q) as u32);
                 }
             }
+            Entries::Two(lookups) => {
+                let mut sums = vec![0; rows];
+                lookups.sum_into(blocks, &mut sums);
+                second.resize(rows, 0);
+                split(&sums, low, second);
+            }
             Entries::Planes(tables) => kernels.look_up(tables, blocks, low, high),
-            Entries::Bytes64(groups) => {
-                let mut sums = vec![self.constant; rows];
-                for (group, tables) in groups.iter().enumerate() {
-                    // Reduced sums, so that four terms below 2^62 fit with room for none more.
-                    for_rows(blocks, group, &mut sums, |sum, [a, b, c, d]| {
-                        let first = self.add(tables[0][a], tables[1][b]);
-                        let second = self.add(tables[2][c], tables[3][d]);
-                        *sum = self.add(*sum, self.add(first, second));
-                    });
+            Entries::Long(lookups) => {
+                let mut sums = vec![lookups.start; rows];
+                for (pair, tables) in lookups.pairs.iter().enumerate() {
+                    for (group, tables) in tables.as_chunks::<GROUP_BYTES>().0.iter().enumerate() {
+                        // Reduced sums, so that four terms below 2^62 fit with room for none more.
+                        for_rows(blocks, 2 * pair + group, &mut sums, |sum, [a, b, c, d]| {
+                            let first = self.add(tables[0][a], tables[1][b]);
+                            let second = self.add(tables[2][c], tables[3][d]);
+                            *sum = self.add(*sum, self.add(first, second));
+                        });
+                    }
                 }
                 split(&sums, low, high);
             }
-            Entries::Words(tables) => {
-                let mut sums = vec![self.constant; rows];
-                for (group, tables) in tables.chunks(2).enumerate() {
+            Entries::Words { start, columns } => {
+                let mut sums = vec![*start; rows];
+                for (group, tables) in columns.chunks(2).enumerate() {
                     for_rows(blocks, group, &mut sums, |sum, [a, b, c, d]| {
                         for (table, level) in tables.iter().zip([a | b << 8, c | d << 8]) {
                             // Levels were checked against their ranges when the rows were loaded.
@@ -131,17 +163,92 @@ impl Tables {
         let sum = a + b;
         sum.min(sum.wrapping_sub(self.q))
     }
+}
 
-    fn barrett(&self) -> u64 {
-        ((1u128 << 64) / u128::from(self.q)) as u64
+/// Whether the sum of a row, with its constant, fits 32 bits.
+fn sums_fit(field: &Field, store: &RowStore) -> bool {
+    u128::from(field.q()) * (store.features() as u128 + 1) < 1 << 32
+}
+
+/// For each feature, the form's value at every level.
+fn columns(field: &Field, store: &RowStore, form: &Form) -> impl Iterator<Item = Vec<u64>> {
+    let levels = |k: usize| 0..=store.ranges()[k];
+    (0..store.features())
+        .map(move |k| levels(k).map(|y| feature_value(field, &form.shape, k, y as u16).value()).collect())
+}
+
+impl<E: Copy + Default + std::ops::Add<Output = E>> Lookups<E> {
+    fn new(start: E, columns: impl Iterator<Item = Vec<u64>>, entry: impl Fn(u64) -> E) -> Lookups<E> {
+        let mut pairs = vec![];
+        for (k, column) in columns.enumerate() {
+            if k % (2 * GROUP_BYTES) == 0 {
+                pairs.push([[E::default(); 256]; 2 * GROUP_BYTES]);
+            }
+            let tables = pairs.last_mut().expect("one was just pushed");
+            for (place, value) in tables[k % (2 * GROUP_BYTES)].iter_mut().zip(column) {
+                *place = entry(value);
+            }
+        }
+        Lookups { start, pairs }
     }
 
-    /// The quotient by `⌊2^64/q⌋` is right or one too small.
-    fn reduce(&self, sum: u64, barrett: u64) -> u64 {
-        let quotient = ((u128::from(sum) * u128::from(barrett)) >> 64) as u64;
-        let rest = sum - quotient * self.q;
-        rest.min(rest.wrapping_sub(self.q))
+    /// The sum of the entries of every row.
+    fn sum_into(&self, blocks: Blocks<'_>, sums: &mut [E]) {
+        let group_bytes = BLOCK_ROWS * GROUP_BYTES;
+        sums.fill(self.start);
+        for (pair, tables) in self.pairs.iter().enumerate() {
+            let start = 2 * pair * group_bytes;
+            for (block, sums) in blocks.bytes.chunks_exact(blocks.block_bytes).zip(sums.chunks_mut(BLOCK_ROWS)) {
+                // The same groups one tile later: the hardware does not guess these steps.
+                prefetch(block[start..].as_ptr().wrapping_add(blocks.bytes.len()), 2 * group_bytes);
+                let first = block[start..start + group_bytes].as_chunks().0;
+                // The tables of a last group that is alone are half empty: zeros for any level.
+                let second = block.get(start + group_bytes..start + 2 * group_bytes).map_or(first, |b| b.as_chunks().0);
+                add_looked_up([first, second], tables, sums);
+            }
+        }
     }
+}
+
+/// Adds to each row's sum the entries of its eight levels.
+fn add_looked_up<E: Copy + std::ops::Add<Output = E>>(
+    levels: [&[[u8; GROUP_BYTES]]; 2],
+    tables: &[[E; 256]; 2 * GROUP_BYTES],
+    sums: &mut [E],
+) {
+    let [first, second] = levels;
+    for ((sum, first), second) in sums.iter_mut().zip(first).zip(second) {
+        let words = [opaque(u32::from_le_bytes(*first)), opaque(u32::from_le_bytes(*second))];
+        for (table, entries) in tables.iter().enumerate() {
+            *sum = *sum + entries[usize::from((words[table / 4] >> (8 * (table % 4))) as u8)];
+        }
+    }
+}
+
+/// Asks for bytes that will be read soon. They need not be there.
+fn prefetch(from: *const u8, length: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..length).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a prefetch may name any address, and every x86-64 has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(from.wrapping_add(line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, length);
+}
+
+/// The same word, of which the compiler knows nothing: it would gather vectors of entries piece by piece, which takes longer
+/// than adding them up.
+fn opaque(word: u32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut word = word;
+        // SAFETY: there is no instruction.
+        unsafe { std::arch::asm!("/* {0:e} */", inout(reg) word, options(pure, nomem, nostack, preserves_flags)) };
+        word
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    std::hint::black_box(word)
 }
 
 /// `f_k(y)`.
@@ -156,25 +263,13 @@ fn feature_value(field: &Field, shape: &Shape, k: usize, y: u16) -> Symbol {
     }
 }
 
-/// Four columns at a time, each padded with zeros to 256 entries.
-fn grouped<E: Copy + Default>(columns: impl Iterator<Item = Vec<u64>>, entry: impl Fn(u64) -> E) -> Vec<[[E; 256]; 4]> {
-    let mut groups = vec![];
-    for (k, column) in columns.enumerate() {
-        if k % 4 == 0 {
-            groups.push([[E::default(); 256]; 4]);
-        }
-        for (place, value) in groups[k / 4][k % 4].iter_mut().zip(column) {
-            *place = entry(value);
-        }
-    }
-    groups
-}
-
 /// Calls `add` with the sum and the four bytes of every row in one group.
 fn for_rows<S>(blocks: Blocks<'_>, group: usize, sums: &mut [S], add: impl Fn(&mut S, [usize; 4])) {
     let start = group * BLOCK_ROWS * GROUP_BYTES;
     for (block, sums) in blocks.bytes.chunks_exact(blocks.block_bytes).zip(sums.chunks_mut(BLOCK_ROWS)) {
-        let rows = block[start..start + BLOCK_ROWS * GROUP_BYTES].as_chunks::<GROUP_BYTES>().0;
+        // A last group may be alone in its pair.
+        let Some(rows) = block.get(start..start + BLOCK_ROWS * GROUP_BYTES) else { return };
+        let rows = rows.as_chunks::<GROUP_BYTES>().0;
         for (sum, &bytes) in sums.iter_mut().zip(rows) {
             add(sum, bytes.map(usize::from));
         }

@@ -44,7 +44,10 @@ enum Step<'a, const L: usize> {
     Dot(Dot<L>),
     /// The same where bytes are multiplied with bytes.
     ByteDot(ByteDot),
+    /// Also the values of a second form, if the tables are of two.
     Tables(Tables),
+    /// The second form of the tables in the step before.
+    SecondOfTables,
     /// For databases smaller than the tables would be.
     Directly(&'a Form),
     /// The form at the following row.
@@ -70,6 +73,7 @@ pub(crate) struct Scratch {
     words: Vec<u32>,
     bytes: Vec<[u8; 16]>,
     levels: Vec<u16>,
+    second: Vec<u32>,
 }
 
 /// The forms that the outputs use, each once.
@@ -123,7 +127,7 @@ impl<'a, const L: usize> TileProgram<'a, L> {
     pub(crate) fn run(&self, first: usize, rows: usize, gathered: Option<Gathered<'_>>, scratch: &mut Scratch) {
         let stride = rows.next_multiple_of(BLOCK_ROWS);
         let planes = L / NARROW;
-        let Scratch { words, bytes, levels } = scratch;
+        let Scratch { words, bytes, levels, second } = scratch;
         let kernels = self.kernels;
         if rows < stride {
             // What an earlier tile left beyond the last row need not be reduced.
@@ -143,8 +147,9 @@ impl<'a, const L: usize> TileProgram<'a, L> {
                 Step::ByteDot(dot) => kernels.byte_dot(dot, blocks, Planes { words: done, stride }, out),
                 Step::Tables(tables) => {
                     let (low, high) = out.split_at_mut(stride);
-                    tables.evaluate(kernels, blocks, low, high);
+                    tables.evaluate(kernels, blocks, low, high, second);
                 }
+                Step::SecondOfTables => out.copy_from_slice(second),
                 Step::RowShares(shares) => {
                     for row in 0..rows {
                         put(out, stride, row, shares[first + row].value());
@@ -349,9 +354,26 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
             return number;
         }
         let step = if self.gathers { self.gather(form, 0) } else { self.evaluate(form) };
+        let of_tables = matches!(step, Step::Tables(_));
         let number = self.push(step);
         self.form_numbers[form] = Some(number);
+        if of_tables && let Some((other, tables)) = self.two_tables(form) {
+            self.steps[number] = Step::Tables(tables);
+            let second = self.push(Step::SecondOfTables);
+            self.form_numbers[other] = Some(second);
+        }
         number
+    }
+
+    /// Another form that has to be looked up as well, and the tables of both.
+    fn two_tables(&self, form: usize) -> Option<(usize, Tables)> {
+        let Job { field, program, .. } = self.job;
+        let other = self.used.iter().copied().find(|&other| {
+            self.form_numbers[other].is_none() && matches!(program.forms[other].shape, Shape::Table(_))
+        })?;
+        let forms = [&program.forms[form], &program.forms[other]];
+        let tables = (L == NARROW).then(|| Tables::of_two(self.kernels, field, self.store, forms))?;
+        tables.map(|tables| (other, tables))
     }
 
     fn form_and_next(&mut self, form: usize) -> (usize, usize) {

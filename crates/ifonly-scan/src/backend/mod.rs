@@ -158,11 +158,6 @@ impl Kernels {
         dispatch!(self, dot::<L>(dot, blocks, planes, out))
     }
 
-    /// Adds to each row's sum the entries of its four levels; no sum overflows.
-    pub(crate) fn add_looked_up(self, levels: &[[u8; 4]], tables: &[[u32; 256]; 4], sums: &mut [u32]) {
-        dispatch!(self, add_looked_up(levels, tables, sums))
-    }
-
     /// `a·b/2^32 mod q` for odd q < 2^31 and reduced a and b.
     pub(crate) fn montgomery_products(self, q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
         dispatch!(self, montgomery_products(q, a, b, out))

@@ -209,16 +209,6 @@ fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], q: u64) -> [u64; STRIP] {
     }
 }
 
-#[inline(always)]
-pub(crate) fn add_looked_up(levels: &[[u8; 4]], tables: &[[u32; 256]; 4], sums: &mut [u32]) {
-    for (sum, levels) in sums.iter_mut().zip(levels) {
-        // Opaque, because compilers gather vectors of entries piece by piece, which takes longer than adding them up.
-        let word = std::hint::black_box(u32::from_le_bytes(*levels));
-        let entry = |table: usize| tables[table][usize::from((word >> (8 * table)) as u8)];
-        *sum += (entry(0) + entry(1)) + (entry(2) + entry(3));
-    }
-}
-
 /// `x` with `q·x ≡ −1 mod 2^32`.
 #[inline(always)]
 pub(crate) fn negative_inverse(q: u32) -> u32 {

@@ -30,12 +30,6 @@ pub(crate) fn mask_long_words(
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn add_looked_up(levels: &[[u8; 4]], tables: &[[u32; 256]; 4], sums: &mut [u32]) {
-    // Gathers took a quarter longer than four loads on the machine of docs/performance.md.
-    portable::add_looked_up(levels, tables, sums);
-}
-
-#[target_feature(enable = "avx2,fma")]
 pub(crate) fn montgomery_products(q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
     // SAFETY: this function enables the instructions of the vector.
     unsafe { modular::montgomery_products::<__m256i>(q, a, b, out) }

@@ -6,7 +6,7 @@ mod dot;
 mod limbs;
 mod table;
 
-pub(crate) use super::avx2::{add_looked_up, dot, gf256_sum, xor_selected};
+pub(crate) use super::avx2::{dot, gf256_sum, xor_selected};
 pub(crate) use bits::{pack_halves, pack_words, unpack_words};
 pub(crate) use dot::byte_dot;
 pub(crate) use table::look_up;
