@@ -9,6 +9,9 @@
 //! The lowest weight step is 65280 = 2^16 − 256 rather than 2^16: the lowest digit then leaves room to add a level to
 //! it, and `y·(y + digit_0)` brings the squared norm along for one addition.
 //!
+//! Quadratic forms over fields of up to 24 bits take another way: with u = y − 128 both u and u² ≤ 2^14 are 16-bit numbers, and
+//! digits of 12 bits leave their sums room in 32. Larger fields take y² as two bytes.
+//!
 //! Three things enter as groups of four bytes per row: features; *planes*, numbers that are kept beside the rows, such as
 //! pads and blinding factors (a plane times c is its four bytes times `c·256^t`); and the two bytes of y² for
 //! quadratic forms. A plan is cut into chunks wherever a sum could leave 32 bits or the quotient could become inexact.
@@ -23,6 +26,10 @@ pub(crate) const WIDE: usize = 4;
 const LOW_WEIGHT: i64 = 65280;
 /// The weight of each limb.
 pub(crate) const WEIGHTS: [i64; WIDE] = [1, LOW_WEIGHT, LOW_WEIGHT << 16, LOW_WEIGHT << 32];
+/// The weight of the second of two limbs for [`Kind::CentredSquares`].
+const CENTRED_WEIGHT: i64 = 1 << 12;
+/// The largest number with two digits of 12 bits; there are 2^24 of them.
+const MOST_CENTRED: i64 = 2047 * (CENTRED_WEIGHT + 1);
 
 /// The digits of four bytes for each limb, in the order of bytes 0, 2, 1, 3 (or of two 16-bit levels, then zeros): a
 /// kernel multiplies the even and the odd bytes of a group as two vectors of pairs.
@@ -39,10 +46,23 @@ pub(crate) enum Kind {
     BytesNorm,
     /// `Σ (c·y + e·y²)`, one byte per level; three [`GroupDigits`] per group: of y, of the low and of the high bytes of y².
     BytesSquares,
+    /// `Σ (c·u + e·u²)` with u = y − 128, one byte per level; two [`GroupDigits`] per group: of u and of u².
+    CentredSquares,
     /// `Σ c·y`, two bytes per level, levels below 2^15.
     Words,
     /// `Σ y·(y + c)`, two bytes per level, levels below 2^15.
     WordsNorm,
+}
+
+impl Kind {
+    /// Entries of [`Chunk::groups`] for each group of the rows.
+    pub(crate) const fn per_group(self) -> usize {
+        match self {
+            Kind::BytesSquares => 3,
+            Kind::CentredSquares => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// A dot product over the feature groups and some planes, plus a constant.
@@ -50,6 +70,8 @@ pub(crate) enum Kind {
 pub(crate) struct Dot<const L: usize> {
     pub(crate) kind: Kind,
     pub(crate) q: u64,
+    /// The weight of each limb; only the second ever differs from [`WEIGHTS`], and only in narrow plans.
+    pub(crate) weights: [i64; L],
     pub(crate) chunks: Vec<Chunk<L>>,
 }
 
@@ -59,7 +81,7 @@ pub(crate) struct Chunk<const L: usize> {
     /// What the sums start from: the digits of the constant.
     pub(crate) start: [i32; L],
     pub(crate) first_group: usize,
-    /// One entry per group, three for [`Kind::BytesSquares`].
+    /// [`Kind::per_group`] entries per group.
     pub(crate) groups: Vec<GroupDigits<L>>,
     /// Planes by number with their digits.
     pub(crate) planes: Vec<(usize, GroupDigits<L>)>,
@@ -104,7 +126,14 @@ impl<const L: usize> Dot<L> {
         terms: &[Term],
         constant: Symbol,
     ) -> Option<Dot<L>> {
-        let kind = kind_of(store, features)?;
+        let kind = kind_of(store, features, L == NARROW && field.q() <= 1 << 24)?;
+        let mut constant = constant;
+        if let (Kind::CentredSquares, Features::Squares { linear, square }) = (kind, features) {
+            // c·y + e·y² = (c + 256·e)·u + e·u² + (128·c + 16384·e).
+            for (&c, &e) in linear.iter().zip(*square) {
+                constant = field.mul_add(c, field.reduce(128), field.mul_add(e, field.reduce(16384), constant));
+            }
+        }
         let mut plan = Planner::<L>::new(field, kind, constant);
         match features {
             Features::None => {}
@@ -112,6 +141,14 @@ impl<const L: usize> Dot<L> {
                 let per_group = store.level_bytes().features_per_group();
                 for (slope, ranges) in slope.chunks(per_group).zip(store.ranges().chunks(per_group)) {
                     plan.add_group(&[slope], ranges, *norm)?;
+                }
+            }
+            Features::Squares { linear, square } if kind == Kind::CentredSquares => {
+                let times_256 = field.reduce(256);
+                for (linear, square) in linear.chunks(4).zip(square.chunks(4)) {
+                    let both = linear.iter().zip(square);
+                    let slope: Vec<Symbol> = both.map(|(&c, &e)| field.mul_add(e, times_256, c)).collect();
+                    plan.add_group(&[&slope, square], &[128; 4], false)?;
                 }
             }
             Features::Squares { linear, square } => {
@@ -130,11 +167,12 @@ impl<const L: usize> Dot<L> {
     }
 }
 
-fn kind_of(store: &RowStore, features: &Features<'_>) -> Option<Kind> {
+fn kind_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<Kind> {
     match (features, store.level_bytes()) {
         (Features::None, _) => Some(Kind::Planes),
         (Features::Linear { norm: false, .. }, LevelBytes::One) => Some(Kind::Bytes),
         (Features::Linear { norm: true, .. }, LevelBytes::One) => Some(Kind::BytesNorm),
+        (Features::Squares { .. }, LevelBytes::One) if centred => Some(Kind::CentredSquares),
         (Features::Squares { .. }, LevelBytes::One) => Some(Kind::BytesSquares),
         (Features::Squares { .. }, LevelBytes::Two) => None,
         (Features::Linear { norm, .. }, LevelBytes::Two) => {
@@ -142,6 +180,16 @@ fn kind_of(store: &RowStore, features: &Features<'_>) -> Option<Kind> {
             signed.then_some(if *norm { Kind::WordsNorm } else { Kind::Words })
         }
     }
+}
+
+/// The digits of a symbol of up to 24 bits, 12 bits each.
+fn centred_digits<const L: usize>(field: &Field, c: Symbol) -> [i16; L] {
+    let value = c.value() as i64;
+    let value = if value > MOST_CENTRED { value - field.q() as i64 } else { value };
+    let low = (value + 2048).rem_euclid(CENTRED_WEIGHT) - 2048;
+    let high = (value - low) / CENTRED_WEIGHT;
+    debug_assert!((-2048..2048).contains(&high), "q has too many bits for two digits of 12");
+    std::array::from_fn(|limb| [low, high].get(limb).map_or(0, |&digit| digit as i16))
 }
 
 /// The digits of a symbol.
@@ -169,22 +217,34 @@ struct Planner<'a, const L: usize> {
 
 impl<'a, const L: usize> Planner<'a, L> {
     fn new(field: &'a Field, kind: Kind, constant: Symbol) -> Self {
-        let mut current = Chunk::starting(0);
-        current.start = digits::<L>(field, constant).map(i32::from);
-        let bounds = current.start.map(|digit| i128::from(digit.abs()));
-        Planner { field, dot: Dot { kind, q: field.q(), chunks: vec![] }, current, bounds, groups_done: 0 }
+        let second = if kind == Kind::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
+        let weights = std::array::from_fn(|limb| if limb == 1 { second } else { WEIGHTS[limb] });
+        let dot = Dot { kind, q: field.q(), weights, chunks: vec![] };
+        let mut planner = Planner { field, dot, current: Chunk::starting(0), bounds: [0; L], groups_done: 0 };
+        planner.current.start = planner.digits(constant).map(i32::from);
+        planner.bounds = planner.current.start.map(|digit| i128::from(digit.abs()));
+        planner
     }
 
-    /// One feature group; `parts` are the factors of y, or of y and both bytes of y².
+    fn digits(&self, c: Symbol) -> [i16; L] {
+        if self.dot.kind == Kind::CentredSquares { centred_digits(self.field, c) } else { digits(self.field, c) }
+    }
+
+    /// One feature group; `parts` are the factors of y, or of y and both bytes of y², or of u and u². The ranges are those of
+    /// the levels where they count.
     fn add_group(&mut self, parts: &[&[Symbol]], ranges: &[u32], norm: bool) -> Option<()> {
         let words = matches!(self.dot.kind, Kind::Words | Kind::WordsNorm);
         let mut entries = vec![];
         let mut added = [0i128; L];
-        for part in parts {
+        for (number, part) in parts.iter().enumerate() {
             let mut entry = [[0; 4]; L];
             for (k, &factor) in part.iter().enumerate() {
-                let digits = digits::<L>(self.field, factor);
-                let range = if words { i128::from(ranges[k]) } else { 255 };
+                let digits = self.digits(factor);
+                let range = match self.dot.kind {
+                    Kind::Words | Kind::WordsNorm => i128::from(ranges[k]),
+                    Kind::CentredSquares => i128::from(ranges[k]).pow(1 + number as u32),
+                    _ => 255,
+                };
                 // Words stand in memory order; bytes as 0, 2, 1, 3.
                 let place = if words { k } else { [0, 2, 1, 3][k] };
                 for limb in 0..L {
@@ -213,7 +273,7 @@ impl<'a, const L: usize> Planner<'a, L> {
             let mut entry = [[0; 4]; L];
             let mut added = [0i128; L];
             for place in [0, 2, 1, 3] {
-                let digits = digits::<L>(self.field, factor);
+                let digits = self.digits(factor);
                 for limb in 0..L {
                     entry[limb][place] = digits[limb];
                     added[limb] += 255 * i128::from(digits[limb]).abs();
@@ -241,11 +301,11 @@ impl<'a, const L: usize> Planner<'a, L> {
         true
     }
 
-    /// 32 bits per limb, and a quotient whose floating-point estimate is off by less than 1/4: with |value|/q ≤ 2^18 the
-    /// few roundings of 2^-24 each (narrow, f32) stay below that; wide plans use f64 and need a quotient of 31 bits.
+    /// 32 bits per limb, and a quotient whose floating-point estimate is off by less than 1/4: with |value|/q ≤ 2^19 four
+    /// roundings of 2^-24 each (narrow, f32) stay below that; wide plans use f64 and need a quotient of 31 bits.
     fn fits(&self, bounds: [i128; L]) -> bool {
-        let value: i128 = bounds.iter().zip(WEIGHTS).map(|(&bound, weight)| bound * i128::from(weight)).sum();
-        let quotient_bits = if L == NARROW { 18 } else { 30 };
+        let value: i128 = bounds.iter().zip(self.dot.weights).map(|(&bound, weight)| bound * i128::from(weight)).sum();
+        let quotient_bits = if L == NARROW { 19 } else { 30 };
         bounds.iter().all(|&bound| bound < 1 << 31) && value >> quotient_bits < i128::from(self.dot.q)
     }
 
@@ -278,6 +338,11 @@ mod tests {
                     let digits = digits::<NARROW>(&field, symbol);
                     assert_eq!(value(&digits), centred);
                     assert!(digits[0] <= i16::MAX - 255);
+                }
+                if bits <= 24 {
+                    let [low, high] = centred_digits::<NARROW>(&field, symbol).map(i64::from);
+                    let value = low + CENTRED_WEIGHT * high;
+                    assert_eq!(value.rem_euclid(q as i64), symbol.value() as i64);
                 }
                 assert_eq!(value(&digits::<WIDE>(&field, symbol)), centred);
             }

@@ -239,7 +239,7 @@ impl Kernels {
 fn assert_shapes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &[u32]) -> usize {
     let rows = out.len() / (L / 2);
     assert!(rows.is_multiple_of(crate::store::BLOCK_ROWS) && out.len() == rows * (L / 2));
-    let per_group = if dot.kind == crate::dot::Kind::BytesSquares { 3 } else { 1 };
+    let per_group = dot.kind.per_group();
     let needed = |chunk: &Chunk<L>| {
         let last_group = chunk.first_group + chunk.groups.len() / per_group;
         let last_plane = chunk.planes.iter().map(|(plane, _)| plane + 1).max().unwrap_or(0);

@@ -4,7 +4,7 @@
 //! Everything here is `inline(always)`: the AVX2 backend takes over what it does not write by hand, compiled for AVX2.
 
 use super::{Blocks, Planes, assert_shapes};
-use crate::dot::{Dot, GroupDigits, Kind, NARROW, WEIGHTS};
+use crate::dot::{Dot, GroupDigits, Kind, NARROW};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 
 /// Rows whose halfwords make one 128-bit vector.
@@ -19,14 +19,15 @@ type Pairs = [[i16; 2 * STRIP]; 2];
 const BYTES: u8 = 1;
 const BYTES_NORM: u8 = 2;
 const BYTES_SQUARES: u8 = 3;
-const WORDS: u8 = 4;
-const WORDS_NORM: u8 = 5;
+const CENTRED_SQUARES: u8 = 4;
+const WORDS: u8 = 5;
+const WORDS_NORM: u8 = 6;
 
 #[inline(always)]
 pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     let rows = assert_shapes(dot, blocks, planes, out);
     let (low, high) = out.split_at_mut(rows);
-    let per_group = if dot.kind == Kind::BytesSquares { 3 } else { 1 };
+    let per_group = dot.kind.per_group();
     for (number, chunk) in dot.chunks.iter().enumerate() {
         for start in (0..rows).step_by(BLOCK_ROWS) {
             let mut sums = chunk.start.map(|digit| [[digit; STRIP]; STRIPS]);
@@ -40,6 +41,7 @@ pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plan
                         Kind::Bytes => add_group::<L, BYTES>(group, digits, &mut sums),
                         Kind::BytesNorm => add_group::<L, BYTES_NORM>(group, digits, &mut sums),
                         Kind::BytesSquares => add_group::<L, BYTES_SQUARES>(group, digits, &mut sums),
+                        Kind::CentredSquares => add_group::<L, CENTRED_SQUARES>(group, digits, &mut sums),
                         Kind::Words => add_group::<L, WORDS>(group, digits, &mut sums),
                         Kind::WordsNorm => add_group::<L, WORDS_NORM>(group, digits, &mut sums),
                     }
@@ -51,7 +53,7 @@ pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plan
             }
             let low = &mut low[start..start + BLOCK_ROWS];
             let high = high.get_mut(start..start + BLOCK_ROWS).unwrap_or_default();
-            write_block(&sums, dot.q, number == 0, low, high);
+            write_block(&sums, dot, number == 0, low, high);
         }
     }
 }
@@ -76,6 +78,11 @@ fn add_group<const L: usize, const KIND: u8>(
                 add_bytes(even, odd, &pairs[0], strip, false, sums);
                 add_bytes(even_low, odd_low, &pairs[1], strip, false, sums);
                 add_bytes(even_high, odd_high, &pairs[2], strip, false, sums);
+            }
+            CENTRED_SQUARES => {
+                let (even, odd) = (even.map(|y| y - 128), odd.map(|y| y - 128));
+                add_bytes(even, odd, &pairs[0], strip, false, sums);
+                add_bytes(even.map(|u| u * u), odd.map(|u| u * u), &pairs[1], strip, false, sums);
             }
             _ => {
                 let levels = halves.map(|half| half as i16);
@@ -159,9 +166,10 @@ fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
 
 /// Reduces the sums of a block and stores them, or adds them to what earlier chunks stored.
 #[inline(always)]
-fn write_block<const L: usize>(sums: &Sums<L>, q: u64, first: bool, low: &mut [u32], high: &mut [u32]) {
+fn write_block<const L: usize>(sums: &Sums<L>, dot: &Dot<L>, first: bool, low: &mut [u32], high: &mut [u32]) {
+    let q = dot.q;
     for strip in 0..STRIPS {
-        let values = reduce(&sums.map(|limb| limb[strip]), q);
+        let values = reduce(&sums.map(|limb| limb[strip]), dot);
         for (row, value) in (strip * STRIP..).zip(values) {
             let mut value = value;
             if !first {
@@ -178,16 +186,17 @@ fn write_block<const L: usize>(sums: &Sums<L>, q: u64, first: bool, low: &mut [u
 
 /// `Σ_l sum_l·weight_l mod q`, reduced.
 #[inline(always)]
-fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], q: u64) -> [u64; STRIP] {
+fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], dot: &Dot<L>) -> [u64; STRIP] {
+    let Dot { q, weights, .. } = *dot;
     if L == NARROW {
         // Adding and subtracting 1.5·2^23 rounds to an integer, which then stands in the low bits.
         const ROUND: f32 = 12_582_912.0;
         let inverse = 1.0 / q as f32;
         std::array::from_fn(|row| {
             let (low, high) = (sums[0][row], sums[1][row]);
-            let value = high as f32 * WEIGHTS[1] as f32 + low as f32;
+            let value = high as f32 * weights[1] as f32 + low as f32;
             let quotient = (value * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
-            let exact = (high as u32).wrapping_mul(WEIGHTS[1] as u32).wrapping_add(low as u32);
+            let exact = (high as u32).wrapping_mul(weights[1] as u32).wrapping_add(low as u32);
             let rest = exact.wrapping_sub(quotient.wrapping_mul(q as u32));
             // |rest| < 3q/4 and q < 2^31: a negative rest is a large word, and one of the two is the remainder.
             u64::from(rest.min(rest.wrapping_add(q as u32)))
@@ -199,8 +208,8 @@ fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], q: u64) -> [u64; STRIP] {
             let mut value = 0.0;
             let mut exact = 0u64;
             for limb in (0..L).rev() {
-                value += f64::from(sums[limb][row]) * WEIGHTS[limb] as f64;
-                exact = exact.wrapping_add((i64::from(sums[limb][row])).wrapping_mul(WEIGHTS[limb]) as u64);
+                value += f64::from(sums[limb][row]) * weights[limb] as f64;
+                exact = exact.wrapping_add((i64::from(sums[limb][row])).wrapping_mul(weights[limb]) as u64);
             }
             let quotient = (value * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
             let rest = exact.wrapping_sub(quotient.wrapping_mul(q));

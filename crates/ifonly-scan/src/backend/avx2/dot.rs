@@ -16,19 +16,21 @@ const PLANES: u8 = 0;
 const BYTES: u8 = 1;
 const BYTES_NORM: u8 = 2;
 const BYTES_SQUARES: u8 = 3;
-const WORDS: u8 = 4;
-const WORDS_NORM: u8 = 5;
+const CENTRED_SQUARES: u8 = 4;
+const WORDS: u8 = 5;
+const WORDS_NORM: u8 = 6;
 
 #[target_feature(enable = "avx2,fma")]
 pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     assert_shapes(dot, blocks, planes, out);
     for (number, chunk) in dot.chunks.iter().enumerate() {
-        let job = ChunkJob { chunk, blocks, planes, q: dot.q, first: number == 0 };
+        let job = ChunkJob { chunk, blocks, planes, q: dot.q, second_weight: dot.weights[1], first: number == 0 };
         match dot.kind {
             Kind::Planes => job.by_width::<PLANES>(out),
             Kind::Bytes => job.by_width::<BYTES>(out),
             Kind::BytesNorm => job.by_width::<BYTES_NORM>(out),
             Kind::BytesSquares => job.by_width::<BYTES_SQUARES>(out),
+            Kind::CentredSquares => job.by_width::<CENTRED_SQUARES>(out),
             Kind::Words => job.by_width::<WORDS>(out),
             Kind::WordsNorm => job.by_width::<WORDS_NORM>(out),
         }
@@ -40,6 +42,7 @@ struct ChunkJob<'a, const L: usize> {
     blocks: Blocks<'a>,
     planes: Planes<'a>,
     q: u64,
+    second_weight: i64,
     first: bool,
 }
 
@@ -98,10 +101,10 @@ impl<const L: usize> ChunkJob<'_, L> {
     #[target_feature(enable = "avx2,fma")]
     fn store_narrow(&self, low: __m256i, high: __m256i, out: &mut [u32; 8]) {
         let q = _mm256_set1_epi32(self.q as i32);
-        let weight = _mm256_set1_ps(WEIGHTS[1] as f32);
+        let weight = _mm256_set1_ps(self.second_weight as f32);
         let value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(high), weight, _mm256_cvtepi32_ps(low));
         let quotient = _mm256_cvtps_epi32(_mm256_mul_ps(value, _mm256_set1_ps(1.0 / self.q as f32)));
-        let exact = _mm256_add_epi32(_mm256_mullo_epi32(high, _mm256_set1_epi32(WEIGHTS[1] as i32)), low);
+        let exact = _mm256_add_epi32(_mm256_mullo_epi32(high, _mm256_set1_epi32(self.second_weight as i32)), low);
         let rest = _mm256_sub_epi32(exact, _mm256_mullo_epi32(quotient, q));
         // |rest| < 3q/4 and q < 2^31: a negative rest is a large word, and one of the two is the remainder.
         let mut value = _mm256_min_epu32(rest, _mm256_add_epi32(rest, q));
@@ -191,7 +194,11 @@ unsafe fn add_groups<const L: usize, const V: usize, const KIND: u8>(
     groups: &[GroupDigits<L>],
     sums: &mut [[__m256i; V]; L],
 ) {
-    let per_group = if KIND == BYTES_SQUARES { 3 } else { 1 };
+    let per_group = match KIND {
+        BYTES_SQUARES => Kind::BytesSquares.per_group(),
+        CENTRED_SQUARES => Kind::CentredSquares.per_group(),
+        _ => 1,
+    };
     for (group, digits) in groups.chunks_exact(per_group).enumerate() {
         // SAFETY: the caller's promise. A prefetch may name any address.
         let at = unsafe { first.add(group * BLOCK_ROWS * GROUP_BYTES) };
@@ -205,6 +212,7 @@ unsafe fn add_groups<const L: usize, const V: usize, const KIND: u8>(
                 BYTES => add_bytes::<L, V, false>(y, v, &digits[0], sums),
                 BYTES_NORM => add_bytes::<L, V, true>(y, v, &digits[0], sums),
                 BYTES_SQUARES => add_squares(y, v, digits, sums),
+                CENTRED_SQUARES => add_centred_squares(y, v, digits, sums),
                 _ => add_words::<L, V, KIND>(y, v, &digits[0], sums),
             }
         }
@@ -266,6 +274,29 @@ fn add_squares<const L: usize, const V: usize>(
             sum = _mm256_add_epi32(sum, _mm256_madd_epi16(odd, pair(&digits[limb], 2)));
         }
         sums[limb][v] = sum;
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+#[inline]
+fn add_centred_squares<const L: usize, const V: usize>(
+    y: __m256i,
+    v: usize,
+    digits: &[GroupDigits<L>],
+    sums: &mut [[__m256i; V]; L],
+) {
+    let u = _mm256_xor_si256(y, _mm256_set1_epi8(-128));
+    let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(u));
+    let odd = _mm256_srai_epi16::<8>(u);
+    let (even_square, odd_square) = (_mm256_mullo_epi16(even, even), _mm256_mullo_epi16(odd, odd));
+    for limb in 0..L {
+        let [linear, square] = [&digits[0][limb], &digits[1][limb]];
+        let first = _mm256_add_epi32(_mm256_madd_epi16(even, pair(linear, 0)), _mm256_madd_epi16(odd, pair(linear, 2)));
+        let second = _mm256_add_epi32(
+            _mm256_madd_epi16(even_square, pair(square, 0)),
+            _mm256_madd_epi16(odd_square, pair(square, 2)),
+        );
+        sums[limb][v] = _mm256_add_epi32(sums[limb][v], _mm256_add_epi32(first, second));
     }
 }
 
