@@ -19,11 +19,13 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
     let shuffle = Shuffle::new(keys, rows);
     let mut order = vec![0; rows];
     let mut scatter = shuffle.scatter();
-    let mut numbers = [0; READ];
+    let mut places = [0; READ];
     for first in (0..count).step_by(READ) {
-        let numbers = &mut numbers[..READ.min(rows - first as usize)];
-        (first..).zip(numbers.iter_mut()).for_each(|(row, number)| *number = row);
-        scatter.put(numbers, &mut order);
+        let places = &mut places[..READ.min(rows - first as usize)];
+        scatter.places(places);
+        for (row, &place) in (first..).zip(&*places) {
+            order[place as usize] = row;
+        }
     }
     for (bucket, range) in shuffle.buckets().into_iter().enumerate() {
         shuffle.shuffle_bucket(bucket, &mut order[range]);
@@ -32,7 +34,7 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
 }
 
 /// The steps of the permutation, for whoever has something else than row numbers to bring into its order: one item per
-/// row through [`Shuffle::scatter`] in stored order, then every bucket through [`Shuffle::shuffle_bucket`]. The item of
+/// row to its place of [`Shuffle::scatter`], then every bucket through [`Shuffle::shuffle_bucket`]. The item of
 /// stored row `order[p]` then stands at p. This moves memory in order, where picking by `order` jumps for every row.
 #[derive(Debug)]
 pub struct Shuffle<'a> {
@@ -60,7 +62,7 @@ impl<'a> Shuffle<'a> {
         self.starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// Puts items into their buckets.
+    /// The way into the buckets.
     pub fn scatter(&self) -> Scatter<'_> {
         Scatter { digits: self.digits.as_ref(), next_row: 0, next: next_of(&self.starts) }
     }
@@ -75,7 +77,7 @@ impl<'a> Shuffle<'a> {
 /// Rows whose digits are read at a time: a multiple of the batches of 8 and of 30 blocks in which the cipher is fast.
 const READ: usize = 3840;
 
-/// Sorts items by the digit of their row, in stored order within a bucket.
+/// Tells, row by row in stored order, where items go on their way into the buckets.
 #[derive(Debug)]
 pub struct Scatter<'a> {
     digits: Option<&'a KeyStream>,
@@ -85,38 +87,38 @@ pub struct Scatter<'a> {
 }
 
 impl Scatter<'_> {
-    /// The items of the next rows; `out` has a place for every row.
-    pub fn put<T: Copy>(&mut self, items: &[T], out: &mut [T]) {
-        let Some(stream) = self.digits else {
-            out[self.next_row..][..items.len()].copy_from_slice(items);
-            self.next_row += items.len();
-            return;
-        };
+    /// The places of the next rows. They stand apart from the moves: look-ups that need not wait for moves are faster,
+    /// and whoever moves knows far ahead which memory he will touch.
+    pub fn places(&mut self, places: &mut [u32]) {
         let mut digits = [0; READ];
-        for items in items.chunks(READ) {
-            let digits = &mut digits[..items.len()];
-            stream.fill(self.next_row as u64, digits);
-            place(&mut self.next, digits, items, out);
-            self.next_row += items.len();
+        for places in places.chunks_mut(READ) {
+            match self.digits {
+                Some(stream) => {
+                    let digits = &mut digits[..places.len()];
+                    stream.fill(self.next_row as u64, digits);
+                    next_places(&mut self.next, digits, places);
+                }
+                None => (self.next_row as u32..).zip(&mut *places).for_each(|(row, place)| *place = row),
+            }
+            self.next_row += places.len();
         }
     }
 }
 
-/// Each item to the next place of its digit.
-///
-/// Places are looked up ahead of the moves: a look-up that waits only for other look-ups is a third faster.
-fn place<T: Copy>(next: &mut [u32; BUCKETS], digits: &[u8], items: &[T], out: &mut [T]) {
-    const AHEAD: usize = 64;
-    let mut places = [0; AHEAD];
-    for (digits, items) in digits.chunks(AHEAD).zip(items.chunks(AHEAD)) {
-        for (place, &digit) in places.iter_mut().zip(digits) {
-            let next = &mut next[usize::from(digit)];
-            *place = *next;
-            *next += 1;
-        }
-        for (&place, &item) in places.iter().zip(items) {
-            out[place as usize] = item;
-        }
+/// For each digit the next place of its bucket. Two at a time: each step reads what the one before wrote, so half as many
+/// steps wait half as long.
+fn next_places(next: &mut [u32; BUCKETS], digits: &[u8], places: &mut [u32]) {
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let (place_pairs, place_rest) = places.as_chunks_mut::<2>();
+    for (places, &[a, b]) in place_pairs.iter_mut().zip(pairs) {
+        let (first, second) = (next[usize::from(a)], next[usize::from(b)] + u32::from(a == b));
+        next[usize::from(a)] = first + 1;
+        next[usize::from(b)] = second + 1;
+        *places = [first, second];
+    }
+    for (place, &digit) in place_rest.iter_mut().zip(rest) {
+        *place = next[usize::from(digit)];
+        next[usize::from(digit)] += 1;
     }
 }
 
@@ -291,7 +293,9 @@ mod tests {
             let mut inside = 1;
             let starts = starts_of(&count(4, |first, part| part.copy_from_slice(&digits[first..][..part.len()])));
             let mut order = vec![0; 4];
-            place(&mut next_of(&starts), &digits, &[0, 1, 2, 3], &mut order);
+            let mut places = [0; 4];
+            next_places(&mut next_of(&starts), &digits, &mut places);
+            (0..).zip(places).for_each(|(row, place)| order[place as usize] = row);
             for range in starts.windows(2).map(|pair| pair[0]..pair[1]) {
                 shuffle(&mut order[range], |n| {
                     inside *= u64::from(n);

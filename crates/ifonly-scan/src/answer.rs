@@ -13,9 +13,9 @@ mod shuffled;
 use crate::backend::{Backend, Kernels};
 use crate::memory::Spare;
 use crate::pack;
-use crate::plan::{Order, Plan};
+use crate::plan::Plan;
 use crate::store::{BLOCK_ROWS, RowStore};
-use crate::tile::{Gathered, Scratch, used_forms};
+use crate::tile::{Scratch, used_forms};
 use ifonly_core::form::{Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, TranscriptKeys};
 use rayon::prelude::*;
@@ -178,9 +178,10 @@ impl Scanner {
         let mut wanted = vec![true; plans.len()];
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
         for wave in self.waves(rows.div_ceil(self.span_rows)) {
-            for (plan, values) in plans.iter().zip(&mut values) {
+            for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| wanted[*query]) {
                 // A difference looks at the position behind the last one.
-                self.order_until(plan, values, wave.end * self.span_rows + 1);
+                let positions = wave.start * self.span_rows..wave.end * self.span_rows + 1;
+                self.order_values(&plans[query], values, positions);
             }
             let results = self.map_spans(wave, |span, scratch| {
                 self.answer_span(&plans, &values, &wanted, span * self.span_rows, scratch)
@@ -196,7 +197,7 @@ impl Scanner {
                 break;
             }
         }
-        self.spare.give_back(values.into_iter().map(|values| values.bytes).collect());
+        self.spare.give_back(values.into_iter().map(|values| values.all).collect());
         if wanted.contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
@@ -228,13 +229,7 @@ impl Scanner {
                 let end = plan.rows.min(start + self.span_rows);
                 if wanted[query] && first < end {
                     let rows = self.kernels.tile_rows().min(end - first);
-                    let gathered = plan.shuffle.as_ref().map(|(_, order)| Gathered {
-                        values: values[query].bytes.words(),
-                        order: match order {
-                            Order::Picked(order) => Some(order.as_ref()),
-                            Order::Moved(_) => None,
-                        },
-                    });
+                    let gathered = values[query].gathered(plan);
                     plan.program.pack_tile(self.kernels, plan.bits, first, rows, gathered, scratch, &mut packed[query]);
                 }
             }

@@ -141,6 +141,9 @@ impl AnyProgram<'_> {
         for (tile, out) in out.chunks_mut(kernels.tile_rows() * per_row).enumerate() {
             let (first, rows) = (start + tile * kernels.tile_rows(), out.len() / per_row);
             let mut place = |word: usize, words: &[u32]| {
+                if per_row == 1 {
+                    return out.copy_from_slice(words);
+                }
                 for (row, &value) in out.chunks_exact_mut(per_row).zip(words) {
                     row[word] = value;
                 }
