@@ -22,14 +22,14 @@ pub(crate) enum Order<'a> {
     /// Values are picked by it.
     Picked(Cow<'a, [u32]>),
     /// Values are brought into it.
-    Moved(Shuffle<'a>),
+    Moved(Box<Shuffle<'a>>),
 }
 
 impl<'a> Order<'a> {
     fn of(query: &Query<'a>, rows: usize, words: usize) -> Option<Order<'a>> {
         match (query.job.order, query.order_keys) {
             (Some(order), _) => Some(Order::Picked(Cow::Borrowed(order))),
-            (None, Some(keys)) if matches!(words, 1 | 2 | 4) => Some(Order::Moved(Shuffle::new(keys, rows))),
+            (None, Some(keys)) if matches!(words, 1 | 2 | 4) => Some(Order::Moved(Box::new(Shuffle::new(keys, rows)))),
             (None, Some(keys)) => Some(Order::Picked(Cow::Owned(order::permutation(keys, rows)))),
             (None, None) => None,
         }
