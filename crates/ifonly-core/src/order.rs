@@ -74,8 +74,8 @@ impl<'a> Shuffle<'a> {
     }
 }
 
-/// Rows whose digits are read at a time: a multiple of the batches of 8 and of 30 blocks in which the cipher is fast.
-const READ: usize = 3840;
+/// Rows whose digits are read at a time: whole batches of 30 blocks, in which the cipher is fast.
+const READ: usize = 960;
 
 /// Tells, row by row in stored order, where items go on their way into the buckets.
 #[derive(Debug)]
@@ -209,30 +209,19 @@ impl Words {
     /// Fisher–Yates with one [`Words::below`] per step. Choices are computed ahead of the swaps as long as no word could
     /// be one to draw again.
     fn shuffle<T: Copy>(&mut self, items: &mut [T]) {
-        const AHEAD: usize = 64;
+        let mut choices = [0; AHEAD];
         let mut left = items.len();
         while left > 1 {
-            let ahead = self.ready().first_chunk::<AHEAD>().filter(|_| left > AHEAD);
-            let choices = ahead.and_then(|words| {
-                let mut choices = [0u32; AHEAD];
-                let largest = left as u32;
-                let mut doubtful = 0;
-                for (k, choice) in (0..).zip(&mut choices) {
-                    let product = u64::from(u32::from_le_bytes(words[k as usize])) * u64::from(largest - k);
-                    doubtful |= u32::from((product as u32) < largest);
-                    *choice = (product >> 32) as u32;
-                }
-                (doubtful == 0).then_some(choices)
-            });
-            match choices {
-                Some(choices) => {
+            match self.ready().first_chunk() {
+                Some(words) if left > AHEAD && surely_below(left as u32, words, &mut choices) => {
                     self.used += AHEAD;
-                    for choice in choices {
-                        left -= 1;
-                        items.swap(left, choice as usize);
+                    let items = &mut items[..left];
+                    for (last, &choice) in (0..left).rev().zip(&choices) {
+                        items.swap(last, choice as usize);
                     }
+                    left -= AHEAD;
                 }
-                None => {
+                _ => {
                     let choice = self.below(left as u32) as usize;
                     left -= 1;
                     items.swap(left, choice);
@@ -240,6 +229,20 @@ impl Words {
             }
         }
     }
+}
+
+/// Swaps whose choices are computed together.
+const AHEAD: usize = 64;
+
+/// What [`Words::below`] makes of the words for `n`, `n − 1`, and so on; false if one of them might have to be drawn again.
+fn surely_below(n: u32, words: &[[u8; 4]; AHEAD], choices: &mut [u32; AHEAD]) -> bool {
+    let mut doubtful = 0;
+    for ((choice, word), less) in choices.iter_mut().zip(words).zip(0..) {
+        let product = u64::from(u32::from_le_bytes(*word)) * u64::from(n - less);
+        doubtful |= u32::from((product as u32) < n);
+        *choice = (product >> 32) as u32;
+    }
+    doubtful == 0
 }
 
 #[cfg(test)]
