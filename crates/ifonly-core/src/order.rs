@@ -18,9 +18,15 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
     let count = u32::try_from(rows).expect("a database has fewer than 2^32 rows");
     let shuffle = Shuffle::new(keys, rows);
     let mut order = vec![0; rows];
-    let mut scatter = shuffle.scatter(0);
-    scatter.put(0..count, &mut order);
-    scatter.finish(&mut order);
+    let mut scatter = shuffle.scatter();
+    let mut places = [0; READ];
+    for first in (0..count).step_by(READ) {
+        let places = &mut places[..READ.min(rows - first as usize)];
+        scatter.places(places);
+        for (row, &place) in (first..).zip(&*places) {
+            order[place as usize] = row;
+        }
+    }
     for (bucket, range) in shuffle.buckets().into_iter().enumerate() {
         shuffle.shuffle_bucket(bucket, &mut order[range]);
     }
@@ -28,13 +34,14 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
 }
 
 /// The steps of the permutation, for whoever has something else than row numbers to bring into its order: one item per
-/// row through [`Shuffle::scatter`] in stored order, then every bucket through [`Shuffle::shuffle_bucket`]. The item of
+/// row to its place of [`Shuffle::scatter`], then every bucket through [`Shuffle::shuffle_bucket`]. The item of
 /// stored row `order[p]` then stands at p. This moves memory in order, where picking by `order` jumps for every row.
 #[derive(Debug)]
 pub struct Shuffle<'a> {
     keys: &'a TranscriptKeys,
-    /// One per row; empty where there is a single bucket.
-    digits: Vec<u8>,
+    /// The bucket of every row, one byte each; `None` where there is a single bucket. Read twice, to count and to
+    /// scatter: making the bytes again costs less than keeping them.
+    digits: Option<KeyStream>,
     /// Where each bucket begins, and the end.
     starts: Vec<usize>,
 }
@@ -43,12 +50,11 @@ impl<'a> Shuffle<'a> {
     /// The shuffle of `rows` rows.
     pub fn new(keys: &'a TranscriptKeys, rows: usize) -> Shuffle<'a> {
         if rows <= DIRECT {
-            return Shuffle { keys, digits: vec![], starts: vec![0, rows] };
+            return Shuffle { keys, digits: None, starts: vec![0, rows] };
         }
-        let mut digits = vec![0; rows];
-        keys.stream(Purpose::Order { part: 0 }).fill(0, &mut digits);
-        let starts = starts_of(&digits, BUCKETS);
-        Shuffle { keys, digits, starts }
+        let digits = keys.stream(Purpose::Order { part: 0 });
+        let starts = starts_of(&count(rows, |first, part| digits.fill(first as u64, part)));
+        Shuffle { keys, digits: Some(digits), starts }
     }
 
     /// The positions of each bucket.
@@ -56,94 +62,98 @@ impl<'a> Shuffle<'a> {
         self.starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// Puts items into their buckets; `any` item fills places that are not used yet.
-    pub fn scatter<T: Copy>(&self, any: T) -> Scatter<'_, T> {
-        Scatter::new(&self.digits, &self.starts, any)
+    /// The way into the buckets.
+    pub fn scatter(&self) -> Scatter<'_> {
+        Scatter { digits: self.digits.as_ref(), next_row: 0, next: next_of(&self.starts) }
     }
 
     /// Brings the items of one bucket into their final order.
     pub fn shuffle_bucket<T: Copy>(&self, bucket: usize, items: &mut [T]) {
-        let part = if self.digits.is_empty() { 0 } else { bucket + 1 };
+        let part = if self.digits.is_none() { 0 } else { bucket + 1 };
         Words::new(self.keys.stream(Purpose::Order { part: part as u16 })).shuffle(items);
     }
 }
 
-/// Items wait for a full line of their bucket: one far write for sixteen of them.
-const LINE: usize = 16;
+/// Rows whose digits are read at a time: whole batches of 30 blocks, in which the cipher is fast.
+const READ: usize = 960;
 
-/// Sorts items by the digit of their row, in stored order within a bucket.
+/// Tells, row by row in stored order, where items go on their way into the buckets.
 #[derive(Debug)]
-pub struct Scatter<'a, T> {
-    digits: &'a [u8],
+pub struct Scatter<'a> {
+    digits: Option<&'a KeyStream>,
     next_row: usize,
-    next: Vec<usize>,
-    waiting: Vec<[T; LINE]>,
-    held: Vec<u8>,
+    /// Where the next item of each bucket goes.
+    next: [u32; BUCKETS],
 }
 
-impl<'a, T: Copy> Scatter<'a, T> {
-    fn new(digits: &'a [u8], starts: &[usize], any: T) -> Self {
-        let buckets = starts.len() - 1;
-        Scatter {
-            digits,
-            next_row: 0,
-            next: starts[..buckets].to_vec(),
-            waiting: vec![[any; LINE]; buckets],
-            held: vec![0; buckets],
+impl Scatter<'_> {
+    /// The places of the next rows. They stand apart from the moves: look-ups that need not wait for moves are faster,
+    /// and whoever moves knows far ahead which memory he will touch.
+    pub fn places(&mut self, places: &mut [u32]) {
+        let mut digits = [0; READ];
+        for places in places.chunks_mut(READ) {
+            match self.digits {
+                Some(stream) => {
+                    let digits = &mut digits[..places.len()];
+                    stream.fill(self.next_row as u64, digits);
+                    next_places(&mut self.next, digits, places);
+                }
+                None => (self.next_row as u32..).zip(&mut *places).for_each(|(row, place)| *place = row),
+            }
+            self.next_row += places.len();
         }
     }
+}
 
-    /// The items of the next rows; `out` has a place for every row.
-    pub fn put(&mut self, items: impl ExactSizeIterator<Item = T>, out: &mut [T]) {
-        let first = self.next_row;
-        self.next_row += items.len();
-        if self.digits.is_empty() {
-            out[first..self.next_row].iter_mut().zip(items).for_each(|(out, item)| *out = item);
-            return;
-        }
-        for (&digit, item) in self.digits[first..self.next_row].iter().zip(items) {
-            let bucket = usize::from(digit);
-            let place = usize::from(self.held[bucket]) % LINE;
-            self.waiting[bucket][place] = item;
-            if place + 1 == LINE {
-                let next = self.next[bucket];
-                out[next..next + LINE].copy_from_slice(&self.waiting[bucket]);
-                self.next[bucket] = next + LINE;
-                self.held[bucket] = 0;
-            } else {
-                self.held[bucket] = place as u8 + 1;
+/// For each digit the next place of its bucket. Two at a time: each step reads what the one before wrote, so half as many
+/// steps wait half as long.
+fn next_places(next: &mut [u32; BUCKETS], digits: &[u8], places: &mut [u32]) {
+    let (pairs, rest) = digits.as_chunks::<2>();
+    let (place_pairs, place_rest) = places.as_chunks_mut::<2>();
+    for (places, &[a, b]) in place_pairs.iter_mut().zip(pairs) {
+        let (first, second) = (next[usize::from(a)], next[usize::from(b)] + u32::from(a == b));
+        next[usize::from(a)] = first + 1;
+        next[usize::from(b)] = second + 1;
+        *places = [first, second];
+    }
+    for (place, &digit) in place_rest.iter_mut().zip(rest) {
+        *place = next[usize::from(digit)];
+        next[usize::from(digit)] += 1;
+    }
+}
+
+/// Where each bucket begins, and the end.
+fn starts_of(counts: &[usize; BUCKETS]) -> Vec<usize> {
+    let mut end = 0;
+    let ends = counts.iter().map(|count| {
+        end += count;
+        end
+    });
+    [0].into_iter().chain(ends).collect()
+}
+
+/// The places of the first items; a database has fewer than 2^32 rows.
+fn next_of(starts: &[usize]) -> [u32; BUCKETS] {
+    std::array::from_fn(|bucket| starts.get(bucket).map_or(0, |&start| start as u32))
+}
+
+/// How often each digit occurs in `rows` digits, which `fill` gives from any of them on. Four counters each, so that
+/// equal neighbours do not wait for each other.
+fn count(rows: usize, fill: impl Fn(usize, &mut [u8])) -> [usize; BUCKETS] {
+    let mut counters = [[0u32; BUCKETS]; 4];
+    let mut digits = [0; READ];
+    for first in (0..rows).step_by(READ) {
+        let digits = &mut digits[..READ.min(rows - first)];
+        fill(first, digits);
+        let (fours, rest) = digits.as_chunks::<4>();
+        for four in fours {
+            for (counter, &digit) in counters.iter_mut().zip(four) {
+                counter[usize::from(digit)] += 1;
             }
         }
-    }
-
-    /// Writes what still waits.
-    pub fn finish(self, out: &mut [T]) {
-        for ((waiting, held), next) in self.waiting.iter().zip(self.held).zip(self.next) {
-            out[next..next + usize::from(held)].copy_from_slice(&waiting[..usize::from(held)]);
+        for &digit in rest {
+            counters[0][usize::from(digit)] += 1;
         }
-    }
-}
-
-fn starts_of(digits: &[u8], buckets: usize) -> Vec<usize> {
-    let counts = count(digits);
-    let mut starts = vec![0; buckets + 1];
-    for bucket in 0..buckets {
-        starts[bucket + 1] = starts[bucket] + counts[bucket];
-    }
-    starts
-}
-
-/// How often each digit occurs. Four counters each, so that equal neighbours do not wait for each other.
-fn count(digits: &[u8]) -> [usize; 256] {
-    let mut counters = [[0u32; 256]; 4];
-    let (fours, rest) = digits.as_chunks::<4>();
-    for four in fours {
-        for (counter, &digit) in counters.iter_mut().zip(four) {
-            counter[usize::from(digit)] += 1;
-        }
-    }
-    for &digit in rest {
-        counters[0][usize::from(digit)] += 1;
     }
     std::array::from_fn(|digit| counters.iter().map(|counter| counter[digit] as usize).sum())
 }
@@ -199,30 +209,19 @@ impl Words {
     /// Fisher–Yates with one [`Words::below`] per step. Choices are computed ahead of the swaps as long as no word could
     /// be one to draw again.
     fn shuffle<T: Copy>(&mut self, items: &mut [T]) {
-        const AHEAD: usize = 64;
+        let mut choices = [0; AHEAD];
         let mut left = items.len();
         while left > 1 {
-            let ahead = self.ready().first_chunk::<AHEAD>().filter(|_| left > AHEAD);
-            let choices = ahead.and_then(|words| {
-                let mut choices = [0u32; AHEAD];
-                let mut surely = true;
-                for (k, choice) in choices.iter_mut().enumerate() {
-                    let n = (left - k) as u32;
-                    let product = u64::from(u32::from_le_bytes(words[k])) * u64::from(n);
-                    surely &= product as u32 >= n;
-                    *choice = (product >> 32) as u32;
-                }
-                surely.then_some(choices)
-            });
-            match choices {
-                Some(choices) => {
+            match self.ready().first_chunk() {
+                Some(words) if left > AHEAD && surely_below(left as u32, words, &mut choices) => {
                     self.used += AHEAD;
-                    for choice in choices {
-                        left -= 1;
-                        items.swap(left, choice as usize);
+                    let items = &mut items[..left];
+                    for (last, &choice) in (0..left).rev().zip(&choices) {
+                        items.swap(last, choice as usize);
                     }
+                    left -= AHEAD;
                 }
-                None => {
+                _ => {
                     let choice = self.below(left as u32) as usize;
                     left -= 1;
                     items.swap(left, choice);
@@ -230,6 +229,20 @@ impl Words {
             }
         }
     }
+}
+
+/// Swaps whose choices are computed together.
+const AHEAD: usize = 64;
+
+/// What [`Words::below`] makes of the words for `n`, `n − 1`, and so on; false if one of them might have to be drawn again.
+fn surely_below(n: u32, words: &[[u8; 4]; AHEAD], choices: &mut [u32; AHEAD]) -> bool {
+    let mut doubtful = 0;
+    for ((choice, word), less) in choices.iter_mut().zip(words).zip(0..) {
+        let product = u64::from(u32::from_le_bytes(*word)) * u64::from(n - less);
+        doubtful |= u32::from((product as u32) < n);
+        *choice = (product >> 32) as u32;
+    }
+    doubtful == 0
 }
 
 #[cfg(test)]
@@ -281,11 +294,11 @@ mod tests {
         while all.turn() {
             let digits: Vec<u8> = (0..4).map(|_| all.below(2) as u8).collect();
             let mut inside = 1;
-            let starts = starts_of(&digits, 2);
+            let starts = starts_of(&count(4, |first, part| part.copy_from_slice(&digits[first..][..part.len()])));
             let mut order = vec![0; 4];
-            let mut scatter = Scatter::new(&digits, &starts, 0);
-            scatter.put(0..4, &mut order);
-            scatter.finish(&mut order);
+            let mut places = [0; 4];
+            next_places(&mut next_of(&starts), &digits, &mut places);
+            (0..).zip(places).for_each(|(row, place)| order[place as usize] = row);
             for range in starts.windows(2).map(|pair| pair[0]..pair[1]) {
                 shuffle(&mut order[range], |n| {
                     inside *= u64::from(n);

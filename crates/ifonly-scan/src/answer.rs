@@ -8,16 +8,18 @@
 //! ([`Query::order_keys`]) it sends them through the buckets of [`ifonly_core::order::Shuffle`], which moves memory in
 //! order; with a finished order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
 
+mod shuffled;
+
 use crate::backend::{Backend, Kernels};
-use crate::memory::{AlignedBytes, Spare};
+use crate::memory::Spare;
 use crate::pack;
-use crate::plan::{AnyProgram, Order, Plan};
+use crate::plan::Plan;
 use crate::store::{BLOCK_ROWS, RowStore};
-use crate::tile::{Gathered, Scratch, used_forms};
+use crate::tile::{Scratch, used_forms};
 use ifonly_core::form::{Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, TranscriptKeys};
-use ifonly_core::order::Shuffle;
 use rayon::prelude::*;
+use shuffled::Values;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -172,10 +174,15 @@ impl Scanner {
             check(store, query)?;
         }
         let plans: Vec<Plan<'_>> = queries.iter().map(|query| Plan::new(self.kernels, store, query)).collect();
-        let values = self.gather_values(store, &plans);
+        let mut values: Vec<Values> = plans.iter().map(|plan| self.values(store, plan)).collect();
         let mut wanted = vec![true; plans.len()];
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
         for wave in self.waves(rows.div_ceil(self.span_rows)) {
+            for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| wanted[*query]) {
+                // A difference looks at the position behind the last one.
+                let positions = wave.start * self.span_rows..wave.end * self.span_rows + 1;
+                self.order_values(&plans[query], values, positions);
+            }
             let results = self.map_spans(wave, |span, scratch| {
                 self.answer_span(&plans, &values, &wanted, span * self.span_rows, scratch)
             });
@@ -190,67 +197,8 @@ impl Scanner {
                 break;
             }
         }
-        self.spare.give_back(values);
+        self.spare.give_back(values.into_iter().map(|values| values.all).collect());
         if wanted.contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
-    }
-
-    /// Form values of all rows for the shuffled queries; empty for the others.
-    fn gather_values(&self, store: &RowStore, plans: &[Plan<'_>]) -> Vec<AlignedBytes> {
-        plans
-            .iter()
-            .map(|plan| {
-                let Some((values, order)) = &plan.shuffle else { return AlignedBytes::zeroed(0) };
-                let words = values.words_per_row();
-                // In huge pages: where values are picked at random, every small page would cost a translation.
-                let mut all = self.spare.take(store.rows() * words * 4);
-                let out = &mut all.words_mut()[..store.rows() * words];
-                match (order, words) {
-                    (Order::Picked(_), _) => self.each_chunk(out, self.span_rows * words, |span, out, scratch| {
-                        values.write_rows(self.kernels, span * self.span_rows, out, scratch);
-                    }),
-                    (Order::Moved(shuffle), 1) => self.move_values::<1>(store.rows(), values, shuffle, out),
-                    (Order::Moved(shuffle), 2) => self.move_values::<2>(store.rows(), values, shuffle, out),
-                    (Order::Moved(shuffle), _) => self.move_values::<4>(store.rows(), values, shuffle, out),
-                }
-                all
-            })
-            .collect()
-    }
-
-    /// Values of W words per row, brought into the order of a shuffle.
-    fn move_values<const W: usize>(
-        &self,
-        rows: usize,
-        values: &AnyProgram<'_>,
-        shuffle: &Shuffle<'_>,
-        out: &mut [u32],
-    ) {
-        let out = out.as_chunks_mut::<W>().0;
-        let mut scatter = shuffle.scatter([0; W]);
-        for wave in self.waves(rows.div_ceil(self.span_rows)) {
-            let computed = self.map_spans(wave, |span, scratch| {
-                let start = span * self.span_rows;
-                let mut words = vec![0; self.span_rows.min(rows - start) * W];
-                values.write_rows(self.kernels, start, &mut words, scratch);
-                words
-            });
-            for words in computed {
-                scatter.put(words.as_chunks::<W>().0.iter().copied(), out);
-            }
-        }
-        scatter.finish(out);
-        let mut rest = out;
-        let mut buckets = vec![];
-        for range in shuffle.buckets() {
-            let (bucket, tail) = rest.split_at_mut(range.len());
-            buckets.push(bucket);
-            rest = tail;
-        }
-        let inner = |(number, bucket): (usize, &mut [[u32; W]])| shuffle.shuffle_bucket(number, bucket);
-        match &self.pool {
-            Some(pool) => pool.install(|| buckets.into_par_iter().enumerate().for_each(inner)),
-            None => buckets.into_iter().enumerate().for_each(inner),
-        }
     }
 
     /// Runs of spans between two visits to the caller's thread.
@@ -264,7 +212,7 @@ impl Scanner {
     fn answer_span(
         &self,
         plans: &[Plan<'_>],
-        values: &[AlignedBytes],
+        values: &[Values],
         wanted: &[bool],
         start: usize,
         scratch: &mut Scratch,
@@ -281,13 +229,7 @@ impl Scanner {
                 let end = plan.rows.min(start + self.span_rows);
                 if wanted[query] && first < end {
                     let rows = self.kernels.tile_rows().min(end - first);
-                    let gathered = plan.shuffle.as_ref().map(|(_, order)| Gathered {
-                        values: values[query].words(),
-                        order: match order {
-                            Order::Picked(order) => Some(order.as_ref()),
-                            Order::Moved(_) => None,
-                        },
-                    });
+                    let gathered = values[query].gathered(plan);
                     plan.program.pack_tile(self.kernels, plan.bits, first, rows, gathered, scratch, &mut packed[query]);
                 }
             }

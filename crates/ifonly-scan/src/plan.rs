@@ -22,14 +22,14 @@ pub(crate) enum Order<'a> {
     /// Values are picked by it.
     Picked(Cow<'a, [u32]>),
     /// Values are brought into it.
-    Moved(Shuffle<'a>),
+    Moved(Box<Shuffle<'a>>),
 }
 
 impl<'a> Order<'a> {
     fn of(query: &Query<'a>, rows: usize, words: usize) -> Option<Order<'a>> {
         match (query.job.order, query.order_keys) {
             (Some(order), _) => Some(Order::Picked(Cow::Borrowed(order))),
-            (None, Some(keys)) if matches!(words, 1 | 2 | 4) => Some(Order::Moved(Shuffle::new(keys, rows))),
+            (None, Some(keys)) if matches!(words, 1 | 2 | 4) => Some(Order::Moved(Box::new(Shuffle::new(keys, rows)))),
             (None, Some(keys)) => Some(Order::Picked(Cow::Owned(order::permutation(keys, rows)))),
             (None, None) => None,
         }
@@ -141,6 +141,9 @@ impl AnyProgram<'_> {
         for (tile, out) in out.chunks_mut(kernels.tile_rows() * per_row).enumerate() {
             let (first, rows) = (start + tile * kernels.tile_rows(), out.len() / per_row);
             let mut place = |word: usize, words: &[u32]| {
+                if per_row == 1 {
+                    return out.copy_from_slice(words);
+                }
                 for (row, &value) in out.chunks_exact_mut(per_row).zip(words) {
                     row[word] = value;
                 }

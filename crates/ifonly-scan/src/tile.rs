@@ -15,14 +15,37 @@ use crate::table::Tables;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, SymbolStream};
+use std::ops::Range;
 
-/// Form values of all rows.
+/// Form values of all rows, or of the positions that a tile needs: `planes` words per used form, all forms of a row
+/// together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gathered<'a> {
-    /// `planes` words per used form, all forms of a row together.
-    pub(crate) values: &'a [u32],
-    /// Where each position finds its row; `None` if the values stand in the order of positions.
-    pub(crate) order: Option<&'a [u32]>,
+pub(crate) enum Gathered<'a> {
+    /// In stored order, and where each position finds its row.
+    Picked { values: &'a [u32], order: &'a [u32] },
+    /// In the order of positions, from one of them on.
+    Moved { values: &'a [u32], first: usize },
+}
+
+impl Gathered<'_> {
+    /// Word `place` of the `step` words of each wanted position.
+    fn read(self, wanted: Range<usize>, place: usize, step: usize, out: &mut [u32]) {
+        match self {
+            Gathered::Picked { values, order } => {
+                for (out, &row) in out.iter_mut().zip(&order[wanted]) {
+                    *out = values[row as usize * step + place];
+                }
+            }
+            Gathered::Moved { values, first } => {
+                let values = &values[(wanted.start - first) * step..(wanted.end - first) * step];
+                if step == 1 {
+                    out[..values.len()].copy_from_slice(values);
+                } else {
+                    out.iter_mut().zip(values.chunks_exact(step)).for_each(|(out, row)| *out = row[place]);
+                }
+            }
+        }
+    }
 }
 
 /// The program of one job.
@@ -172,21 +195,10 @@ impl<'a, const L: usize> TileProgram<'a, L> {
                     }
                 }
                 Step::Gather { slot, slots, shift } => {
-                    let Some(Gathered { values, order }) = gathered else { continue };
+                    let Some(gathered) = gathered else { continue };
                     let wanted = first + shift..(first + rows + shift).min(self.store.rows());
                     for (plane, out) in out.chunks_mut(stride).enumerate() {
-                        let (place, step) = (slot * planes + plane, slots * planes);
-                        match order {
-                            Some(order) => {
-                                for (out, &row) in out.iter_mut().zip(&order[wanted.clone()]) {
-                                    *out = values[row as usize * step + place];
-                                }
-                            }
-                            None => {
-                                let rows = values[wanted.start * step..wanted.end * step].chunks_exact(step);
-                                out.iter_mut().zip(rows).for_each(|(out, row)| *out = row[place]);
-                            }
-                        }
+                        gathered.read(wanted.clone(), slot * planes + plane, slots * planes, out);
                     }
                 }
                 Step::Product { a, b } if L == NARROW => {
