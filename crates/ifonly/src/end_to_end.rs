@@ -24,6 +24,7 @@ use ifonly_core::transcript::Message;
 use ifonly_core::wishes::Wishes;
 use ifonly_scan::RowStore;
 use ifonly_scan::bench::BenchArgs;
+use ifonly_scan::decode::ByKernels;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
@@ -214,7 +215,7 @@ impl World {
         let random = &mut OsRandom::default();
         let deployment = self.deployment();
         let search = Search::nearest(deployment, self.secret.clone(), self.manifest.audience(), 1);
-        let mut search = search.map_err(Failure::machine)?;
+        let mut search = search.map_err(Failure::machine)?.interpolated_by(&ByKernels);
         let respond = |messages: Vec<Message>, times: &mut Times| {
             holdings
                 .iter()
