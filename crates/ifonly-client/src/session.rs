@@ -16,7 +16,9 @@ use ifonly_core::secret::Secret;
 use ifonly_core::spir::Fetch;
 use ifonly_core::transcript::Message;
 use ifonly_core::wire;
+use ifonly_scan::decode::ByKernels;
 use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
 
 /// Bytes of the key-check value before every answer.
 const CHECK_LENGTH: usize = 16;
@@ -66,7 +68,8 @@ impl Meeting {
             return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
         }
         self.check_seats(deployment)?;
-        let mut search = Search::nearest(deployment, secret, self.manifest.audience(), top)?;
+        let search = Search::nearest(deployment, secret, self.manifest.audience(), top)?;
+        let mut search = search.interpolated_by(&ByKernels);
         let mut trip = Trip { meeting: self, traffic: Traffic::default(), troubles: vec![] };
         for phase in 0..deployment.phases() {
             let messages = search.ask(random);
@@ -114,7 +117,8 @@ impl Trip<'_> {
         let exchanges = messages.iter().map(|message| async move {
             let seat = usize::from(message.server).checked_sub(1).and_then(|place| meeting.seats.get(place));
             let server = seat?.as_ref()?;
-            let bytes = Bytes::from(message.encode());
+            // Wiped when the last retry has let go of it.
+            let bytes = Bytes::from_owner(Zeroizing::new(message.encode()));
             // Transports promise the length; one that does not keep it is worth as much as silence.
             let result = meeting.policy.exchange(|| server.send(route, bytes.clone(), length)).await;
             let result = result.and_then(|answer| match answer.len() == length {

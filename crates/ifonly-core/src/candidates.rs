@@ -1,15 +1,22 @@
 //! From decoded values to the nearest rows.
+//!
+//! Values pass through a [`Sieve`], run by run, and are forgotten; what stays is which rows qualify and the k nearest.
 
 use crate::deployment::Deployment;
-use crate::field::Symbol;
+use crate::field::Field;
+use crate::interpolate::Words;
 use crate::round::Values;
 use crate::scheme::Reading;
+use std::collections::BinaryHeap;
 use zeroize::Zeroize;
 
-/// The rows that may be chosen, by position, each with a rank; smaller is nearer.
-#[derive(Clone, Default, PartialEq, Eq)]
+/// The rows that may be chosen, by position, and the nearest of them; a smaller rank is nearer.
+#[derive(Clone, Default)]
 pub struct Candidates {
-    ranks: Vec<Option<i64>>,
+    /// The farthest on top.
+    nearest: BinaryHeap<(i64, usize)>,
+    theta: Vec<bool>,
+    count: usize,
     kind: Kind,
 }
 
@@ -24,7 +31,8 @@ enum Kind {
 
 impl Drop for Candidates {
     fn drop(&mut self) {
-        self.ranks.zeroize();
+        std::mem::take(&mut self.nearest).into_vec().zeroize();
+        self.theta.zeroize();
     }
 }
 
@@ -54,88 +62,41 @@ pub struct Implausible {
 }
 
 impl Candidates {
-    /// Reads the values of a phase. `theta` is what the phase before found, if there was one.
+    /// Reads the values of a phase and keeps the k nearest rows. `theta` is what the phase before found, if there was one.
     pub fn read(
         deployment: &Deployment,
         phase: usize,
         decoded: &Values,
         theta: &[bool],
+        k: usize,
     ) -> Result<Candidates, Implausible> {
-        let (scheme, params, field) = (deployment.scheme(), deployment.params(), deployment.field());
-        let values = decoded.values.as_slice();
-        let bound = (scheme.bound)(params);
-        let within = |position: usize, value: Symbol, most: u128| {
-            if u128::from(value.value()) > most { Err(Implausible { position }) } else { Ok(value.value() as i64) }
-        };
-        let each = |read: &dyn Fn(usize, Symbol) -> Result<Option<i64>, Implausible>| {
-            values.iter().enumerate().map(|(position, &value)| read(position, value)).collect::<Result<Vec<_>, _>>()
-        };
-        let (ranks, kind) = match scheme.phases[phase].reading {
-            Reading::Cost => (each(&|i, v| within(i, v, bound).map(Some))?, Kind::Exact),
-            Reading::Gain => (each(&|i, v| within(i, v, bound).map(|gain| Some(-gain)))?, Kind::Negated),
-            Reading::Masked => (each(&|i, v| within(i, v, bound).map(Some))?, Kind::Masked),
-            Reading::Zeros => (each(&|_, v| Ok(v.is_zero().then_some(0)))?, Kind::Relative),
-            Reading::Selected => {
-                let select = |i: usize, v: Symbol| match theta[i] {
-                    true => within(i, v, bound).map(Some),
-                    false if v == decoded.empty_row[0] => Ok(None),
-                    false => Err(Implausible { position: i }),
-                };
-                (each(&select)?, Kind::Exact)
-            }
-            Reading::Scaled(most) => {
-                let most = most(params);
-                let open = |i: usize, v: Symbol| {
-                    within(i, v, bound).map(|value| (u128::from(v.value()) <= most).then_some(value))
-                };
-                (each(&open)?, Kind::Exact)
-            }
-            Reading::Gated => {
-                let pair = |(position, pair): (usize, &[Symbol])| match pair[0].is_zero() {
-                    true => within(position, pair[1], bound).map(Some),
-                    false => Ok(None),
-                };
-                (values.chunks_exact(2).enumerate().map(pair).collect::<Result<Vec<_>, _>>()?, Kind::Exact)
-            }
-            Reading::Difference => {
-                // d_{i+1} = d_i − (d_i − d_{i+1}), relative to row 0. Honest ranks spread over at most half the bound.
-                let mut ranks = vec![Some(0)];
-                let (mut rank, mut lowest, mut highest) = (0i64, 0i64, 0i64);
-                for (position, &value) in values.iter().enumerate() {
-                    rank = rank.saturating_sub(field.signed(value));
-                    (lowest, highest) = (lowest.min(rank), highest.max(rank));
-                    if u128::from(highest.abs_diff(lowest)) > bound / 2 {
-                        return Err(Implausible { position });
-                    }
-                    ranks.push(Some(rank));
-                }
-                (ranks, Kind::Relative)
-            }
-        };
-        Ok(Candidates { ranks, kind })
+        let empty = decoded.empty_row.first().map_or(0, |symbol| symbol.value());
+        let mut sieve = Sieve::new(deployment, phase, theta, empty, k);
+        sieve.put(decoded.values.iter().map(|symbol| symbol.value()));
+        sieve.finish()
     }
 
     /// Which positions qualify.
     pub fn theta(&self) -> Vec<bool> {
-        self.ranks.iter().map(Option::is_some).collect()
+        self.theta.clone()
+    }
+
+    /// The same, without leaving it here.
+    pub(crate) fn take_theta(&mut self) -> Vec<bool> {
+        std::mem::take(&mut self.theta)
     }
 
     /// How many positions qualify.
     pub fn count(&self) -> usize {
-        self.ranks.iter().flatten().count()
+        self.count
     }
 
-    /// The k nearest, nearest first; ties go to the lower position.
+    /// The k nearest of those that were kept, nearest first; ties go to the lower position.
     pub fn nearest(&self, k: usize) -> Vec<(usize, Price)> {
-        let mut order: Vec<(i64, usize)> =
-            self.ranks.iter().enumerate().filter_map(|(position, rank)| Some(((*rank)?, position))).collect();
-        let k = k.min(order.len());
-        if k > 0 && k < order.len() {
-            order.select_nth_unstable(k - 1);
-        }
-        order.truncate(k);
-        order.sort_unstable();
-        order.into_iter().map(|(rank, position)| (position, self.price(rank))).collect()
+        let mut order = self.nearest.clone().into_sorted_vec();
+        let nearest = order.iter().take(k).map(|&(rank, position)| (position, self.price(rank))).collect();
+        order.zeroize();
+        nearest
     }
 
     fn price(&self, rank: i64) -> Price {
@@ -144,6 +105,155 @@ impl Candidates {
             Kind::Negated => Price::Exactly((-rank).unsigned_abs()),
             Kind::Masked => Price::AtMost(rank.unsigned_abs()),
             Kind::Relative => Price::Unknown,
+        }
+    }
+}
+
+/// Reads the values of a phase, row after row.
+pub struct Sieve<'a> {
+    reading: Reading,
+    field: &'a Field,
+    /// The largest value that honest servers can lead to.
+    bound: u64,
+    /// The largest value of a row that qualifies, where a scheme has such a thing.
+    most: u64,
+    /// What the phase before found.
+    before: &'a [bool],
+    /// The value of a row that no share selects.
+    empty: u64,
+    k: usize,
+    /// A row must be nearer than this to be kept.
+    limit: i64,
+    /// Values read.
+    position: usize,
+    /// The rank of the last row, and the least and largest so far, where values are differences.
+    walk: (i64, i64, i64),
+    kept: Candidates,
+    fault: Option<Implausible>,
+}
+
+impl std::fmt::Debug for Sieve<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sieve(..)")
+    }
+}
+
+impl<'a> Sieve<'a> {
+    /// For one phase: `before` is what the phase before found, `empty` the value of a row that no share selects.
+    pub fn new(deployment: &'a Deployment, phase: usize, before: &'a [bool], empty: u64, k: usize) -> Sieve<'a> {
+        let (scheme, params) = (deployment.scheme(), deployment.params());
+        let reading = scheme.phases[phase].reading;
+        let kind = match reading {
+            Reading::Gain => Kind::Negated,
+            Reading::Masked => Kind::Masked,
+            Reading::Zeros | Reading::Difference => Kind::Relative,
+            _ => Kind::Exact,
+        };
+        // Values are below 2^62, so that a larger bound says nothing.
+        let word = |bound: u128| u64::try_from(bound).unwrap_or(u64::MAX);
+        let most = if let Reading::Scaled(most) = reading { most(params) } else { 0 };
+        // Room for all that is ever kept, so that nothing is left behind by growing.
+        let nearest = BinaryHeap::with_capacity(k.min(params.rows) + 1);
+        let theta = Vec::with_capacity(params.rows);
+        let mut sieve = Sieve {
+            reading,
+            field: deployment.field(),
+            bound: word((scheme.bound)(params)),
+            most: word(most),
+            before,
+            empty,
+            k,
+            limit: if k == 0 { i64::MIN } else { i64::MAX },
+            position: 0,
+            walk: (0, 0, 0),
+            kept: Candidates { nearest, theta, count: 0, kind },
+            fault: None,
+        };
+        if matches!(reading, Reading::Difference) {
+            // Ranks are relative to the first row.
+            sieve.keep(Some(0));
+        }
+        sieve
+    }
+
+    /// The values of the next rows.
+    pub fn take(&mut self, words: Words<'_>) {
+        match words {
+            Words::Narrow(words) => self.put(words.iter().map(|&word| u64::from(word))),
+            Words::Wide(words) => self.put(words.iter().copied()),
+        }
+    }
+
+    /// What was found, or the first value that cannot be.
+    pub fn finish(self) -> Result<Candidates, Implausible> {
+        self.fault.map_or(Ok(self.kept), Err)
+    }
+
+    fn put(&mut self, mut values: impl Iterator<Item = u64>) {
+        let (bound, most, empty, before) = (self.bound, self.most, self.empty, self.before);
+        match self.reading {
+            Reading::Cost | Reading::Masked => self.each(values, |_, v| (v <= bound).then_some(Some(v as i64))),
+            Reading::Gain => self.each(values, |_, v| (v <= bound).then_some(Some(-(v as i64)))),
+            Reading::Zeros => self.each(values, |_, v| Some((v == 0).then_some(0))),
+            Reading::Scaled(_) => {
+                self.each(values, |_, v| (v <= bound).then_some((v <= most).then_some(v as i64)));
+            }
+            Reading::Selected => self.each(values, |i, v| match before.get(i) {
+                Some(true) => (v <= bound).then_some(Some(v as i64)),
+                _ => (v == empty).then_some(None),
+            }),
+            Reading::Gated => {
+                let pairs = std::iter::from_fn(|| Some((values.next()?, values.next()?)));
+                self.each(pairs, |_, (gate, cost)| match gate {
+                    0 => (cost <= bound).then_some(Some(cost as i64)),
+                    _ => Some(None),
+                });
+            }
+            Reading::Difference => {
+                // d_{i+1} = d_i − (d_i − d_{i+1}). Honest ranks spread over at most half the bound.
+                let (field, mut walk) = (self.field, self.walk);
+                self.each(values, |_, v| {
+                    let (rank, lowest, highest) = &mut walk;
+                    *rank = rank.saturating_sub(field.signed(field.symbol(v).unwrap_or_default()));
+                    (*lowest, *highest) = ((*lowest).min(*rank), (*highest).max(*rank));
+                    (highest.abs_diff(*lowest) <= bound / 2).then_some(Some(*rank))
+                });
+                self.walk = walk;
+            }
+        }
+    }
+
+    /// `read` gives a row's rank, none if it does not qualify, or nothing if the value cannot be.
+    fn each<V>(&mut self, values: impl Iterator<Item = V>, mut read: impl FnMut(usize, V) -> Option<Option<i64>>) {
+        if self.fault.is_some() {
+            return;
+        }
+        for value in values {
+            match read(self.position, value) {
+                Some(rank) => self.keep(rank),
+                None => {
+                    self.fault = Some(Implausible { position: self.position });
+                    return;
+                }
+            }
+            self.position += 1;
+        }
+    }
+
+    #[inline]
+    fn keep(&mut self, rank: Option<i64>) {
+        let place = self.kept.theta.len();
+        self.kept.theta.push(rank.is_some());
+        self.kept.count += usize::from(rank.is_some());
+        // Rows come in order, so a row of equal rank is the later one and stays out.
+        if let Some(rank) = rank.filter(|&rank| rank < self.limit) {
+            self.kept.nearest.push((rank, place));
+            if self.kept.nearest.len() > self.k {
+                self.kept.nearest.pop();
+            }
+            if self.kept.nearest.len() == self.k {
+                self.limit = self.kept.nearest.peek().map_or(i64::MAX, |&(rank, _)| rank);
+            }
         }
     }
 }

@@ -55,6 +55,7 @@ pub mod dmin;
 pub mod field;
 pub mod form;
 pub mod gf256;
+pub mod interpolate;
 pub mod keys;
 pub mod manifest;
 pub mod memory;

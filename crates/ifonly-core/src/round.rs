@@ -4,9 +4,10 @@
 //! part of the program that server n runs. It is subtracted from server n's answers, at all degrees at once; what is left
 //! has degree κ. After interpolation the known part at 0, the program of the secrets themselves, is added back.
 
-use crate::decode::{DecodeError, agree};
+use crate::decode::{DecodeError, agree, coefficient_weights};
 use crate::deployment::Deployment;
 use crate::field::Symbol;
+use crate::interpolate::Interpolation;
 use crate::random::Random;
 use crate::scheme::Opening;
 use crate::secret::Secret;
@@ -107,8 +108,7 @@ impl Round {
             if answer.len() != need {
                 return Err(RoundError::Length { have: answer.len(), need });
             }
-            let program = deployment.program(self.phase, share);
-            let known: Vec<Symbol> = (0..outputs).map(|output| program.known(output)).collect();
+            let known = self.known(deployment, share);
             for row in answer.chunks_exact_mut(outputs) {
                 row.iter_mut().zip(&known).for_each(|(symbol, &known)| *symbol = field.sub(*symbol, known));
             }
@@ -120,16 +120,51 @@ impl Round {
         if let Some(r) = self.r {
             values = self.verified(deployment, values, r)?;
         }
-        // The program of the secrets themselves holds them all.
-        let program = Zeroizing::new(deployment.program(self.phase, &self.opening.vectors));
-        let plain = outputs / if self.r.is_some() { 2 } else { 1 };
-        // The offset belongs to the cost, which is the last output.
-        let mut empty_row: Vec<Symbol> = (0..plain).map(|output| program.known(output)).collect();
-        empty_row[plain - 1] = field.add(empty_row[plain - 1], self.opening.offset);
-        for row in values.chunks_exact_mut(plain) {
+        let empty_row = self.empty_row(deployment);
+        for row in values.chunks_exact_mut(empty_row.len()) {
             row.iter_mut().zip(&empty_row).for_each(|(value, &known)| *value = field.add(*value, known));
         }
         Ok(Values { values, empty_row, liars: agreed.liars })
+    }
+
+    /// How the answers of `spoke` (counted from 0) become values, and the values of a row that no share selects, if that is
+    /// all there is to do: no answer to spare that others could be checked by, and no second, scaled answer.
+    pub fn interpolation(&self, deployment: &Deployment, spoke: &[usize]) -> Option<(Interpolation, Vec<Symbol>)> {
+        if self.r.is_some() || spoke.len() != deployment.kappa(self.phase) + 1 {
+            return None;
+        }
+        let field = deployment.field();
+        let points: Option<Vec<Symbol>> =
+            spoke.iter().map(|&server| deployment.points().as_slice().get(server).copied()).collect();
+        let weights = coefficient_weights(field, &points?, 0);
+        let empty_row = self.empty_row(deployment);
+        let mut constants = empty_row.clone();
+        for (&server, &weight) in spoke.iter().zip(&weights) {
+            let known = self.known(deployment, self.shares.get(server)?);
+            for (constant, known) in constants.iter_mut().zip(known) {
+                *constant = field.sub(*constant, field.mul(weight, known));
+            }
+        }
+        Some((Interpolation::new(field, weights, constants), empty_row))
+    }
+
+    /// The part without y of what a server with these shares answers for a row.
+    fn known(&self, deployment: &Deployment, share: &Vectors) -> Vec<Symbol> {
+        let program = deployment.program(self.phase, share);
+        (0..deployment.outputs(self.phase)).map(|output| program.known(output)).collect()
+    }
+
+    /// What is added back at 0, which is the value of a row that no share selects.
+    fn empty_row(&self, deployment: &Deployment) -> Vec<Symbol> {
+        // The program of the secrets themselves holds them all.
+        let program = Zeroizing::new(deployment.program(self.phase, &self.opening.vectors));
+        let plain = deployment.outputs(self.phase) / if self.r.is_some() { 2 } else { 1 };
+        let mut empty_row: Vec<Symbol> = (0..plain).map(|output| program.known(output)).collect();
+        // The offset belongs to the cost, which is the last output.
+        if let Some(last) = empty_row.last_mut() {
+            *last = deployment.field().add(*last, self.opening.offset);
+        }
+        empty_row
     }
 
     /// The first half of each row, if the second is r times it everywhere.

@@ -108,7 +108,10 @@ impl Drop for Message {
 impl Message {
     /// The bytes to send.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = self.header.encode();
+        // Exactly as long as needed, so that no copy of a share is left behind by growing.
+        let length = Message::overhead(&self.header.scheme, self.commitments.len()) + self.payload.len();
+        let mut bytes = Vec::with_capacity(length);
+        bytes.extend(self.header.encode());
         bytes.push(self.server);
         self.commitments.iter().for_each(|commitment| bytes.extend(commitment));
         bytes.extend(self.blinding);

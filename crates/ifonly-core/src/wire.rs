@@ -41,6 +41,13 @@ pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
     Some(count.checked_mul(field.bits() as usize)?.div_ceil(8))
 }
 
+/// Whether `count` symbols may be packed in these bytes: their number is right and the padding is zero.
+pub fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
+    let spare = count.wrapping_mul(field.bits() as usize) % 8;
+    let padded = spare == 0 || bytes.last().is_some_and(|last| last >> spare == 0);
+    packed_length(field, count) == Some(bytes.len()) && padded
+}
+
 /// The packed symbols.
 pub fn pack<'a>(field: &Field, symbols: impl IntoIterator<Item = &'a Symbol>) -> Vec<u8> {
     let bits = field.bits();

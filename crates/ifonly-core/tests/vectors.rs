@@ -134,7 +134,7 @@ fn case(scheme: &'static Scheme, instance: &Instance, rule: FieldRule, random: &
         }));
         let values = round.decode(&deployment, responses.into_iter().map(Some).collect(), random).unwrap();
         decoded.push(json!(numbers(&values.values)));
-        let candidates = Candidates::read(&deployment, phase, &values, &theta).unwrap();
+        let candidates = Candidates::read(&deployment, phase, &values, &theta, 1).unwrap();
         theta = candidates.theta();
         index = candidates.nearest(1).first().map(|(position, _)| *position);
         rounds.push(round);

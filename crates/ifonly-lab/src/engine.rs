@@ -119,7 +119,7 @@ impl Engine {
             answers.iter().map(|body| wire::unpack(field, body, deployment.answer_length(0)).ok()).collect();
         let decoded = round.decode(deployment, symbols, random).map_err(|error| self.fault(error.to_string()))?;
         let candidates =
-            Candidates::read(deployment, 0, &decoded, &[]).map_err(|error| self.fault(error.to_string()))?;
+            Candidates::read(deployment, 0, &decoded, &[], 1).map_err(|error| self.fault(error.to_string()))?;
         let place = candidates.nearest(1).first().map(|&(place, _)| place);
         let fetch = self.replicas[0].fetch(deployment);
         let queries =

@@ -130,6 +130,14 @@ impl Scanner {
         self.kernels.backend()
     }
 
+    /// Other work on the threads of the answers, such as [`RecordScanner`](crate::records::RecordScanner)'s.
+    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
     /// The packed answer of one job, span by span. The sink may stop it.
     pub fn answer(
         &self,

@@ -7,25 +7,13 @@
 
 use crate::backend::{Backend, Kernels};
 use crate::pack::{packed_length, unpack_u32, unpack_u64};
-use ifonly_core::field::{Field, Symbol};
+use ifonly_core::field::Symbol;
+pub use ifonly_core::interpolate::Interpolation;
+use ifonly_core::interpolate::{Interpolate, Unreadable, Words};
+use zeroize::Zeroize;
 
 /// Rows decoded at a time; the words of all servers stay in the first-level cache.
 const BLOCK_ROWS: usize = 512;
-
-/// How the symbols of N servers become values.
-#[derive(Clone, Debug)]
-pub struct Interpolation {
-    field: Field,
-    weights: Vec<Symbol>,
-    constants: Vec<Symbol>,
-}
-
-impl Interpolation {
-    /// One weight per server and one constant per symbol of a row.
-    pub fn new(field: &Field, weights: Vec<Symbol>, constants: Vec<Symbol>) -> Interpolation {
-        Interpolation { field: field.clone(), weights, constants }
-    }
-}
 
 /// A stream that does not fit its answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,19 +74,45 @@ pub struct Values<'a> {
     words: Words<'a>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Words<'a> {
-    Narrow(&'a [u32]),
-    Wide(&'a [u64]),
-}
+impl<'a> Values<'a> {
+    /// All symbols, row by row, as they lie there.
+    pub fn words(&self) -> Words<'a> {
+        self.words
+    }
 
-impl Values<'_> {
     /// All symbols, row by row.
     pub fn iter(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match self.words {
             Words::Narrow(words) => Box::new(words.iter().map(|&word| u64::from(word))),
             Words::Wide(words) => Box::new(words.iter().copied()),
         }
+    }
+}
+
+// Values of a whole search are as secret as the profile; the last block's are still there at the end.
+impl Drop for Decoder {
+    fn drop(&mut self) {
+        self.words.zeroize();
+        self.symbols.zeroize();
+        self.values.zeroize();
+        self.narrow_values.zeroize();
+    }
+}
+
+/// Whole answers, decoded by the fastest kernels of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByKernels;
+
+impl Interpolate for ByKernels {
+    fn interpolate(
+        &self,
+        interpolation: &Interpolation,
+        rows: usize,
+        answers: &[&[u8]],
+        visit: &mut dyn FnMut(Words<'_>),
+    ) -> Result<(), Unreadable> {
+        let mut decoder = Decoder::new(interpolation.clone(), rows);
+        decoder.decode_all(answers, &mut |values| visit(values.words())).map_err(|_| Unreadable)
     }
 }
 

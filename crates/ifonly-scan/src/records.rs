@@ -36,6 +36,16 @@ pub struct RecordScanner {
 
 /// Records per task.
 const SPAN: usize = 1 << 13;
+/// Records that are copied at a time where their stripes are not equal.
+const TILE: usize = 64;
+
+/// Bytes of one record, of the selection for one task, and of the sum.
+#[derive(Clone, Copy)]
+struct Sizes {
+    record: usize,
+    selection: usize,
+    sum: usize,
+}
 
 impl RecordScanner {
     /// On the fastest backend.
@@ -52,7 +62,8 @@ impl RecordScanner {
     pub fn xor(&self, records: &[u8], length: usize, subset: &[u8]) -> Result<Vec<u8>, RecordError> {
         let count = count(records, length)?;
         check_selection(subset.len(), count.div_ceil(8))?;
-        Ok(self.sum(records, length, SPAN / 8, subset, |records, subset, sum| {
+        let sizes = Sizes { record: length, selection: SPAN / 8, sum: length };
+        Ok(self.sum(records, sizes, subset, |records, subset, sum| {
             self.kernels.xor_selected(records, length, subset, sum);
         }))
     }
@@ -62,21 +73,50 @@ impl RecordScanner {
         let count = count(records, length)?;
         check_selection(coefficients.len(), count)?;
         let tables = nibble_tables();
-        Ok(self.sum(records, length, SPAN, coefficients, |records, coefficients, sum| {
+        let sizes = Sizes { record: length, selection: SPAN, sum: length };
+        Ok(self.sum(records, sizes, coefficients, |records, coefficients, sum| {
             self.kernels.gf256_sum(&tables, records, length, coefficients, sum);
+        }))
+    }
+
+    /// `Σ_{i,s} coefficient_{i·stripes+s}·stripe_s(record_i)` in GF(2^8), for records cut into `stripes` equal stripes. The last
+    /// may be shorter; what it lacks is zero.
+    pub fn gf256_striped(
+        &self,
+        records: &[u8],
+        length: usize,
+        stripes: usize,
+        coefficients: &[u8],
+    ) -> Result<Vec<u8>, RecordError> {
+        let count = count(records, length)?;
+        if stripes == 0 || length.is_multiple_of(stripes) {
+            return self.gf256(records, length / stripes.max(1), coefficients);
+        }
+        check_selection(coefficients.len(), count.saturating_mul(stripes))?;
+        let tables = nibble_tables();
+        let stripe = length.div_ceil(stripes);
+        let sizes = Sizes { record: length, selection: SPAN * stripes, sum: stripe };
+        Ok(self.sum(records, sizes, coefficients, |records, coefficients, sum| {
+            // A few records at a time go where every stripe is whole; they stay in the cache until they are summed.
+            let mut whole = vec![0; TILE * stripe * stripes];
+            for (records, coefficients) in records.chunks(TILE * length).zip(coefficients.chunks(TILE * stripes)) {
+                for (whole, record) in whole.chunks_exact_mut(stripe * stripes).zip(records.chunks_exact(length)) {
+                    whole[..length].copy_from_slice(record);
+                }
+                self.kernels.gf256_sum(&tables, &whole[..coefficients.len() * stripe], stripe, coefficients, sum);
+            }
         }))
     }
 
     fn sum(
         &self,
         records: &[u8],
-        length: usize,
-        selection_bytes: usize,
+        sizes: Sizes,
         selection: &[u8],
         add: impl Fn(&[u8], &[u8], &mut [u8]) + Sync,
     ) -> Vec<u8> {
         let part = |(records, selection): (&[u8], &[u8])| {
-            let mut sum = vec![0; length];
+            let mut sum = vec![0; sizes.sum];
             add(records, selection, &mut sum);
             sum
         };
@@ -88,10 +128,10 @@ impl RecordScanner {
             return part((records, selection));
         }
         records
-            .par_chunks(SPAN * length)
-            .zip(selection.par_chunks(selection_bytes))
+            .par_chunks(SPAN * sizes.record)
+            .zip(selection.par_chunks(sizes.selection))
             .map(part)
-            .reduce(|| vec![0; length], merge)
+            .reduce(|| vec![0; sizes.sum], merge)
     }
 }
 
@@ -180,10 +220,35 @@ mod tests {
     }
 
     #[test]
+    fn stripes_are_summed_as_if_they_were_records() {
+        let mut random = SeededRandom::new(10);
+        for (count, length, stripes) in [(1, 1, 1), (3, 7, 2), (200, 65, 3), (9000, 10, 4), (70, 3, 5), (0, 8, 3)] {
+            let (mut records, mut coefficients) = (vec![0; count * length], vec![0; count * stripes]);
+            random.fill(&mut records);
+            random.fill(&mut coefficients);
+            let stripe = usize::div_ceil(length, stripes);
+            let mut sum = vec![0; stripe];
+            for (record, coefficients) in records.chunks_exact(length).zip(coefficients.chunks_exact(stripes)) {
+                for (part, &coefficient) in record.chunks(stripe).zip(coefficients) {
+                    sum.iter_mut().zip(part).for_each(|(sum, &byte)| *sum ^= gf256_product(coefficient, byte));
+                }
+            }
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+            for backend in Backend::available() {
+                let scanner = RecordScanner::with_backend(backend).unwrap();
+                let run = || scanner.gf256_striped(&records, length, stripes, &coefficients);
+                assert_eq!(run(), Ok(sum.clone()), "{backend}, {count} records of {length} in {stripes}");
+                assert_eq!(pool.install(run), Ok(sum.clone()), "{backend}, two threads");
+            }
+        }
+    }
+
+    #[test]
     fn selections_of_another_length_are_refused() {
         let need = |have, need| Err(RecordError::Selection { have, need });
         assert_eq!(xor_records(&[0; 18], 2, &[0]), need(1, 2));
         assert_eq!(gf256_records(&[0; 18], 2, &[0; 8]), need(8, 9));
+        assert_eq!(RecordScanner::new().gf256_striped(&[0; 18], 3, 2, &[0; 6]), need(6, 12));
         assert_eq!(xor_records(&[0; 17], 2, &[0; 2]), Err(RecordError::Length { bytes: 17, length: 2 }));
         assert_eq!(xor_records(&[], 0, &[]), Err(RecordError::Length { bytes: 0, length: 0 }));
     }

@@ -1,18 +1,18 @@
 //! The rows and the sealed records of one version of a database, and the two computations over them.
 //!
 //! A phase's answer is a scan over the rows; a record's answer is an inner product over GF(2^8) of the query with all sealed
-//! records. Sums over GF(2^8) need no multiplication until the end: the records whose factor has bit b are XORed into
-//! accumulator b, and `Σ_b x^b·accumulator_b` is the product. Both hand their bytes to a sink that may stop them.
+//! records. Both run on the scan's threads and hand their bytes to a sink that may stop them.
 
-use ifonly_core::decode::Arithmetic;
 use ifonly_core::form::Job;
-use ifonly_core::gf256::Gf256;
+use ifonly_core::keys::TranscriptKeys;
 use ifonly_core::order;
 use ifonly_core::replica::{Ask, FetchAsk};
 use ifonly_core::wire;
-use ifonly_scan::{RowStore, ScanError, Scanner};
+use ifonly_scan::records::{RecordError, RecordScanner};
+use ifonly_scan::{Query, RowStore, ScanError, Scanner};
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
+use zeroize::Zeroizing;
 
 /// Takes the next bytes of a response; may say that no more are wanted.
 pub type Sink<'s> = dyn FnMut(&[u8]) -> ControlFlow<()> + 's;
@@ -70,10 +70,10 @@ impl Database {
     pub fn answer(&self, ask: &Ask<'_>, sink: &mut Sink<'_>) -> ControlFlow<()> {
         sink(&ask.keys.check_value())?;
         let (field, kappa) = (ask.deployment.field(), ask.deployment.kappa(ask.phase));
-        let order = ask.permutation();
-        let job = Job { field, alpha: ask.alpha, kappa, program: &ask.program, order: order.as_deref() };
+        let job = Job { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
         let randomness = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
-        match SCANNER.answer(&self.rows, &job, &randomness, sink) {
+        let query = Query::new(&job, &randomness).shuffled_by(ask.order.as_ref());
+        match SCANNER.answer_query(&self.rows, &query, sink) {
             Ok(()) => ControlFlow::Continue(()),
             Err(ScanError::Stopped) => ControlFlow::Break(()),
             Err(error) => {
@@ -91,47 +91,49 @@ impl Database {
             tracing::error!(epoch = ask.epoch, "no records are sealed for a checked epoch");
             return ControlFlow::Break(());
         };
-        let rows = self.rows.rows();
-        let order = ask.order.as_ref().map(|keys| order::permutation(keys, rows));
-        let mut product = self.product(ask, &sealed.bytes, order.as_deref());
+        let mut product = match SCANNER.run(|| self.product(ask, &sealed.bytes)) {
+            Ok(product) => product,
+            Err(error) => {
+                // The replica has checked the query's length, and all records have one length.
+                tracing::error!(%error, "the records refused a checked query");
+                return ControlFlow::Break(());
+            }
+        };
         ask.fetch.pad(usize::from(server).saturating_sub(1), &ask.keys, &mut product);
         sink(&ask.keys.check_value())?;
         sink(&product)
     }
 
-    fn product(&self, ask: &FetchAsk, sealed: &[u8], order: Option<&[u32]>) -> Vec<u8> {
+    fn product(&self, ask: &FetchAsk, sealed: &[u8]) -> Result<Vec<u8>, RecordError> {
+        let (binary, stripes) = (ask.fetch.is_binary(), ask.fetch.stripes());
         let rows = self.rows.rows();
-        let (stripes, length) = (ask.fetch.stripes(), ask.fetch.stripe_length());
-        let binary = ask.fetch.is_binary();
-        let factor = |position: usize, stripe: usize| match binary {
-            true => ask.payload[position / 8] >> (position % 8) & 1,
-            false => ask.payload[position * stripes + stripe],
-        };
-        // Records are read in stored order, so the queries are the ones that are looked up.
-        let mut position_of = vec![0u32; if order.is_some() { rows } else { 0 }];
-        for (position, &row) in order.iter().flat_map(|order| order.iter().enumerate()) {
-            position_of[row as usize] = position as u32;
+        let stored =
+            ask.order.as_ref().map(|keys| Zeroizing::new(in_stored_order(keys, rows, &ask.payload, binary, stripes)));
+        let payload = stored.as_ref().map_or(&ask.payload, |stored| stored);
+        match binary {
+            true => RecordScanner::new().xor(sealed, self.sealed_length, payload),
+            false => RecordScanner::new().gf256_striped(sealed, self.sealed_length, stripes, payload),
         }
-        let mut accumulators = vec![0u8; 8 * length];
-        for (row, record) in sealed.chunks_exact(self.sealed_length).enumerate() {
-            let position = position_of.get(row).map_or(row, |&position| position as usize);
-            // The last stripe may be shorter; what it lacks is zero.
-            for (stripe, part) in record.chunks(length).enumerate() {
-                let mut bits = factor(position, stripe);
-                while bits != 0 {
-                    let start = bits.trailing_zeros() as usize * length;
-                    let sum = &mut accumulators[start..start + length];
-                    sum.iter_mut().zip(part).for_each(|(sum, &byte)| *sum ^= byte);
-                    bits &= bits - 1;
-                }
+    }
+}
+
+/// A query for positions as one for stored rows: records are read in stored order, so the factors are what is moved.
+fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: bool, stripes: usize) -> Vec<u8> {
+    let order = order::permutation(keys, rows);
+    let mut stored = vec![0; payload.len()];
+    if binary {
+        for (rows, &bits) in order.chunks(8).zip(payload) {
+            for (bit, &row) in rows.iter().enumerate() {
+                stored[row as usize / 8] |= (bits >> bit & 1) << (row % 8);
             }
         }
-        let mut product = vec![0; length];
-        for (bit, sum) in accumulators.chunks_exact(length).enumerate() {
-            product.iter_mut().zip(sum).for_each(|(total, &byte)| *total ^= Gf256.mul(1 << bit, byte));
-        }
-        product
+        return stored;
     }
+    for (&row, factors) in order.iter().zip(payload.chunks_exact(stripes)) {
+        let start = row as usize * stripes;
+        stored[start..start + stripes].copy_from_slice(factors);
+    }
+    stored
 }
 
 #[cfg(test)]

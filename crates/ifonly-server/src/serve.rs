@@ -81,6 +81,11 @@ impl Server {
         self.admin.as_ref().map(|(_, address)| *address)
     }
 
+    /// What its requests share.
+    pub fn app(&self) -> Arc<App> {
+        self.app.clone()
+    }
+
     /// A handle for changes while the server runs.
     pub fn control(&self) -> Control {
         Control { app: self.app.clone(), tls: self.tls.clone() }

@@ -40,7 +40,14 @@ pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsEr
     if chain.is_empty() {
         return Err(TlsError::Empty(certificate.into()));
     }
-    let key = PrivateKeyDer::from_pem_file(key).map_err(pem(key))?;
+    Ok(with(chain, PrivateKeyDer::from_pem_file(key).map_err(pem(key))?)?)
+}
+
+/// The server's side for a certificate chain and its key, for whoever has them in memory.
+pub fn with(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()

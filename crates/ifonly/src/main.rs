@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod end_to_end;
 mod exit;
 mod loans;
 mod profile;
@@ -31,7 +32,7 @@ enum Command {
     Leakage(Box<commands::leakage::Args>),
     Reproduce(ifonly_lab::cli::ReproduceArgs),
     Attack(ifonly_lab::cli::AttackArgs),
-    Bench(ifonly_scan::bench::BenchArgs),
+    Bench(Box<commands::bench::Args>),
 }
 
 fn main() -> ExitCode {
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         Command::Leakage(args) => commands::leakage::run(&args),
         Command::Reproduce(args) => done(ifonly_lab::cli::reproduce(&args)),
         Command::Attack(args) => done(ifonly_lab::cli::attack(&args)),
-        Command::Bench(args) => done(ifonly_scan::bench::run(&args)),
+        Command::Bench(args) => commands::bench::run(&args),
     };
     exit::finish(result)
 }

@@ -161,7 +161,7 @@ pub fn play(
         spoil(&mut answers, random);
         let values = round.decode(deployment, answers, random)?;
         liars.extend(&values.liars);
-        let candidates = Candidates::read(deployment, phase, &values, &theta)?;
+        let candidates = Candidates::read(deployment, phase, &values, &theta, rows.len())?;
         theta = candidates.theta();
         result = Some(candidates);
         rounds.push(round);

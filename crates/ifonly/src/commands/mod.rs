@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod ask;
+pub(crate) mod bench;
 pub(crate) mod build;
 pub(crate) mod demo;
 pub(crate) mod inspect;

@@ -1,0 +1,58 @@
+//! The common case of decoding: as many answers as it needs and none to check them by.
+//!
+//! Then there is nothing to correct, and every value is one linear combination of the servers' symbols. Who can compute it
+//! faster than [`agree`](crate::decode::agree) on unpacked symbols, and in less memory, is an [`Interpolate`]; a
+//! [`Search`](crate::search::Search) uses it where it applies and falls back where an answer cannot be read.
+
+use crate::field::{Field, Symbol};
+use zeroize::Zeroize;
+
+/// How the symbols of N servers become values: `value = constant + Σ_n w_n·A_n`, one constant per symbol of a row.
+#[derive(Clone, Debug)]
+pub struct Interpolation {
+    /// F_q.
+    pub field: Field,
+    /// One per server.
+    pub weights: Vec<Symbol>,
+    /// One per symbol of a row: what the user knows. Wiped on drop.
+    pub constants: Vec<Symbol>,
+}
+
+impl Interpolation {
+    /// One weight per server and one constant per symbol of a row.
+    pub fn new(field: &Field, weights: Vec<Symbol>, constants: Vec<Symbol>) -> Interpolation {
+        Interpolation { field: field.clone(), weights, constants }
+    }
+}
+
+impl Drop for Interpolation {
+    fn drop(&mut self) {
+        self.constants.zeroize();
+    }
+}
+
+/// Values of consecutive rows, in words as wide as the field needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Words<'a> {
+    /// Below 2^32.
+    Narrow(&'a [u32]),
+    /// Anything.
+    Wide(&'a [u64]),
+}
+
+/// Some answer is not the packed form of symbols of the field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreadable;
+
+/// Computes an [`Interpolation`].
+pub trait Interpolate: Sync {
+    /// Hands the values of all `rows` to `visit`, in order and in runs of whole rows. `answers` are the packed answers, one per
+    /// weight and each of the right length. Values may have been visited before an answer turns out unreadable.
+    fn interpolate(
+        &self,
+        interpolation: &Interpolation,
+        rows: usize,
+        answers: &[&[u8]],
+        visit: &mut dyn FnMut(Words<'_>),
+    ) -> Result<(), Unreadable>;
+}

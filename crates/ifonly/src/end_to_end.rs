@@ -1,0 +1,331 @@
+//! A whole search over HTTPS on loopback, beside the same search without a network.
+//!
+//! The servers are the real ones, each on its own runtime, with certificates made for the run; the client is the real one and
+//! trusts only these. In every round one search goes over HTTPS and one through the same code in one thread of calls: the same
+//! messages checked and answered by the same databases, the same decoding. Each part keeps its best time, and the ratio says
+//! what the network, TLS, HTTP, the checksums and the waiting cost on top. All times are the wall's, since servers use
+//! all processors.
+
+use crate::exit::Failure;
+use ifonly_client::http::{HttpServer, Trust};
+use ifonly_client::{Explanation, Meeting, Policy, Profile, Report, Transport};
+use ifonly_core::deployment::Deployment;
+use ifonly_core::keys::RootKey;
+use ifonly_core::manifest::{Contents, Manifest};
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{OsRandom, Random, SeededRandom};
+use ifonly_core::record;
+use ifonly_core::replica::Request;
+use ifonly_core::schema::{Feature, Kind, Quantiser, Schema, Value};
+use ifonly_core::scheme::{self, Gate, Metric};
+use ifonly_core::search::{Outcome, Search};
+use ifonly_core::secret::Secret;
+use ifonly_core::transcript::Message;
+use ifonly_core::wishes::Wishes;
+use ifonly_scan::RowStore;
+use ifonly_scan::bench::BenchArgs;
+use ifonly_scan::decode::ByKernels;
+use ifonly_server::config::Limits;
+use ifonly_server::routes::App;
+use ifonly_server::tokens::Tokens;
+use ifonly_server::{Holding, Records, Server, tls};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// What was measured.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct EndToEnd {
+    /// The scheme.
+    scheme: &'static str,
+    /// How many servers it asks.
+    servers: usize,
+    /// Bytes of a record before it is sealed.
+    record_bytes: usize,
+    /// Bytes to all servers.
+    bytes_up: u64,
+    /// Bytes from all servers.
+    bytes_down: u64,
+    /// The search without a network, part by part.
+    parts: Vec<Part>,
+    /// All parts.
+    sum_milliseconds: f64,
+    /// Handshakes and manifests, once before the first search.
+    meeting_milliseconds: f64,
+    /// The search over HTTPS.
+    pub(crate) search_milliseconds: f64,
+    /// The search over HTTPS to the sum of its parts.
+    ratio: f64,
+}
+
+/// A named time.
+#[derive(Clone, Debug, serde::Serialize)]
+struct Part {
+    part: &'static str,
+    milliseconds: f64,
+}
+
+impl std::fmt::Display for EndToEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(
+            f,
+            "A search with scheme {} at {} servers, records of {} bytes; {} bytes up, {} down; wall clock",
+            self.scheme, self.servers, self.record_bytes, self.bytes_up, self.bytes_down
+        )?;
+        writeln!(f, "{:<44} {:>10}", "without a network", "ms")?;
+        for Part { part, milliseconds } in &self.parts {
+            writeln!(f, "{part:<44} {milliseconds:>10.3}")?;
+        }
+        writeln!(f, "{:<44} {:>10.3}", "sum of these parts", self.sum_milliseconds)?;
+        writeln!(f, "{:<44} {:>10.3}", "meeting the servers over HTTPS, once", self.meeting_milliseconds)?;
+        writeln!(f, "{:<44} {:>10.3}", "the search over HTTPS", self.search_milliseconds)?;
+        writeln!(f, "{:<44} {:>10.3}", "the search over HTTPS / sum of its parts", self.ratio)
+    }
+}
+
+/// Measures; the answers are compared with brute force before.
+pub(crate) fn measure(args: &BenchArgs, scheme: &str) -> Result<EndToEnd, Failure> {
+    let world = World::make(args, scheme)?;
+    let servers = Servers::start(&world)?;
+    let client = Runtime::new().map_err(Failure::machine)?;
+    let started = Instant::now();
+    let meeting = client.block_on(Meeting::of(servers.transports.clone(), Policy::default()))?;
+    let met = started.elapsed();
+    let over_https = || -> Result<(Option<Explanation>, Report), Failure> {
+        let random = &mut OsRandom::default();
+        let report = client.block_on(meeting.search(world.deployment(), world.secret.clone(), 1, random))?;
+        Ok((world.explain(&report.outcome)?, report))
+    };
+    let (explanation, report) = over_https()?;
+    world.check(&explanation)?;
+    world.check(&world.in_process(&servers.holdings, &mut Times::default())?)?;
+    let (mut times, mut search) = (Times::default(), Duration::MAX);
+    for _ in 0..args.rounds.max(1) {
+        let started = Instant::now();
+        std::hint::black_box(over_https()?);
+        search = search.min(started.elapsed());
+        let mut round = Times::default();
+        world.in_process(&servers.holdings, &mut round)?;
+        times.keep_best(&round);
+    }
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    let parts: Vec<Part> =
+        times.0.iter().map(|&(part, time)| Part { part, milliseconds: milliseconds(time) }).collect();
+    let sum_milliseconds = parts.iter().map(|part| part.milliseconds).sum();
+    Ok(EndToEnd {
+        scheme: world.deployment().scheme().name,
+        servers: world.deployment().servers(),
+        record_bytes: world.manifest.record_length(),
+        bytes_up: report.traffic.up,
+        bytes_down: report.traffic.down,
+        parts,
+        sum_milliseconds,
+        meeting_milliseconds: milliseconds(met),
+        search_milliseconds: milliseconds(search),
+        ratio: milliseconds(search) / sum_milliseconds,
+    })
+}
+
+/// Random rows, and a person who asks.
+struct World {
+    manifest: Manifest,
+    levels: Vec<u16>,
+    profile: Profile,
+    secret: Secret,
+    nearest: Option<u64>,
+}
+
+impl World {
+    fn make(args: &BenchArgs, scheme: &str) -> Result<World, Failure> {
+        let scheme = scheme::named(scheme)
+            .ok_or_else(|| Failure::Input(format!("there is no scheme {scheme:?}; docs/schemes.md lists them")))?;
+        let (range, columns) = (args.range, args.features);
+        let kind = Kind::Numeric { min: 0.0, max: range.into(), levels: range, quantiser: Quantiser::Round };
+        let features = (0..columns).map(|k| Feature::new(format!("feature {k}"), kind.clone())).collect();
+        let schema = Schema::new(features).map_err(Failure::input)?;
+        let mut random = SeededRandom::new(args.seed);
+        let mut level = || random.below(u64::from(range) + 1) as u16;
+        let levels: Vec<u16> = (0..args.rows * columns).map(|_| level()).collect();
+        let x: Vec<u16> = (0..columns).map(|_| level()).collect();
+        let profile = Profile::new(&schema, |name| {
+            let place = schema.features().iter().position(|feature| feature.name == name)?;
+            Some(Value::Number(x[place].into()))
+        })?;
+        // A record holds its row as text, however short records were asked for.
+        let longest = columns * (2 + range.to_string().len());
+        let mut contents = Contents::new("bench", schema, args.rows, longest.max(args.record_bytes), 1);
+        // As `--servers` says where the scheme is linear in the shares: N = T + 1.
+        contents.threshold = args.servers - 1;
+        let deployment = Deployment::new(scheme, contents.params(), FieldRule::Deployment).map_err(Failure::input)?;
+        let servers = u8::try_from(deployment.servers()).map_err(Failure::input)?;
+        let contents = Contents {
+            schemes: vec![ifonly_core::manifest::Offer::of(&deployment)],
+            default_scheme: scheme.name.into(),
+            operators: Contents::new("", contents.schema.clone(), 1, 1, servers).operators,
+            ..contents
+        };
+        let manifest = Manifest::new(contents).map_err(Failure::input)?;
+        let mut wishes = Wishes::new(manifest.schema());
+        if scheme.gate != Gate::None {
+            wishes.immutable("feature 0").map_err(Failure::machine)?;
+        }
+        let deployment = manifest.default_deployment();
+        let secret = wishes.compile(&profile.levels(), scheme, deployment.params()).map_err(Failure::machine)?.secret;
+        let costs = levels.chunks_exact(columns).filter_map(|row| secret.plain_cost(scheme, deployment.params(), row));
+        let nearest = if scheme.metric == Metric::Product { costs.max() } else { costs.min() };
+        Ok(World { manifest, levels, profile, secret, nearest })
+    }
+
+    fn deployment(&self) -> &Deployment {
+        self.manifest.default_deployment()
+    }
+
+    fn rows(&self) -> impl ExactSizeIterator<Item = &[u16]> {
+        self.levels.chunks_exact(self.manifest.schema().features().len())
+    }
+
+    fn records(&self) -> Result<Records, Failure> {
+        let length = self.manifest.record_length();
+        let mut records = Records { length, bytes: Vec::with_capacity(length * self.manifest.rows()) };
+        for row in self.rows() {
+            let texts: Vec<String> = row.iter().map(u16::to_string).collect();
+            records.bytes.extend(record::encode(&texts, length).map_err(Failure::machine)?);
+        }
+        Ok(records)
+    }
+
+    /// What a search found; a gate may let nothing pass.
+    fn explain(&self, outcome: &Outcome) -> Result<Option<Explanation>, Failure> {
+        let explain = |found| Explanation::new(&self.manifest, self.deployment(), &self.secret, &self.profile, found);
+        Ok(outcome.found.first().map(explain).transpose()?)
+    }
+
+    fn check(&self, explanation: &Option<Explanation>) -> Result<(), Failure> {
+        let found = explanation.as_ref().map(|explanation| explanation.cost);
+        match found == self.nearest {
+            true => Ok(()),
+            false => Err(Failure::Machine(format!("found cost {found:?}, but brute force finds {:?}", self.nearest))),
+        }
+    }
+
+    /// The whole search by plain calls.
+    fn in_process(&self, holdings: &[Arc<Holding>], times: &mut Times) -> Result<Option<Explanation>, Failure> {
+        let random = &mut OsRandom::default();
+        let deployment = self.deployment();
+        let search = Search::nearest(deployment, self.secret.clone(), self.manifest.audience(), 1);
+        let mut search = search.map_err(Failure::machine)?.interpolated_by(&ByKernels);
+        let respond = |messages: Vec<Message>, times: &mut Times| {
+            holdings
+                .iter()
+                .zip(&messages)
+                .map(|(holding, message)| respond(holding, message, times).map(Some))
+                .collect()
+        };
+        for _ in 0..deployment.phases() {
+            let messages = times.lap(QUERIES, || search.ask(random));
+            let responses: Result<Vec<_>, Failure> = respond(messages, times);
+            let responses = responses?;
+            times.lap(DECODE, || search.hear(responses, random));
+        }
+        let messages = times.lap(QUERIES, || search.fetch(0, random));
+        let responses: Result<Vec<_>, Failure> = respond(messages, times);
+        let responses = responses?;
+        times.lap(EXPLAIN, || {
+            search.take(0, responses, random);
+            let outcome = search.finish().map_err(Failure::machine)?;
+            self.explain(&outcome)
+        })
+    }
+}
+
+const QUERIES: &str = "queries, shared, committed and checked";
+const ANSWERS: &str = "answers, all servers";
+const DECODE: &str = "decode and argmin";
+const RECORDS: &str = "record fetch, all servers";
+const EXPLAIN: &str = "record, opened and confirmed";
+
+/// One server's response, without checksum.
+fn respond(holding: &Holding, message: &Message, times: &mut Times) -> Result<Vec<u8>, Failure> {
+    let request = times.lap(QUERIES, || holding.replica().open(&message.encode())).map_err(Failure::machine)?;
+    let mut response = vec![];
+    let mut sink = |bytes: &[u8]| {
+        response.extend_from_slice(bytes);
+        ControlFlow::Continue(())
+    };
+    let whole = match &request {
+        Request::Answer(ask) => times.lap(ANSWERS, || holding.database().answer(ask, &mut sink)),
+        Request::Record(ask) => times.lap(RECORDS, || holding.database().record(holding.index(), ask, &mut sink)),
+    };
+    match whole {
+        ControlFlow::Continue(()) => Ok(response),
+        ControlFlow::Break(()) => Err(Failure::Machine("a server gave no answer".into())),
+    }
+}
+
+/// The time of each part, in the order of a search.
+#[derive(Default)]
+struct Times(Vec<(&'static str, Duration)>);
+
+impl Times {
+    fn lap<T>(&mut self, part: &'static str, work: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let done = work();
+        let took = started.elapsed();
+        match self.0.iter_mut().find(|(name, _)| *name == part) {
+            Some((_, time)) => *time += took,
+            None => self.0.push((part, took)),
+        }
+        done
+    }
+
+    fn keep_best(&mut self, round: &Times) {
+        if self.0.is_empty() {
+            self.0.clone_from(&round.0);
+        }
+        self.0.iter_mut().zip(&round.0).for_each(|((_, best), (_, time))| *best = (*best).min(*time));
+    }
+}
+
+/// The servers, each on a runtime of its own, and the way to each.
+struct Servers {
+    runtimes: Vec<Runtime>,
+    holdings: Vec<Arc<Holding>>,
+    transports: Vec<Arc<dyn Transport>>,
+}
+
+impl Servers {
+    fn start(world: &World) -> Result<Servers, Failure> {
+        let names = vec!["localhost".into(), "127.0.0.1".into()];
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(names).map_err(Failure::machine)?;
+        let trust = Trust::pem(cert.pem().as_bytes())?;
+        let key = RootKey::generate(0, &mut OsRandom::default());
+        let records = world.records()?;
+        let mut servers = Servers { runtimes: vec![], holdings: vec![], transports: vec![] };
+        for index in 1..=world.deployment().servers() as u8 {
+            let rows = RowStore::build(&world.manifest.schema().ranges(), world.rows()).map_err(Failure::machine)?;
+            let holding = Holding::new(&world.manifest, rows, &records, &[0; 32], index, vec![key.clone()]);
+            let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
+            let app = App::new(holding.map_err(Failure::machine)?, tokens, Limits::default(), vec![]);
+            let private = signing_key.serialize_der().try_into().map_err(Failure::machine)?;
+            let tls = tls::with(vec![cert.der().clone()], private).map_err(Failure::machine)?;
+            let runtime = Runtime::new().map_err(Failure::machine)?;
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let server = runtime.block_on(Server::bind(app, address, None, Some(tls))).map_err(Failure::machine)?;
+            let url = format!("https://{}", server.address());
+            servers.transports.push(Arc::new(HttpServer::new(&url, &trust, None)?));
+            servers.holdings.extend(server.app().shelf().current());
+            runtime.spawn(server.run(std::future::pending()));
+            servers.runtimes.push(runtime);
+        }
+        Ok(servers)
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.runtimes.drain(..).for_each(Runtime::shutdown_background);
+    }
+}
