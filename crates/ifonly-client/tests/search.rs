@@ -2,7 +2,9 @@
 
 mod support;
 
-use ifonly_client::{ClientError, Explanation, Meeting, Policy, Profile, Route, Transport};
+use bytes::Bytes;
+use ifonly_client::transport::Pending;
+use ifonly_client::{ClientError, Explanation, Greeting, Meeting, Policy, Profile, Route, Transport};
 use ifonly_core::decode::DecodeError;
 use ifonly_core::random::{OsRandom, Random, SeededRandom};
 use ifonly_core::schema::Value;
@@ -325,4 +327,36 @@ fn changes_are_differences_of_values_and_spelling_is_none() {
     let wrong = ifonly_core::search::Found { price: ifonly_core::candidates::Price::Exactly(5), ..found };
     let error = Explanation::new(&world.manifest, deployment, &secret, &profile, &wrong).unwrap_err();
     assert!(matches!(error, ClientError::Search { fault: SearchFault::WrongRecord, .. }));
+}
+
+/// Says what it offers and must not be asked for more.
+struct OnlyGreets(u8, Bytes);
+
+impl Transport for OnlyGreets {
+    fn name(&self) -> String {
+        format!("server {}", self.0)
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        Box::pin(async { Ok(Greeting { index: self.0, manifest: self.1.clone() }) })
+    }
+
+    fn send(&self, _: Route, _: Bytes, _: usize) -> Pending<'_, Bytes> {
+        panic!("a message was sent")
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_cannot_make_a_client_take_more_than_it_should() {
+    // The answers alone are too much, or would be borne but for ten queries of a bit per row.
+    for (rows, top) in [(4_000_000_000, 1), (3_000_000_000, 10)] {
+        let manifest = World::new(3, 2, 1, |contents| contents.rows = rows).manifest;
+        let json = Bytes::from(manifest.json().to_owned());
+        let servers = (1..=2).map(|n| Arc::new(OnlyGreets(n, json.clone())) as Arc<dyn Transport>).collect();
+        let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
+        let deployment = manifest.deployment("baseline").unwrap();
+        let secret = Secret::new(vec![1, 1, 0, 1]);
+        let error = meeting.search(deployment, secret, top, &mut OsRandom::default()).await.unwrap_err();
+        assert!(matches!(error, ClientError::TooLarge { bytes, limit } if bytes > limit), "{rows} rows: {error}");
+    }
 }

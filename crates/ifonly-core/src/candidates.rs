@@ -8,7 +8,10 @@ use crate::interpolate::Words;
 use crate::round::Values;
 use crate::scheme::Reading;
 use std::collections::BinaryHeap;
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
+
+/// Values that are widened at a time.
+const RUN: usize = 1024;
 
 /// The rows that may be chosen, by position, and the nearest of them; a smaller rank is nearer.
 #[derive(Clone, Default)]
@@ -72,7 +75,13 @@ impl Candidates {
     ) -> Result<Candidates, Implausible> {
         let empty = decoded.empty_row.first().map_or(0, |symbol| symbol.value());
         let mut sieve = Sieve::new(deployment, phase, theta, empty, k);
-        sieve.put(decoded.values.iter().map(|symbol| symbol.value()));
+        // An even number at a time, so that runs are of whole rows.
+        let mut words = Zeroizing::new(Vec::with_capacity(RUN));
+        for run in decoded.values.chunks(RUN) {
+            words.clear();
+            words.extend(run.iter().map(|symbol| symbol.value()));
+            sieve.take(Words::Wide(&words));
+        }
         sieve.finish()
     }
 
@@ -171,7 +180,10 @@ impl<'a> Sieve<'a> {
         };
         if matches!(reading, Reading::Difference) {
             // Ranks are relative to the first row.
-            sieve.keep(Some(0));
+            sieve.kept.theta.push(true);
+            if k > 0 {
+                sieve.keep(0, 0);
+            }
         }
         sieve
     }
@@ -179,18 +191,20 @@ impl<'a> Sieve<'a> {
     /// The values of the next rows.
     pub fn take(&mut self, words: Words<'_>) {
         match words {
-            Words::Narrow(words) => self.put(words.iter().map(|&word| u64::from(word))),
-            Words::Wide(words) => self.put(words.iter().copied()),
+            Words::Narrow(words) => self.put(words),
+            Words::Wide(words) => self.put(words),
         }
     }
 
     /// What was found, or the first value that cannot be.
-    pub fn finish(self) -> Result<Candidates, Implausible> {
+    pub fn finish(mut self) -> Result<Candidates, Implausible> {
+        self.kept.count = self.kept.theta.iter().filter(|&&qualifies| qualifies).count();
         self.fault.map_or(Ok(self.kept), Err)
     }
 
-    fn put(&mut self, mut values: impl Iterator<Item = u64>) {
+    fn put<W: Copy + Into<u64>>(&mut self, words: &[W]) {
         let (bound, most, empty, before) = (self.bound, self.most, self.empty, self.before);
+        let values = words.iter().map(|&word| word.into());
         match self.reading {
             Reading::Cost | Reading::Masked => self.each(values, |_, v| (v <= bound).then_some(Some(v as i64))),
             Reading::Gain => self.each(values, |_, v| (v <= bound).then_some(Some(-(v as i64)))),
@@ -203,8 +217,8 @@ impl<'a> Sieve<'a> {
                 _ => (v == empty).then_some(None),
             }),
             Reading::Gated => {
-                let pairs = std::iter::from_fn(|| Some((values.next()?, values.next()?)));
-                self.each(pairs, |_, (gate, cost)| match gate {
+                let pairs = words.as_chunks().0.iter().map(|&[gate, cost]| (gate.into(), cost.into()));
+                self.each(pairs, |_, (gate, cost): (u64, u64)| match gate {
                     0 => (cost <= bound).then_some(Some(cost as i64)),
                     _ => Some(None),
                 });
@@ -224,36 +238,42 @@ impl<'a> Sieve<'a> {
     }
 
     /// `read` gives a row's rank, none if it does not qualify, or nothing if the value cannot be.
-    fn each<V>(&mut self, values: impl Iterator<Item = V>, mut read: impl FnMut(usize, V) -> Option<Option<i64>>) {
+    fn each<V>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = V>,
+        mut read: impl FnMut(usize, V) -> Option<Option<i64>>,
+    ) {
         if self.fault.is_some() {
             return;
         }
-        for value in values {
-            match read(self.position, value) {
-                Some(rank) => self.keep(rank),
-                None => {
-                    self.fault = Some(Implausible { position: self.position });
-                    return;
-                }
+        let mut theta = std::mem::take(&mut self.kept.theta);
+        let first = theta.len();
+        theta.resize(first + values.len(), false);
+        let mut limit = self.limit;
+        for (run, (qualifies, value)) in theta[first..].iter_mut().zip(values).enumerate() {
+            let Some(rank) = read(self.position + run, value) else {
+                self.fault = Some(Implausible { position: self.position + run });
+                break;
+            };
+            *qualifies = rank.is_some();
+            // Rows come in order, so a row of equal rank is the later one and stays out.
+            if let Some(rank) = rank.filter(|&rank| rank < limit) {
+                self.keep(rank, first + run);
+                limit = self.limit;
             }
-            self.position += 1;
         }
+        self.position += theta.len() - first;
+        self.kept.theta = theta;
     }
 
-    #[inline]
-    fn keep(&mut self, rank: Option<i64>) {
-        let place = self.kept.theta.len();
-        self.kept.theta.push(rank.is_some());
-        self.kept.count += usize::from(rank.is_some());
-        // Rows come in order, so a row of equal rank is the later one and stays out.
-        if let Some(rank) = rank.filter(|&rank| rank < self.limit) {
-            self.kept.nearest.push((rank, place));
-            if self.kept.nearest.len() > self.k {
-                self.kept.nearest.pop();
-            }
-            if self.kept.nearest.len() == self.k {
-                self.limit = self.kept.nearest.peek().map_or(i64::MAX, |&(rank, _)| rank);
-            }
+    #[cold]
+    fn keep(&mut self, rank: i64, place: usize) {
+        self.kept.nearest.push((rank, place));
+        if self.kept.nearest.len() > self.k {
+            self.kept.nearest.pop();
+        }
+        if self.kept.nearest.len() == self.k {
+            self.limit = self.kept.nearest.peek().map_or(i64::MAX, |&(rank, _)| rank);
         }
     }
 }

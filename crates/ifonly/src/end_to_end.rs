@@ -35,11 +35,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
+/// How an answer lists the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    /// In a fresh order for every search, as deployments do unless told otherwise.
+    Shuffled,
+    /// As they are stored.
+    Stored,
+}
+
 /// What was measured.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct EndToEnd {
     /// The scheme.
     scheme: &'static str,
+    /// The order of the rows.
+    order: Order,
     /// How many servers it asks.
     servers: usize,
     /// Bytes of a record before it is sealed.
@@ -71,8 +83,13 @@ impl std::fmt::Display for EndToEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
-            "A search with scheme {} at {} servers, records of {} bytes; {} bytes up, {} down; wall clock",
-            self.scheme, self.servers, self.record_bytes, self.bytes_up, self.bytes_down
+            "A search with scheme {} at {} servers, {} rows, records of {} bytes; {} bytes up, {} down; wall clock",
+            self.scheme,
+            self.servers,
+            if self.order == Order::Shuffled { "shuffled" } else { "unshuffled" },
+            self.record_bytes,
+            self.bytes_up,
+            self.bytes_down
         )?;
         writeln!(f, "{:<44} {:>10}", "without a network", "ms")?;
         for Part { part, milliseconds } in &self.parts {
@@ -86,8 +103,8 @@ impl std::fmt::Display for EndToEnd {
 }
 
 /// Measures; the answers are compared with brute force before.
-pub(crate) fn measure(args: &BenchArgs, scheme: &str) -> Result<EndToEnd, Failure> {
-    let world = World::make(args, scheme)?;
+pub(crate) fn measure(args: &BenchArgs, scheme: &str, order: Order) -> Result<EndToEnd, Failure> {
+    let world = World::make(args, scheme, order)?;
     let servers = Servers::start(&world)?;
     let client = Runtime::new().map_err(Failure::machine)?;
     let started = Instant::now();
@@ -116,6 +133,7 @@ pub(crate) fn measure(args: &BenchArgs, scheme: &str) -> Result<EndToEnd, Failur
     let sum_milliseconds = parts.iter().map(|part| part.milliseconds).sum();
     Ok(EndToEnd {
         scheme: world.deployment().scheme().name,
+        order,
         servers: world.deployment().servers(),
         record_bytes: world.manifest.record_length(),
         bytes_up: report.traffic.up,
@@ -138,7 +156,7 @@ struct World {
 }
 
 impl World {
-    fn make(args: &BenchArgs, scheme: &str) -> Result<World, Failure> {
+    fn make(args: &BenchArgs, scheme: &str, order: Order) -> Result<World, Failure> {
         let scheme = scheme::named(scheme)
             .ok_or_else(|| Failure::Input(format!("there is no scheme {scheme:?}; docs/schemes.md lists them")))?;
         let (range, columns) = (args.range, args.features);
@@ -158,6 +176,7 @@ impl World {
         let mut contents = Contents::new("bench", schema, args.rows, longest.max(args.record_bytes), 1);
         // As `--servers` says where the scheme is linear in the shares: N = T + 1.
         contents.threshold = args.servers - 1;
+        contents.shuffle = order == Order::Shuffled;
         let deployment = Deployment::new(scheme, contents.params(), FieldRule::Deployment).map_err(Failure::input)?;
         let servers = u8::try_from(deployment.servers()).map_err(Failure::input)?;
         let contents = Contents {

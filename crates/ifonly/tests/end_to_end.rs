@@ -274,6 +274,25 @@ fn the_demonstration_explains_and_shows_what_a_server_saw() {
 }
 
 #[test]
+fn the_bench_asks_real_servers_and_compares_with_brute_force() {
+    // Two phases, a gate, and records in stripes: whatever is wrong there ends the command with an error.
+    for (scheme, servers) in [("gated", 2), ("two-phase", 3)] {
+        let http = format!("--http={scheme}");
+        let arguments = ["bench", "--json", "--rows", "300", "--features", "3", "--range", "9", "--rounds", "1", &http];
+        let document: serde_json::Value = serde_json::from_str(&fine(&arguments)).unwrap();
+        let search = &document["end_to_end"];
+        assert_eq!((search["scheme"].as_str(), search["servers"].as_u64()), (Some(scheme), Some(servers)));
+        let number = |value: &serde_json::Value| value.as_f64().unwrap();
+        let sum: f64 = search["parts"].as_array().unwrap().iter().map(|part| number(&part["milliseconds"])).sum();
+        assert!((number(&search["search_milliseconds"]) / sum - number(&search["ratio"])).abs() < 1e-6);
+        let lines = document["lines"].as_array().unwrap();
+        assert!(lines.iter().any(|line| line["part"] == "end to end over loopback HTTPS"));
+    }
+    let output = ifonly(&["bench", "--rows", "300", "--rounds", "1", "--http=nonesuch"]);
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn leakage_is_computed_over_a_bundles_own_rows() {
     let place = Place::new(40, 9, &["--levels", "20"]);
     let bundle = place.path("bundle");

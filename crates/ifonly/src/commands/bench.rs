@@ -1,6 +1,6 @@
 //! `ifonly bench`: every part of a query on this machine, and with `--http` a whole search over real servers.
 
-use crate::end_to_end::{self, EndToEnd};
+use crate::end_to_end::{self, EndToEnd, Order};
 use crate::exit::{Done, Failure};
 use ifonly_scan::bench::{self, BenchArgs, BenchForm, Report};
 
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// same search without a network to compare. The scheme is the form's, or any that is named here
     #[arg(long, value_name = "SCHEME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     http: Option<String>,
+    /// With --http: servers that list the rows as stored instead of in a fresh order for every search
+    #[arg(long, requires = "http")]
+    stored_order: bool,
 }
 
 /// Both reports in one document.
@@ -29,11 +32,12 @@ struct Document<'a> {
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let mut report = bench::measure(&args.bench).map_err(Failure::input)?;
-    let end_to_end = match &args.http {
-        Some(name) if name.is_empty() => Some(end_to_end::measure(&args.bench, scheme_of(args.bench.form))?),
-        Some(name) => Some(end_to_end::measure(&args.bench, name)?),
-        None => None,
+    let order = if args.stored_order { Order::Stored } else { Order::Shuffled };
+    let search = |name: &str| {
+        let scheme = if name.is_empty() { scheme_of(args.bench.form) } else { name };
+        end_to_end::measure(&args.bench, scheme, order)
     };
+    let end_to_end = args.http.as_deref().map(search).transpose()?;
     if let Some(end_to_end) = &end_to_end {
         report.add("end to end over loopback HTTPS", end_to_end.search_milliseconds / 1e3);
     }

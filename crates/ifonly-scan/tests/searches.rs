@@ -1,0 +1,93 @@
+//! A search finds the same, or fails the same, whoever decodes.
+
+use ifonly_core::deployment::Deployment;
+use ifonly_core::form::Rows;
+use ifonly_core::keys::RootKey;
+use ifonly_core::memory::MemoryServer;
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::scheme::{self, Gate};
+use ifonly_core::search::{Fault, Search};
+use ifonly_core::secret::Secret;
+use ifonly_scan::decode::ByKernels;
+
+/// What happens to the first server's answers; their first 16 bytes are the key-check value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    Nothing,
+    Silence,
+    /// Symbols that are not below q, or other ones.
+    AllOnes,
+    Short,
+    Padding,
+    OneBit,
+}
+
+const HARMS: [Harm; 6] = [Harm::Nothing, Harm::Silence, Harm::AllOnes, Harm::Short, Harm::Padding, Harm::OneBit];
+
+fn harmed(harm: Harm, mut response: Vec<u8>) -> Option<Vec<u8>> {
+    match harm {
+        Harm::Nothing => {}
+        Harm::Silence => return None,
+        Harm::AllOnes => response[20..60].fill(0xff),
+        Harm::Short => drop(response.pop()),
+        Harm::Padding => *response.last_mut()? |= 0x80,
+        Harm::OneBit => response[40] ^= 4,
+    }
+    Some(response)
+}
+
+type Found = (Vec<(usize, String, Vec<u8>)>, usize, Vec<usize>);
+
+fn run(deployment: &Deployment, servers: &[MemoryServer], harm: Harm, kernels: bool) -> Result<Found, Fault> {
+    let fixed = deployment.scheme().gate != Gate::None;
+    let secret = Secret::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
+    let search = Search::nearest(deployment, secret, servers[0].audience(), 3).unwrap();
+    let search = if kernels { search.interpolated_by(&ByKernels) } else { search };
+    let mut answers = 0;
+    let outcome = search.run(&mut SeededRandom::new(5), |server, message| {
+        let response = servers[server - 1].respond(message).ok()?;
+        // Records are left alone: they are not what is decoded here.
+        answers += usize::from(server == 1);
+        if server == 1 && answers <= deployment.phases() { harmed(harm, response) } else { Some(response) }
+    })?;
+    let found = outcome.found.iter().map(|f| (f.position, format!("{:?}", f.price), f.record.clone()));
+    Ok((found.collect(), outcome.qualifying, outcome.liars))
+}
+
+#[test]
+fn kernels_find_and_refuse_what_the_plain_decoder_does() {
+    let ranges = vec![7, 100, 1];
+    let mut random = SeededRandom::new(4);
+    let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect::<Vec<u16>>();
+    // More than one block of rows, and symbols that do not end with a byte.
+    let levels: Vec<Vec<u16>> = (0..1027).map(|_| row()).collect();
+    let rows = Rows::new(&ranges, &levels).unwrap();
+    let key = RootKey::new(0, [8; 32]);
+    let (mut found, mut refused) = (0, 0);
+    for scheme in scheme::ALL {
+        for (threshold, silent, lying, verified) in
+            [(1, 0, 0, false), (2, 0, 0, false), (1, 1, 0, false), (1, 0, 1, false), (1, 0, 0, true)]
+        {
+            let params = Params {
+                threshold,
+                silent,
+                lying,
+                verified,
+                weight_limit: 3,
+                ..Params::new(ranges.clone(), rows.len())
+            };
+            // Not every scheme can be verified.
+            let Ok(deployment) = Deployment::new(scheme, params, FieldRule::Deployment) else { continue };
+            let servers: Vec<MemoryServer> =
+                (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();
+            for harm in HARMS {
+                let (plain, fast) = (run(&deployment, &servers, harm, false), run(&deployment, &servers, harm, true));
+                assert_eq!(plain, fast, "{}, T {threshold}, S {silent}, B {lying}, {harm:?}", scheme.name);
+                *if plain.is_ok() { &mut found } else { &mut refused } += 1;
+            }
+        }
+    }
+    assert!(found > 100 && refused > 100, "{found} found, {refused} refused");
+}
