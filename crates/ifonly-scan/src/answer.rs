@@ -156,7 +156,25 @@ impl Scanner {
         query: &Query<'_>,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.answer_batch(store, &[*query], &mut |_, bytes| sink(bytes))
+        self.answer_rest(store, query, 0, sink)
+    }
+
+    /// The packed answer of one query without its first spans: what is left where a batch was stopped.
+    pub fn answer_rest(
+        &self,
+        store: &RowStore,
+        query: &Query<'_>,
+        spans: usize,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
+        self.pass(store, &[*query], spans, &mut |_, bytes| sink(bytes))
+    }
+
+    /// Whether queries like this one are faster in a batch: where memory is the limit, and not for tables, which would
+    /// push each other out of the cache.
+    pub fn shares_well(&self, store: &RowStore, job: &Job<'_>) -> bool {
+        let linear = |form: usize| matches!(job.program.forms.get(form).map(|f| &f.shape), Some(Shape::Linear { .. }));
+        store.rows() > 0 && used_forms(job).into_iter().all(linear)
     }
 
     /// The packed answer of one job as a whole.
@@ -178,6 +196,16 @@ impl Scanner {
         queries: &[Query<'_>],
         sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
+        self.pass(store, queries, 0, sink)
+    }
+
+    fn pass(
+        &self,
+        store: &RowStore,
+        queries: &[Query<'_>],
+        first_span: usize,
+        sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
         for query in queries {
             check(store, query)?;
         }
@@ -185,7 +213,7 @@ impl Scanner {
         let mut values: Vec<Values> = plans.iter().map(|plan| self.values(store, plan)).collect();
         let mut wanted = vec![true; plans.len()];
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
-        for wave in self.waves(rows.div_ceil(self.span_rows)) {
+        for wave in self.waves(first_span..rows.div_ceil(self.span_rows)) {
             for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| wanted[*query]) {
                 // A difference looks at the position behind the last one.
                 let positions = wave.start * self.span_rows..wave.end * self.span_rows + 1;
@@ -210,9 +238,10 @@ impl Scanner {
     }
 
     /// Runs of spans between two visits to the caller's thread.
-    fn waves(&self, spans: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    fn waves(&self, spans: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
         let per_wave = if self.pool.is_some() { self.threads * SPANS_PER_THREAD } else { 1 };
-        (0..spans).step_by(per_wave).map(move |first| first..(first + per_wave).min(spans))
+        let end = spans.end;
+        spans.step_by(per_wave).map(move |first| first..(first + per_wave).min(end))
     }
 
     /// The packed symbols of one span for every query. Tiles are the outer loop, so that all queries read a tile while

@@ -3,6 +3,7 @@
 //! A phase's answer is a scan over the rows; a record's answer is an inner product over GF(2^8) of the query with all sealed
 //! records. Both run on the scan's threads and hand their bytes to a sink that may stop them.
 
+use crate::passes::{Passes, Work};
 use ifonly_core::form::Job;
 use ifonly_core::keys::TranscriptKeys;
 use ifonly_core::order;
@@ -11,7 +12,7 @@ use ifonly_core::wire;
 use ifonly_scan::records::{RecordError, RecordScanner};
 use ifonly_scan::{Query, RowStore, ScanError, Scanner};
 use std::ops::ControlFlow;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
 /// Takes the next bytes of a response; may say that no more are wanted.
@@ -29,7 +30,8 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
 
 /// Rows, and records sealed for each key epoch. Never printed.
 pub struct Database {
-    rows: RowStore,
+    rows: Arc<RowStore>,
+    passes: Passes,
     sealed_length: usize,
     sealed: Vec<Sealed>,
 }
@@ -51,7 +53,9 @@ pub struct Sealed {
 impl Database {
     /// These rows and records.
     pub fn new(rows: RowStore, sealed_length: usize, sealed: Vec<Sealed>) -> Database {
-        Database { rows, sealed_length, sealed }
+        let rows = Arc::new(rows);
+        let passes = Passes::new(SCANNER.clone(), rows.clone());
+        Database { rows, passes, sealed_length, sealed }
     }
 
     /// Bytes of the response to a phase.
@@ -70,10 +74,18 @@ impl Database {
     pub fn answer(&self, ask: &Ask<'_>, sink: &mut Sink<'_>) -> ControlFlow<()> {
         sink(&ask.keys.check_value())?;
         let (field, kappa) = (ask.deployment.field(), ask.deployment.kappa(ask.phase));
-        let job = Job { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
-        let randomness = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
-        let query = Query::new(&job, &randomness).shuffled_by(ask.order.as_ref());
-        match SCANNER.answer_query(&self.rows, &query, sink) {
+        let keys = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
+        let answered = match &ask.order {
+            None => {
+                let program = Zeroizing::new(ask.program.clone());
+                self.passes.answer(Work { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, sink)
+            }
+            Some(order) => {
+                let job = Job { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
+                SCANNER.answer_query(&self.rows, &Query::new(&job, &keys).shuffled_by(Some(order)), sink)
+            }
+        };
+        match answered {
             Ok(()) => ControlFlow::Continue(()),
             Err(ScanError::Stopped) => ControlFlow::Break(()),
             Err(error) => {

@@ -13,6 +13,7 @@ pub mod database;
 pub mod holding;
 pub mod keyfile;
 pub mod metrics;
+mod passes;
 pub mod problem;
 pub mod routes;
 pub mod serve;

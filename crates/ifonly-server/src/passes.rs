@@ -1,0 +1,216 @@
+//! Queries that come at the same time share a pass over the rows.
+//!
+//! A query that finds another one at work waits about as long as the rows take to be read; then all that have come by then
+//! are answered together, by a thread that hands each its spans. Nobody waits for anybody else's network: a query whose
+//! reader falls behind drops out of the pass and goes on alone where it was. How long an answer takes depends on how
+//! many ask, never on what.
+
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{Job, Program};
+use ifonly_core::keys::KeyedRows;
+use ifonly_scan::{Query, RowStore, ScanError, Scanner};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use zeroize::Zeroizing;
+
+/// Queries of one pass.
+const MOST_TOGETHER: usize = 64;
+/// Spans that a query may be behind.
+const SPANS_BEHIND: usize = 16;
+/// Smaller databases stay in the cache, and sharing what costs nothing gains nothing.
+const FEWEST_BYTES: usize = 4 << 20;
+/// Bytes of rows for each second of waiting: about the speed of memory.
+const BYTES_PER_SECOND: usize = 16 << 30;
+
+/// What a query computes, kept by the pass and by the query itself.
+pub(crate) struct Work {
+    pub(crate) field: Field,
+    pub(crate) alpha: Symbol,
+    pub(crate) kappa: usize,
+    pub(crate) program: Zeroizing<Program>,
+    pub(crate) keys: KeyedRows,
+}
+
+impl Work {
+    fn job(&self) -> Job<'_> {
+        Job { field: &self.field, alpha: self.alpha, kappa: self.kappa, program: &self.program, order: None }
+    }
+}
+
+/// A query that waits for its pass.
+struct Waiting {
+    work: Arc<Work>,
+    spans: SyncSender<Vec<u8>>,
+}
+
+/// The passes over the rows of one database.
+pub(crate) struct Passes {
+    scanner: Scanner,
+    rows: Arc<RowStore>,
+    gathering: Duration,
+    active: AtomicUsize,
+    waiting: Mutex<Vec<Waiting>>,
+    shared: AtomicU64,
+}
+
+impl Passes {
+    pub(crate) fn new(scanner: Scanner, rows: Arc<RowStore>) -> Passes {
+        let bytes = rows.data().len();
+        let worth = if bytes < FEWEST_BYTES { 0.0 } else { bytes as f64 / BYTES_PER_SECOND as f64 };
+        Passes::gathering_for(scanner, rows, Duration::from_secs_f64(worth))
+    }
+
+    /// Waits so long for others; not at all if that is zero.
+    fn gathering_for(scanner: Scanner, rows: Arc<RowStore>, gathering: Duration) -> Passes {
+        let (active, shared) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Passes { scanner, rows, gathering, active, waiting: Mutex::default(), shared }
+    }
+
+    /// The packed answer, span by span, alone or together with others.
+    pub(crate) fn answer(&self, work: Work, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), ScanError> {
+        let alone = self.active.fetch_add(1, Ordering::Relaxed) == 0;
+        let _here = Leaving(&self.active);
+        let work = Arc::new(work);
+        let mut done = 0;
+        if !alone && !self.gathering.is_zero() && self.scanner.shares_well(&self.rows, &work.job()) {
+            let (spans, received) = sync_channel(SPANS_BEHIND);
+            let first = {
+                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                waiting.push(Waiting { work: work.clone(), spans });
+                waiting.len() == 1
+            };
+            if first {
+                std::thread::sleep(self.gathering);
+                self.start_pass();
+            }
+            // Ends with the answer, or early: when this query fell behind, or when nobody else came.
+            for span in received {
+                if sink(&span).is_break() {
+                    return Err(ScanError::Stopped);
+                }
+                done += 1;
+            }
+        }
+        let job = work.job();
+        self.scanner.answer_rest(&self.rows, &Query::new(&job, &work.keys), done, sink)
+    }
+
+    /// Answers all that wait. Whoever is not answered sees its channel end and goes on alone.
+    fn start_pass(&self) {
+        let mut waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        while waiting.len() > 1 {
+            let together = waiting.split_off(waiting.len().saturating_sub(MOST_TOGETHER));
+            self.shared.fetch_add(together.len() as u64, Ordering::Relaxed);
+            let (scanner, rows) = (self.scanner.clone(), self.rows.clone());
+            let named = std::thread::Builder::new().name("pass".to_owned());
+            if let Err(error) = named.spawn(move || pass(&scanner, &rows, together)) {
+                tracing::warn!(%error, "no thread for a shared pass; its queries go on alone");
+            }
+        }
+    }
+}
+
+fn pass(scanner: &Scanner, rows: &RowStore, together: Vec<Waiting>) {
+    let (works, spans): (Vec<Arc<Work>>, Vec<_>) = together.into_iter().map(|one| (one.work, one.spans)).unzip();
+    let mut spans: Vec<Option<SyncSender<Vec<u8>>>> = spans.into_iter().map(Some).collect();
+    let jobs: Vec<Job<'_>> = works.iter().map(|work| work.job()).collect();
+    let queries: Vec<Query<'_>> = jobs.iter().zip(&works).map(|(job, work)| Query::new(job, &work.keys)).collect();
+    let result = scanner.answer_batch(rows, &queries, &mut |query, bytes| match spans[query]
+        .as_ref()
+        .map(|spans| spans.try_send(bytes.to_vec()))
+    {
+        Some(Ok(())) => ControlFlow::Continue(()),
+        _ => {
+            spans[query] = None;
+            ControlFlow::Break(())
+        }
+    });
+    if let Err(error) = result
+        && error != ScanError::Stopped
+    {
+        // The queries go on alone and hear of it there.
+        tracing::error!(%error, "a shared pass refused a checked query");
+    }
+}
+
+/// Counts a query out, however it ends.
+struct Leaving<'a>(&'a AtomicUsize);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ifonly_core::form::{Form, Output, Shape};
+    use ifonly_core::keys::RootKey;
+    use ifonly_core::random::{Random, SeededRandom};
+
+    fn work(number: u8) -> Work {
+        let field = Field::new(262_139).unwrap();
+        let slope = vec![field.reduce(u64::from(number)), field.reduce(99)];
+        let form = Form { shape: Shape::Linear { norm: Symbol::ONE, slope }, constant: Symbol::ZERO };
+        let program = Zeroizing::new(Program::new([form], [Output::Plain(0)]));
+        let keys = RootKey::new(0, [7; 32]).transcript(&[number; 32]).rows(&field, 1, 1, 1);
+        Work { field, alpha: Symbol::ONE, kappa: 1, program, keys }
+    }
+
+    fn rows(count: usize) -> Arc<RowStore> {
+        let mut random = SeededRandom::new(1);
+        let rows = (0..count).map(|_| [random.below(256) as u16, random.below(256) as u16]);
+        Arc::new(RowStore::build(&[255, 255], rows.collect::<Vec<_>>()).unwrap())
+    }
+
+    #[test]
+    fn queries_at_the_same_time_share_a_pass_and_each_gets_its_own_answer() {
+        // Many short spans, so that slow readers fall behind in the middle.
+        let (scanner, rows) = (Scanner::new().with_span_rows(64), rows(64 * 50 + 7));
+        let passes = Passes::gathering_for(scanner.clone(), rows.clone(), Duration::from_millis(200));
+        let ask = |number: u8, pause: Duration, most: usize| {
+            let mut bytes = vec![];
+            let result = passes.answer(work(number), &mut |span| {
+                bytes.extend_from_slice(span);
+                std::thread::sleep(pause);
+                if bytes.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            (result, bytes)
+        };
+        std::thread::scope(|scope| {
+            let asking: Vec<_> = (0..8)
+                .map(|number| {
+                    // Number 3 reads slowly, number 5 goes away.
+                    let pause = Duration::from_millis(if number == 3 { 5 } else { 0 });
+                    let most = if number == 5 { 1000 } else { usize::MAX };
+                    scope.spawn(move || (number, ask(number, pause, most)))
+                })
+                .collect();
+            for one in asking {
+                let (number, (result, bytes)) = one.join().unwrap();
+                let one = work(number);
+                let right = scanner.answer_to_vec(&rows, &one.job(), &one.keys).unwrap();
+                if number == 5 {
+                    assert_eq!(result, Err(ScanError::Stopped));
+                    assert!(right.starts_with(&bytes));
+                } else {
+                    assert_eq!(result, Ok(()), "query {number}");
+                    assert_eq!(bytes, right, "query {number}");
+                }
+            }
+        });
+        assert!(passes.shared.load(Ordering::Relaxed) >= 2, "the first one goes alone, the others meet");
+        assert_eq!(passes.active.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn small_databases_are_not_worth_waiting_for() {
+        assert!(Passes::new(Scanner::new(), rows(1000)).gathering.is_zero());
+        let gathering = Passes::new(Scanner::new(), rows(3_000_000)).gathering;
+        assert!(gathering > Duration::from_micros(500) && gathering < Duration::from_millis(5));
+    }
+}
