@@ -31,6 +31,9 @@ const CENTRED_WEIGHT: i64 = 1 << 12;
 /// The largest number with two digits of 12 bits; there are 2^24 of them.
 const MOST_CENTRED: i64 = 2047 * (CENTRED_WEIGHT + 1);
 
+/// Products of a whole plane stay below this; they stay below 2^19·q, because the factor then is below 2^19.
+const MOST_WHOLE: i128 = 1 << 30;
+
 /// The digits of four bytes for each limb, in the order of bytes 0, 2, 1, 3 (or of two 16-bit levels, then zeros): a
 /// kernel multiplies the even and the odd bytes of a group as two vectors of pairs.
 pub(crate) type GroupDigits<const L: usize> = [[i16; 4]; L];
@@ -85,11 +88,13 @@ pub(crate) struct Chunk<const L: usize> {
     pub(crate) groups: Vec<GroupDigits<L>>,
     /// Planes by number with their digits.
     pub(crate) planes: Vec<(usize, GroupDigits<L>)>,
+    /// Planes whose factor is so small that words times factor fit the lowest limb as they are: pads at the points ±1, ±2.
+    pub(crate) whole_planes: Vec<(usize, i32)>,
 }
 
 impl<const L: usize> Chunk<L> {
     fn starting(first_group: usize) -> Self {
-        Chunk { start: [0; L], first_group, groups: vec![], planes: vec![] }
+        Chunk { start: [0; L], first_group, groups: vec![], planes: vec![], whole_planes: vec![] }
     }
 }
 
@@ -267,6 +272,14 @@ impl<'a, const L: usize> Planner<'a, L> {
 
     fn add_number(&mut self, term: &Term) {
         let planes = L / NARROW;
+        // The largest product of a reduced number.
+        let product = i128::from(self.field.signed(term.factor)).abs() * i128::from(self.dot.q);
+        if planes == 1 && product < MOST_WHOLE {
+            let fits = self.make_room(std::array::from_fn(|limb| if limb == 0 { product } else { 0 }));
+            debug_assert!(fits, "products below 2^30 fit 32 bits, and 2^19·q");
+            self.current.whole_planes.push((term.number, self.field.signed(term.factor) as i32));
+            return;
+        }
         let mut factor = term.factor;
         let step = self.field.reduce(256);
         for plane in 0..planes {

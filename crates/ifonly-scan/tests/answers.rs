@@ -45,6 +45,16 @@ impl World {
         }
     }
 
+    /// An evaluation point as deployments choose them, or any.
+    fn alpha(&mut self, field: &Field) -> Symbol {
+        match self.random.below(4) {
+            0 => Symbol::ONE,
+            1 => field.neg(Symbol::ONE),
+            2 if field.q() > 2 => field.reduce_signed(-2),
+            _ => field.sample_nonzero(&mut self.random),
+        }
+    }
+
     fn form(&mut self, field: &Field, ranges: &[u32], shape: usize) -> Form {
         let d = ranges.len();
         let constant = field.sample(&mut self.random);
@@ -110,7 +120,7 @@ fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
             let (rows, store) = world.rows(&ranges, count);
             for shape in 0..8 {
                 let program = Program::new([world.form(&field, &ranges, shape)], [Output::Plain(0)]);
-                let alpha = field.sample_nonzero(&mut world.random);
+                let alpha = world.alpha(&field);
                 let kappa = world.random.below(3) as usize;
                 let keys = world.keys.rows(&field, 1, kappa, 1);
                 let job = Job { field: &field, alpha, kappa, program: &program, order: None };
@@ -164,7 +174,7 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
                 let kappa = world.random.below(4) as usize;
                 let d_min = [1, 2, 37, field.q()][world.random.below(4) as usize].min(field.q());
                 let keys = world.keys.rows(&field, outputs.len(), kappa, d_min);
-                let alpha = field.sample_nonzero(&mut world.random);
+                let alpha = world.alpha(&field);
                 for (name, scanner) in &scanners {
                     // Shuffled by the keys of the order instead of the order itself.
                     let job = Job { field: &field, alpha, kappa, program: &program, order: None };

@@ -242,7 +242,9 @@ fn assert_shapes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plane
     let per_group = dot.kind.per_group();
     let needed = |chunk: &Chunk<L>| {
         let last_group = chunk.first_group + chunk.groups.len() / per_group;
-        let last_plane = chunk.planes.iter().map(|(plane, _)| plane + 1).max().unwrap_or(0);
+        let planes_read =
+            chunk.planes.iter().map(|plane| plane.0).chain(chunk.whole_planes.iter().map(|plane| plane.0));
+        let last_plane = planes_read.map(|plane| plane + 1).max().unwrap_or(0);
         let groups_fit = chunk.groups.is_empty()
             || (last_group * 4 * crate::store::BLOCK_ROWS <= blocks.block_bytes
                 && rows / crate::store::BLOCK_ROWS * blocks.block_bytes <= blocks.bytes.len());

@@ -51,6 +51,12 @@ pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plan
                 let words = &planes.words[plane * planes.stride + start..][..BLOCK_ROWS];
                 add_plane(words, digits, &mut sums);
             }
+            for &(plane, factor) in &chunk.whole_planes {
+                let words = &planes.words[plane * planes.stride + start..][..BLOCK_ROWS];
+                for (sums, words) in sums[0].iter_mut().zip(words.as_chunks::<STRIP>().0) {
+                    add(sums, words.map(|word| factor.wrapping_mul(word as i32)));
+                }
+            }
             let low = &mut low[start..start + BLOCK_ROWS];
             let high = high.get_mut(start..start + BLOCK_ROWS).unwrap_or_default();
             write_block(&sums, dot, number == 0, low, high);

@@ -81,6 +81,17 @@ impl<const L: usize> ChunkJob<'_, L> {
                     }
                 }
             }
+            for &(plane, factor) in &self.chunk.whole_planes {
+                // SAFETY: as above.
+                unsafe {
+                    let words = self.planes.words.as_ptr().add(plane * self.planes.stride + start);
+                    for v in 0..V {
+                        let products =
+                            _mm256_mullo_epi32(_mm256_loadu_si256(words.add(8 * v).cast()), _mm256_set1_epi32(factor));
+                        sums[0][v] = _mm256_add_epi32(sums[0][v], products);
+                    }
+                }
+            }
             if L == NARROW {
                 for v in 0..V {
                     let place: &mut [u32; 8] =
