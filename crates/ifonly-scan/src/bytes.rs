@@ -286,7 +286,7 @@ mod tests {
                             _ => Shape::Linear { norm: Symbol::ZERO, slope: slope.clone() },
                         };
                         let number = random.below(q);
-                        let term = Term { number: 0, factor: field.sample(&mut random) };
+                        let term = Term { number: 0, factor: field.sample(&mut random), below: q };
                         let Some(dot) = ByteDot::new(&field, &store, &features, &[term], constant, wide) else {
                             assert!(squared && two_bytes);
                             continue;

@@ -31,7 +31,7 @@ const CENTRED_WEIGHT: i64 = 1 << 12;
 /// The largest number with two digits of 12 bits; there are 2^24 of them.
 const MOST_CENTRED: i64 = 2047 * (CENTRED_WEIGHT + 1);
 
-/// Products of a whole plane stay below this; they stay below 2^19·q, because the factor then is below 2^19.
+/// Products of a whole plane stay below this.
 const MOST_WHOLE: i128 = 1 << 30;
 
 /// The digits of four bytes for each limb, in the order of bytes 0, 2, 1, 3 (or of two 16-bit levels, then zeros): a
@@ -104,6 +104,8 @@ pub(crate) struct Term {
     /// Which number (a number has one plane when narrow, two when wide).
     pub(crate) number: usize,
     pub(crate) factor: Symbol,
+    /// All its values are below this; q if they are reduced.
+    pub(crate) below: u64,
 }
 
 /// The features of a form as a kernel can take them.
@@ -272,11 +274,9 @@ impl<'a, const L: usize> Planner<'a, L> {
 
     fn add_number(&mut self, term: &Term) {
         let planes = L / NARROW;
-        // The largest product of a reduced number.
-        let product = i128::from(self.field.signed(term.factor)).abs() * i128::from(self.dot.q);
-        if planes == 1 && product < MOST_WHOLE {
-            let fits = self.make_room(std::array::from_fn(|limb| if limb == 0 { product } else { 0 }));
-            debug_assert!(fits, "products below 2^30 fit 32 bits, and 2^19·q");
+        let product = i128::from(self.field.signed(term.factor)).abs() * i128::from(term.below);
+        let added = std::array::from_fn(|limb| if limb == 0 { product } else { 0 });
+        if planes == 1 && product < MOST_WHOLE && self.make_room(added) {
             self.current.whole_planes.push((term.number, self.field.signed(term.factor) as i32));
             return;
         }

@@ -303,12 +303,12 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
                     self.steps.push(Step::Stream(keys.mu_stream()));
                     self.steps.len() - 1
                 });
-                parts.terms.push(Term { number: mu, factor: unit });
+                parts.terms.push(self.term(mu, unit));
             }
             Output::Difference(form) => {
                 let (this, next) = self.form_and_next(form);
-                parts.terms.push(Term { number: this, factor: Symbol::ONE });
-                parts.terms.push(Term { number: next, factor: field.neg(Symbol::ONE) });
+                parts.terms.push(self.term(this, Symbol::ONE));
+                parts.terms.push(self.term(next, field.neg(Symbol::ONE)));
             }
             Output::Blinded(form) => {
                 let rho = *self.rho.get_or_insert_with(|| {
@@ -334,7 +334,7 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
                     self.steps.len() - 1
                 });
                 let (square, linear) = (self.form(square), self.form(linear));
-                let inner = vec![self.product(shares, square), Term { number: linear, factor: Symbol::ONE }];
+                let inner = vec![self.product(shares, square), self.term(linear, Symbol::ONE)];
                 let inner = self.mix(Parts { fused: None, terms: inner, constant: Symbol::ZERO });
                 parts.terms.push(self.product(shares, inner));
                 parts.constant = constant;
@@ -343,7 +343,7 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
         let mut power = self.job.alpha;
         for j in 1..=self.job.kappa {
             let pad = self.push(Step::Stream(keys.pad_stream(number, j)));
-            parts.terms.push(Term { number: pad, factor: power });
+            parts.terms.push(self.term(pad, power));
             power = field.mul(power, self.job.alpha);
         }
         parts
@@ -356,7 +356,7 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
             parts.fused = Some(form);
         } else {
             let number = self.form(form);
-            parts.terms.push(Term { number, factor: Symbol::ONE });
+            parts.terms.push(self.term(number, Symbol::ONE));
         }
     }
 
@@ -459,10 +459,23 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
         self.push(sum.expect("planes always fit, and a fused form was seen to fit"))
     }
 
+    fn term(&self, number: usize, factor: Symbol) -> Term {
+        Term { number, factor, below: self.below(number) }
+    }
+
+    /// Narrow sums of table entries are not reduced, and what is gathered may be such sums.
+    fn below(&self, number: usize) -> u64 {
+        match self.steps[number] {
+            Step::Tables(_) | Step::SecondOfTables | Step::Gather { .. } if L == NARROW => 1 << 32,
+            Step::Next { this, .. } => self.below(this),
+            _ => self.job.field.q(),
+        }
+    }
+
     fn product(&mut self, a: usize, b: usize) -> Term {
         let number = self.push(Step::Product { a, b });
         // Narrow products come over 2^32; the next dot product puts that right for nothing.
         let factor = if L == NARROW { self.job.field.reduce(1 << 32) } else { Symbol::ONE };
-        Term { number, factor }
+        self.term(number, factor)
     }
 }

@@ -306,3 +306,28 @@ fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
     });
     assert_eq!((stopped, calls), (Err(ScanError::Stopped), 3));
 }
+
+#[test]
+fn sums_of_table_entries_may_fill_a_word() {
+    let mut world = World::new(12);
+    let ranges = vec![3; 31];
+    // 32·q is just below 2^32, and every entry is as large as can be.
+    let field = Field::new(prime::choose(1 << 26, FieldRule::Deployment).unwrap()).unwrap();
+    assert!(32 * field.q() < 1 << 32 && 31 * field.q() > 1 << 31, "q = {}", field.q());
+    let (rows, store) = world.rows(&ranges, 200);
+    let largest = field.neg(Symbol::ONE);
+    let form = || Form { shape: Shape::Table(vec![vec![largest; 4]; 31]), constant: largest };
+    let outputs = [Output::Plain(0), Output::Blinded(1), Output::Difference(0)];
+    let program = Program::new([form(), form()], outputs);
+    for shuffled in [false, true] {
+        let order = shuffled.then(|| order::permutation(&world.keys, 200));
+        let keys = world.keys.rows(&field, 3, 1, 1);
+        let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: order.as_deref() };
+        let expected: Vec<u64> = form::answer(&job, &rows, &keys).iter().map(|symbol| symbol.value()).collect();
+        for backend in Backend::available() {
+            let scanner = Scanner::new().with_backend(backend).unwrap();
+            let answer = scanner.answer_to_vec(&store, &job, &keys).unwrap();
+            assert_eq!(answer, pack::pack(field.bits(), &expected), "{backend}, shuffled {shuffled}");
+        }
+    }
+}
