@@ -345,7 +345,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn bodies<'r>(&mut self, responses: &'r Responses) -> Result<Vec<Option<&'r [u8]>>, Fault> {
+    fn bodies<'r>(&mut self, responses: &'r Responses) -> Result<Bodies<'r>, Fault> {
         let params = self.deployment.params();
         let (bodies, odd) = split_checks(responses, params.silent + params.lying)?;
         self.liars.extend(odd);
@@ -378,10 +378,12 @@ pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: 
 
 /// One entry per responder, in order; `None` for silence.
 type Responses = Vec<Option<Vec<u8>>>;
+/// What follows the key-check values.
+type Bodies<'r> = Vec<Option<&'r [u8]>>;
 
 /// Splits the key-check values off. Servers that disagree with the largest group are named and left out, as long as the
 /// deployment bears so many silent and lying servers; otherwise nobody can say who is right.
-fn split_checks(responses: &Responses, borne: usize) -> Result<(Vec<Option<&[u8]>>, Vec<usize>), Fault> {
+fn split_checks(responses: &Responses, borne: usize) -> Result<(Bodies<'_>, Vec<usize>), Fault> {
     let mut parts: Vec<Option<(&[u8; 16], &[u8])>> =
         responses.iter().map(|response| response.as_ref()?.split_first_chunk()).collect();
     let checks: Vec<(usize, [u8; 16])> =
