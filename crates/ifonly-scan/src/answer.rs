@@ -15,7 +15,7 @@ use crate::memory::Spare;
 use crate::pack;
 use crate::plan::Plan;
 use crate::store::{BLOCK_ROWS, RowStore};
-use crate::tile::{Scratch, used_forms};
+use crate::tile::{Norms, Scratch, run_pair, used_forms};
 use ifonly_core::form::{Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, TranscriptKeys};
 use rayon::prelude::*;
@@ -159,15 +159,18 @@ impl Scanner {
         self.answer_rest(store, query, 0, sink)
     }
 
-    /// The packed answer of one query without its first spans: what is left where a batch was stopped.
+    /// The packed answer of one query without the bytes that a batch already gave it.
     pub fn answer_rest(
         &self,
         store: &RowStore,
         query: &Query<'_>,
-        spans: usize,
+        bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.pass(store, &[*query], spans, &mut |_, bytes| sink(bytes))
+        let bits_per_row = query.job.field.bits() as usize * query.job.program.outputs.len();
+        // Whole spans, so whole blocks, or all there is.
+        let first_row = (8 * bytes_done).checked_div(bits_per_row).unwrap_or(0);
+        self.pass(store, &[*query], first_row, &mut |_, bytes| sink(bytes))
     }
 
     /// Whether queries like this one are faster in a batch: where memory is the limit, and not for tables, which would
@@ -203,7 +206,7 @@ impl Scanner {
         &self,
         store: &RowStore,
         queries: &[Query<'_>],
-        first_span: usize,
+        first_row: usize,
         sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
         for query in queries {
@@ -211,16 +214,21 @@ impl Scanner {
         }
         let plans: Vec<Plan<'_>> = queries.iter().map(|query| Plan::new(self.kernels, store, query)).collect();
         let mut values: Vec<Values> = plans.iter().map(|plan| self.values(store, plan)).collect();
+        let several = plans.iter().filter(|plan| plan.pairs().is_some()).count() > 1;
+        let norms = if several { Norms::new(self.kernels, store) } else { None };
         let mut wanted = vec![true; plans.len()];
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
-        for wave in self.waves(first_span..rows.div_ceil(self.span_rows)) {
+        let span_rows = self.span_rows_of(plans.len());
+        let start_of = |span: usize| first_row + span * span_rows;
+        for wave in self.waves(rows.saturating_sub(first_row).div_ceil(span_rows)) {
             for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| wanted[*query]) {
                 // A difference looks at the position behind the last one.
-                let positions = wave.start * self.span_rows..wave.end * self.span_rows + 1;
+                let positions = start_of(wave.start)..start_of(wave.end) + 1;
                 self.order_values(&plans[query], values, positions);
             }
             let results = self.map_spans(wave, |span, scratch| {
-                self.answer_span(&plans, &values, &wanted, span * self.span_rows, scratch)
+                let span = start_of(span)..start_of(span + 1);
+                self.answer_span(&plans, norms.as_ref(), &values, &wanted, span, scratch)
             });
             for packed in results {
                 for (query, bytes) in packed.iter().enumerate() {
@@ -237,11 +245,16 @@ impl Scanner {
         if wanted.contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
+    /// Shorter spans for several queries: what is packed for all of them should still be in the cache when the sinks get
+    /// it, and not make the allocator go back to the system.
+    fn span_rows_of(&self, queries: usize) -> usize {
+        (self.span_rows / queries.max(1)).next_multiple_of(self.kernels.tile_rows()).min(self.span_rows)
+    }
+
     /// Runs of spans between two visits to the caller's thread.
-    fn waves(&self, spans: Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    fn waves(&self, spans: usize) -> impl Iterator<Item = Range<usize>> + use<> {
         let per_wave = if self.pool.is_some() { self.threads * SPANS_PER_THREAD } else { 1 };
-        let end = spans.end;
-        spans.step_by(per_wave).map(move |first| first..(first + per_wave).min(end))
+        (0..spans).step_by(per_wave).map(move |first| first..(first + per_wave).min(spans))
     }
 
     /// The packed symbols of one span for every query. Tiles are the outer loop, so that all queries read a tile while
@@ -249,26 +262,49 @@ impl Scanner {
     fn answer_span(
         &self,
         plans: &[Plan<'_>],
+        norms: Option<&Norms<'_>>,
         values: &[Values],
         wanted: &[bool],
-        start: usize,
+        span: Range<usize>,
         scratch: &mut Scratch,
     ) -> Vec<Vec<u8>> {
         let mut packed: Vec<Vec<u8>> = plans
             .iter()
             .map(|plan| {
-                let rows = plan.rows.saturating_sub(start).min(self.span_rows);
+                let rows = plan.rows.min(span.end).saturating_sub(span.start);
                 Vec::with_capacity(pack::packed_length(plan.bits, rows * plan.program.outputs()))
             })
             .collect();
-        for first in (start..start + self.span_rows).step_by(self.kernels.tile_rows()) {
-            for (query, plan) in plans.iter().enumerate() {
-                let end = plan.rows.min(start + self.span_rows);
-                if wanted[query] && first < end {
-                    let rows = self.kernels.tile_rows().min(end - first);
-                    let gathered = values[query].gathered(plan);
-                    plan.program.pack_tile(self.kernels, plan.bits, first, rows, gathered, scratch, &mut packed[query]);
+        let live: Vec<usize> = (0..plans.len()).filter(|&query| wanted[query]).collect();
+        let (paired, alone): (Vec<usize>, Vec<usize>) =
+            live.into_iter().partition(|&query| norms.is_some() && plans[query].pairs().is_some());
+        let (pairs, rest) = paired.as_chunks::<2>();
+        let (mut second, mut norm_words) = (Scratch::default(), vec![]);
+        for first in span.clone().step_by(self.kernels.tile_rows()) {
+            let rows_of = |plan: &Plan<'_>| plan.rows.min(span.end).saturating_sub(first).min(self.kernels.tile_rows());
+            let mut pack = |query: usize, rows: usize, scratch: &Scratch| {
+                let plan = &plans[query];
+                plan.program.pack(self.kernels, plan.bits, rows, scratch, &mut packed[query]);
+            };
+            for &query in alone.iter().chain(rest) {
+                let rows = rows_of(&plans[query]);
+                if rows > 0 {
+                    plans[query].program.run(first, rows, values[query].gathered(&plans[query]), scratch);
+                    pack(query, rows, scratch);
                 }
+            }
+            for (number, &[one, other]) in pairs.iter().enumerate() {
+                let rows = rows_of(&plans[one]);
+                let (Some(a), Some(b), Some(norms)) = (plans[one].pairs(), plans[other].pairs(), norms) else { break };
+                if rows == 0 {
+                    break;
+                }
+                if number == 0 {
+                    norms.fill(first, rows, &mut norm_words);
+                }
+                run_pair([a, b], &norm_words, first, rows, [&mut *scratch, &mut second]);
+                pack(one, rows, scratch);
+                pack(other, rows, &second);
             }
         }
         packed

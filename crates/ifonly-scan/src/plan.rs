@@ -58,6 +58,16 @@ impl<'a> Plan<'a> {
     }
 }
 
+impl<'a> Plan<'a> {
+    /// The program, if it can be run together with another such one.
+    pub(crate) fn pairs(&self) -> Option<&TileProgram<'a, NARROW>> {
+        match &self.program {
+            AnyProgram::Narrow(program) if self.shuffle.is_none() && program.pairs() => Some(program),
+            _ => None,
+        }
+    }
+}
+
 pub(crate) enum AnyProgram<'a> {
     Narrow(TileProgram<'a, NARROW>),
     Wide(TileProgram<'a, WIDE>),
@@ -78,21 +88,18 @@ impl AnyProgram<'_> {
         }
     }
 
-    /// Runs a tile and appends its packed symbols.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn pack_tile(
-        &self,
-        kernels: Kernels,
-        bits: u32,
-        first: usize,
-        rows: usize,
-        gathered: Option<Gathered<'_>>,
-        scratch: &mut Scratch,
-        packed: &mut Vec<u8>,
-    ) {
+    /// Runs a tile.
+    pub(crate) fn run(&self, first: usize, rows: usize, gathered: Option<Gathered<'_>>, scratch: &mut Scratch) {
+        match self {
+            AnyProgram::Narrow(program) => program.run(first, rows, gathered, scratch),
+            AnyProgram::Wide(program) => program.run(first, rows, gathered, scratch),
+        }
+    }
+
+    /// Appends the packed symbols of a tile that was run.
+    pub(crate) fn pack(&self, kernels: Kernels, bits: u32, rows: usize, scratch: &Scratch, packed: &mut Vec<u8>) {
         match self {
             AnyProgram::Narrow(program) => {
-                program.run(first, rows, gathered, scratch);
                 if program.outputs() == 1 {
                     pack::pack_u32(kernels, bits, program.output(0, rows, scratch).0, packed);
                 } else {
@@ -117,7 +124,6 @@ impl AnyProgram<'_> {
                 }
             }
             AnyProgram::Wide(program) => {
-                program.run(first, rows, gathered, scratch);
                 if program.outputs() == 1 {
                     let (low, high) = program.output(0, rows, scratch);
                     return pack::pack_halves(kernels, bits, low, high, packed);

@@ -6,6 +6,8 @@
 //! along as further feature groups. For a shuffled answer the form values come from a buffer, picked in the order's
 //! positions, and the rest is the same program.
 
+mod pair;
+
 use crate::backend::{Blocks, Kernels, Planes};
 use crate::bytes::ByteDot;
 use crate::dot::{Dot, Features, NARROW, Term};
@@ -15,6 +17,7 @@ use crate::table::Tables;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, SymbolStream};
+pub(crate) use pair::{Norms, run_pair};
 use std::ops::Range;
 
 /// Form values of all rows, or of the positions that a tile needs: `planes` words per used form, all forms of a row
@@ -148,6 +151,18 @@ impl<'a, const L: usize> TileProgram<'a, L> {
 
     /// Runs the rows or positions `first..first + rows`; `first` is a multiple of 64.
     pub(crate) fn run(&self, first: usize, rows: usize, gathered: Option<Gathered<'_>>, scratch: &mut Scratch) {
+        self.run_steps(&self.steps, first, rows, gathered, scratch);
+    }
+
+    /// The first steps only.
+    fn run_steps(
+        &self,
+        steps: &[Step<'a, L>],
+        first: usize,
+        rows: usize,
+        gathered: Option<Gathered<'_>>,
+        scratch: &mut Scratch,
+    ) {
         let stride = rows.next_multiple_of(BLOCK_ROWS);
         let planes = L / NARROW;
         let Scratch { words, bytes, levels, second } = scratch;
@@ -157,10 +172,8 @@ impl<'a, const L: usize> TileProgram<'a, L> {
             words.clear();
         }
         words.resize(self.numbers * planes * stride, 0);
-        let block_bytes = self.store.block_bytes();
-        let data = &self.store.data()[first / BLOCK_ROWS * block_bytes..];
-        let blocks = Blocks { bytes: &data[..data.len().min(stride / BLOCK_ROWS * block_bytes)], block_bytes };
-        for (to, step) in self.steps.iter().enumerate() {
+        let blocks = blocks_of(self.store, first, stride);
+        for (to, step) in steps.iter().enumerate() {
             let (done, rest) = words.split_at_mut(to * planes * stride);
             let out = &mut rest[..planes * stride];
             let number = |n: usize| &done[n * planes * stride..(n + 1) * planes * stride];
@@ -232,6 +245,13 @@ impl<'a, const L: usize> TileProgram<'a, L> {
         let value = u64::from(number[row]) | u64::from(number[stride + row]) << 32;
         self.field.symbol(value).expect("numbers of a tile are reduced")
     }
+}
+
+/// The blocks of `rows` rows from `first` on, both whole blocks.
+fn blocks_of(store: &RowStore, first: usize, rows: usize) -> Blocks<'_> {
+    let block_bytes = store.block_bytes();
+    let data = &store.data()[first / BLOCK_ROWS * block_bytes..];
+    Blocks { bytes: &data[..data.len().min(rows / BLOCK_ROWS * block_bytes)], block_bytes }
 }
 
 fn put(number: &mut [u32], stride: usize, row: usize, value: u64) {

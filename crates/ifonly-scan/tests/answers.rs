@@ -274,6 +274,51 @@ fn a_batch_gives_each_query_its_own_answer() {
 }
 
 #[test]
+fn baseline_queries_that_share_their_work_on_the_rows_equal_the_definition() {
+    let mut world = World::new(6);
+    for (ranges, count) in [(vec![255; 13], 3001), (vec![255; 40], 1920), (vec![1; 4], 7)] {
+        let (rows, store) = world.rows(&ranges, count);
+        let bits = [21, 31, 22, 21, 30, 24, 21];
+        let fields: Vec<Field> = bits.iter().map(|&bits| field_of(bits, FieldRule::Deployment)).collect();
+        let programs: Vec<Program> = fields
+            .iter()
+            .enumerate()
+            .map(|(i, field)| {
+                let form = world.form(field, &ranges, 1);
+                let unit = field.sample(&mut world.random);
+                let output = if i % 3 == 2 { Output::Masked { form: 0, unit } } else { Output::Plain(0) };
+                Program::new([form], [output])
+            })
+            .collect();
+        let kappas = [1, 2, 1, 0, 1, 3, 1];
+        let keys: Vec<KeyedRows> =
+            fields.iter().zip(kappas).map(|(field, kappa)| world.keys.rows(field, 1, kappa, 5)).collect();
+        let jobs: Vec<Job<'_>> = (0..bits.len())
+            .map(|i| Job {
+                field: &fields[i],
+                alpha: world.alpha(&fields[i]),
+                kappa: kappas[i],
+                program: &programs[i],
+                order: None,
+            })
+            .collect();
+        let queries: Vec<Query<'_>> = jobs.iter().zip(&keys).map(|(job, keys)| Query::new(job, keys)).collect();
+        for (name, scanner) in scanners() {
+            let mut answers = vec![vec![]; queries.len()];
+            let mut sink = |query: usize, bytes: &[u8]| {
+                answers[query].extend_from_slice(bytes);
+                ControlFlow::Continue(())
+            };
+            scanner.answer_batch(&store, &queries, &mut sink).unwrap();
+            for (i, query) in queries.iter().enumerate() {
+                let expected = expected(query.job, &rows, query.keys);
+                assert!(answers[i] == expected, "query {i} of {} features: {name}", ranges.len());
+            }
+        }
+    }
+}
+
+#[test]
 fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
     let mut world = World::new(4);
     let field = field_of(21, FieldRule::Deployment);

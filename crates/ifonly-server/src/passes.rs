@@ -91,7 +91,7 @@ impl Passes {
                 if sink(&span).is_break() {
                     return Err(ScanError::Stopped);
                 }
-                done += 1;
+                done += span.len();
             }
         }
         let job = work.job();

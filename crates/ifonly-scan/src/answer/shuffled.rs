@@ -63,7 +63,7 @@ impl Scanner {
         let rows = out.len();
         let mut scatter = shuffle.scatter();
         let mut places = vec![0; self.kernels.tile_rows()];
-        for wave in self.waves(0..rows.div_ceil(self.span_rows)) {
+        for wave in self.waves(rows.div_ceil(self.span_rows)) {
             let computed = self.map_spans(wave, |span, scratch| {
                 let start = span * self.span_rows;
                 let mut words = vec![0; self.span_rows.min(rows - start) * W];

@@ -11,7 +11,7 @@ pub(crate) mod portable;
 mod words;
 
 use crate::bytes::ByteDot;
-use crate::dot::{Chunk, Dot};
+use crate::dot::{Chunk, Dot, Kind, NARROW};
 use crate::table::PlaneTables;
 
 /// Which instructions the kernels may use.
@@ -90,6 +90,22 @@ pub(crate) struct Planes<'a> {
     pub(crate) stride: usize,
 }
 
+/// Two plans that [`Kernels::dot_pair`] takes: one chunk each, over the same groups of one byte per level, with `‖y‖²`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pair<'a> {
+    dots: [&'a Dot<NARROW>; 2],
+}
+
+impl<'a> Pair<'a> {
+    pub(crate) fn new(dots: [&'a Dot<NARROW>; 2]) -> Option<Pair<'a>> {
+        let [groups, others] = dots.map(|dot| match &dot.chunks[..] {
+            [chunk] if dot.kind == Kind::BytesNorm => chunk.groups.len(),
+            _ => 0,
+        });
+        (groups > 0 && groups == others).then_some(Pair { dots })
+    }
+}
+
 /// Calls the same function of the chosen backend.
 macro_rules! dispatch {
     ($self:ident, $function:ident $(::<$generic:tt>)? ($($argument:expr),*)) => {
@@ -149,6 +165,31 @@ impl Kernels {
             // SAFETY: `Kernels` holds Avx512 only after the machine was found to have it.
             Backend::Avx512 => unsafe { avx512::look_up(tables, blocks, low, high) },
             other => unreachable!("{other} has no look-ups of bytes: {tables:?} {blocks:?} {}", low.len() + high.len()),
+        }
+    }
+
+    /// Whether [`Kernels::dot_pair`] is there.
+    pub(crate) fn takes_pairs(self) -> bool {
+        self.0 == Backend::Avx2
+    }
+
+    /// Evaluates two plans as [`Kernels::dot`] does, with `‖y‖²` of every row from `norms`. Only where
+    /// [`Kernels::takes_pairs`].
+    pub(crate) fn dot_pair(
+        self,
+        pair: Pair<'_>,
+        blocks: Blocks<'_>,
+        norms: &[u32],
+        planes: [Planes<'_>; 2],
+        out: [&mut [u32]; 2],
+    ) {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `Kernels` holds Avx2 only after the machine was found to have it.
+            Backend::Avx2 => unsafe { avx2::dot_pair(pair, blocks, norms, planes, out) },
+            other => {
+                unreachable!("{other} takes no pairs: {pair:?} {blocks:?} {planes:?} {} {}", norms.len(), out.len())
+            }
         }
     }
 

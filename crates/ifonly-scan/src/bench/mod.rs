@@ -133,6 +133,8 @@ pub struct Report {
     pub backend: String,
     /// What times were read from.
     pub clock: Clock,
+    /// How many times faster the whole answer is than on one thread, in the same run; only for several threads.
+    pub speed_up: Option<f64>,
     /// Speed of `read`.
     pub read_gigabytes_per_second: f64,
     /// The parts.
@@ -161,6 +163,9 @@ impl std::fmt::Display for Report {
             let Line { part, milliseconds, nanoseconds_per_row, ratio_to_read } = line;
             writeln!(f, "{part:<34} {milliseconds:>10.3} {nanoseconds_per_row:>10.3} {ratio_to_read:>9.3}")?;
         }
+        if let Some(speed_up) = self.speed_up {
+            writeln!(f, "{threads} threads answer {speed_up:.2} times as fast as one")?;
+        }
         Ok(())
     }
 }
@@ -186,6 +191,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         None => Backend::best(),
     };
     let kernels = Kernels::new(backend).ok_or("this machine cannot run that backend")?;
+    let alone = Scanner::new().with_backend(backend).ok_or("this machine cannot run that backend")?;
     let scanner = Scanner::new().with_threads(args.threads).map_err(|error| error.to_string())?;
     let scanner = scanner.with_backend(backend).ok_or("this machine cannot run that backend")?;
     let setup = Setup::new(args)?;
@@ -236,6 +242,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         ControlFlow::Continue(())
     };
     let mut to_nowhere_again = to_nowhere;
+    let mut to_nowhere_alone = to_nowhere;
     let mut parts = vec![
         Part::new("read the rows", || {
             black_box(kernels.read(black_box(setup.store.data())));
@@ -274,10 +281,16 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
             scanner.answer_batch(&setup.store, &queries, &mut sink).expect("the jobs were run before");
         }));
     }
+    if args.threads > 1 {
+        parts.push(Part::new("whole answer, one thread", || {
+            alone.answer(&setup.store, &one, &keys, &mut to_nowhere_alone).expect("the job was run before");
+        }));
+    }
     let clock = args.clock.unwrap_or(if args.threads > 1 { Clock::Wall } else { Clock::Thread });
     interleave(&mut parts, args.rounds, clock);
 
     let read = parts[0].seconds();
+    let seconds_of = |name: &str| parts.iter().find(|part| part.name == name).map(Part::seconds);
     let mut report = Report {
         rows: args.rows,
         features: args.features,
@@ -288,6 +301,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         threads: args.threads,
         backend: backend.to_string(),
         clock,
+        speed_up: seconds_of("whole answer, one thread").zip(seconds_of("whole answer")).map(|(one, all)| one / all),
         read_gigabytes_per_second: setup.store.data().len() as f64 / read / 1e9,
         lines: vec![],
     };

@@ -24,7 +24,7 @@ const WORDS_NORM: u8 = 6;
 pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     assert_shapes(dot, blocks, planes, out);
     for (number, chunk) in dot.chunks.iter().enumerate() {
-        let job = ChunkJob { chunk, blocks, planes, q: dot.q, second_weight: dot.weights[1], first: number == 0 };
+        let job = ChunkJob::new(dot, number, chunk, blocks, planes);
         match dot.kind {
             Kind::Planes => job.by_width::<PLANES>(out),
             Kind::Bytes => job.by_width::<BYTES>(out),
@@ -37,16 +37,40 @@ pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plan
     }
 }
 
-struct ChunkJob<'a, const L: usize> {
-    chunk: &'a Chunk<L>,
+/// A chunk and what it runs on.
+pub(super) struct ChunkJob<'a, const L: usize> {
+    pub(super) chunk: &'a Chunk<L>,
     blocks: Blocks<'a>,
     planes: Planes<'a>,
     q: u64,
-    second_weight: i64,
+    second_weight: i32,
+    /// 1/q and the second weight as a strip needs them.
+    inverse: f32,
+    float_weight: f32,
     first: bool,
 }
 
-impl<const L: usize> ChunkJob<'_, L> {
+impl<'a, const L: usize> ChunkJob<'a, L> {
+    /// Chunk `number` of a plan.
+    pub(super) fn new(
+        dot: &Dot<L>,
+        number: usize,
+        chunk: &'a Chunk<L>,
+        blocks: Blocks<'a>,
+        planes: Planes<'a>,
+    ) -> ChunkJob<'a, L> {
+        ChunkJob {
+            chunk,
+            blocks,
+            planes,
+            q: dot.q,
+            second_weight: dot.weights[1] as i32,
+            inverse: 1.0 / dot.q as f32,
+            float_weight: dot.weights[1] as f32,
+            first: number == 0,
+        }
+    }
+
     #[target_feature(enable = "avx2,fma")]
     fn by_width<const KIND: u8>(&self, out: &mut [u32]) {
         // Eight accumulators leave half of the registers for everything else.
@@ -71,27 +95,8 @@ impl<const L: usize> ChunkJob<'_, L> {
                 // SAFETY: as above.
                 unsafe { add_groups::<L, V, KIND>(block.add(offset), &self.chunk.groups, &mut sums) };
             }
-            for (plane, digits) in &self.chunk.planes {
-                // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and `start + 8·V ≤ rows`.
-                unsafe {
-                    let words = self.planes.words.as_ptr().add(plane * self.planes.stride + start);
-                    for v in 0..V {
-                        let y = _mm256_loadu_si256(words.add(8 * v).cast());
-                        add_bytes::<L, V, false>(y, v, digits, &mut sums);
-                    }
-                }
-            }
-            for &(plane, factor) in &self.chunk.whole_planes {
-                // SAFETY: as above.
-                unsafe {
-                    let words = self.planes.words.as_ptr().add(plane * self.planes.stride + start);
-                    for v in 0..V {
-                        let products =
-                            _mm256_mullo_epi32(_mm256_loadu_si256(words.add(8 * v).cast()), _mm256_set1_epi32(factor));
-                        sums[0][v] = _mm256_add_epi32(sums[0][v], products);
-                    }
-                }
-            }
+            // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and `start + 8·V ≤ rows`.
+            unsafe { self.add_planes(start, &mut sums) };
             if L == NARROW {
                 for v in 0..V {
                     let place: &mut [u32; 8] =
@@ -109,13 +114,37 @@ impl<const L: usize> ChunkJob<'_, L> {
         }
     }
 
+    /// Adds all planes of a strip.
+    ///
+    /// # Safety
+    /// Every plane of the chunk holds `start + 8·V` words.
     #[target_feature(enable = "avx2,fma")]
-    fn store_narrow(&self, low: __m256i, high: __m256i, out: &mut [u32; 8]) {
+    #[inline]
+    pub(super) unsafe fn add_planes<const V: usize>(&self, start: usize, sums: &mut [[__m256i; V]; L]) {
+        // SAFETY: the caller's promise.
+        let words = |plane: usize, v: usize| unsafe {
+            _mm256_loadu_si256(self.planes.words.as_ptr().add(plane * self.planes.stride + start + 8 * v).cast())
+        };
+        for (plane, digits) in &self.chunk.planes {
+            for v in 0..V {
+                add_bytes::<L, V, false>(words(*plane, v), v, digits, sums);
+            }
+        }
+        for &(plane, factor) in &self.chunk.whole_planes {
+            for v in 0..V {
+                let products = _mm256_mullo_epi32(words(plane, v), _mm256_set1_epi32(factor));
+                sums[0][v] = _mm256_add_epi32(sums[0][v], products);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn store_narrow(&self, low: __m256i, high: __m256i, out: &mut [u32; 8]) {
         let q = _mm256_set1_epi32(self.q as i32);
-        let weight = _mm256_set1_ps(self.second_weight as f32);
+        let weight = _mm256_set1_ps(self.float_weight);
         let value = _mm256_fmadd_ps(_mm256_cvtepi32_ps(high), weight, _mm256_cvtepi32_ps(low));
-        let quotient = _mm256_cvtps_epi32(_mm256_mul_ps(value, _mm256_set1_ps(1.0 / self.q as f32)));
-        let exact = _mm256_add_epi32(_mm256_mullo_epi32(high, _mm256_set1_epi32(self.second_weight as i32)), low);
+        let quotient = _mm256_cvtps_epi32(_mm256_mul_ps(value, _mm256_set1_ps(self.inverse)));
+        let exact = _mm256_add_epi32(_mm256_mullo_epi32(high, _mm256_set1_epi32(self.second_weight)), low);
         let rest = _mm256_sub_epi32(exact, _mm256_mullo_epi32(quotient, q));
         // |rest| < 3q/4 and q < 2^31: a negative rest is a large word, and one of the two is the remainder.
         let mut value = _mm256_min_epu32(rest, _mm256_add_epi32(rest, q));
@@ -233,14 +262,14 @@ unsafe fn add_groups<const L: usize, const V: usize, const KIND: u8>(
 /// Two neighbouring digits as one 32-bit lane in all lanes.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-fn pair(digits: &[i16; 4], first: usize) -> __m256i {
+pub(super) fn pair(digits: &[i16; 4], first: usize) -> __m256i {
     let (a, b) = (digits[first] as u16, digits[first + 1] as u16);
     _mm256_set1_epi32((u32::from(a) | u32::from(b) << 16) as i32)
 }
 
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-fn even_odd(y: __m256i) -> (__m256i, __m256i) {
+pub(super) fn even_odd(y: __m256i) -> (__m256i, __m256i) {
     (_mm256_and_si256(y, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16::<8>(y))
 }
 

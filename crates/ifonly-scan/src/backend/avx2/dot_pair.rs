@@ -1,0 +1,110 @@
+//! The dot products of two queries over the same rows at once. The even and odd bytes of a group are split once for both, and
+//! `‖y‖²`, which is the same for every query, comes from a plane instead of being summed again: nine instructions where one
+//! query alone takes twelve. Two queries of two limbs leave room for 16 rows in flight; what follows
+//! per query, planes and reduction, goes by 32.
+
+// Vectors are named by their place in two arrays at a time.
+#![allow(clippy::needless_range_loop)]
+
+use super::super::{Blocks, Pair, Planes, assert_shapes};
+use super::dot::{ChunkJob, even_odd, pair};
+use crate::dot::{Chunk, NARROW};
+use crate::store::{BLOCK_ROWS, GROUP_BYTES};
+use std::arch::x86_64::*;
+
+/// Vectors of eight rows at a time in the sums of the features.
+const V: usize = 2;
+/// Vectors of eight rows at a time in the rest.
+const FINISH: usize = 4;
+
+/// The sums of the two limbs of a query for the rows of a block.
+type Sums = [[__m256i; BLOCK_ROWS / 8]; NARROW];
+
+#[target_feature(enable = "avx2,fma")]
+pub(crate) fn dot_pair(
+    two: Pair<'_>,
+    blocks: Blocks<'_>,
+    norms: &[u32],
+    planes: [Planes<'_>; 2],
+    out: [&mut [u32]; 2],
+) {
+    let rows = norms.len();
+    let [first, second] = out;
+    for (number, out) in [&*first, &*second].into_iter().enumerate() {
+        assert_eq!(assert_shapes(two.dots[number], blocks, planes[number], out), rows);
+    }
+    let jobs: [ChunkJob<'_, NARROW>; 2] = std::array::from_fn(|number| {
+        let dot = two.dots[number];
+        ChunkJob::new(dot, 0, &dot.chunks[0], blocks, planes[number])
+    });
+    let mut sums: [Sums; 2] = [[[_mm256_setzero_si256(); BLOCK_ROWS / 8]; NARROW]; 2];
+    let (norms, _) = norms.as_chunks::<BLOCK_ROWS>();
+    for (number, norms) in norms.iter().enumerate() {
+        let block = &blocks.bytes[number * blocks.block_bytes..][..blocks.block_bytes];
+        // SAFETY: `assert_shapes` saw that all groups lie inside every block.
+        unsafe { add_features(block, norms, [jobs[0].chunk, jobs[1].chunk], &mut sums) };
+        for ((job, sums), out) in jobs.iter().zip(&sums).zip([&mut *first, &mut *second]) {
+            for strip in 0..BLOCK_ROWS / (8 * FINISH) {
+                let start = number * BLOCK_ROWS + strip * 8 * FINISH;
+                let mut strip_sums = [[_mm256_setzero_si256(); FINISH]; NARROW];
+                for (to, from) in strip_sums.iter_mut().zip(sums) {
+                    to.copy_from_slice(&from[strip * FINISH..][..FINISH]);
+                }
+                // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and the strip lies in a block of them.
+                unsafe { job.add_planes(start, &mut strip_sums) };
+                let (places, _) = out[start..start + 8 * FINISH].as_chunks_mut::<8>();
+                for v in 0..FINISH {
+                    job.store_narrow(strip_sums[0][v], strip_sums[1][v], &mut places[v]);
+                }
+            }
+        }
+    }
+}
+
+/// Constants, norms and feature groups of a block. A function of its own, so that its sums stay in registers.
+///
+/// # Safety
+/// All groups of the chunks lie inside the block.
+#[target_feature(enable = "avx2,fma")]
+#[inline(never)]
+unsafe fn add_features(
+    block: &[u8],
+    norms: &[u32; BLOCK_ROWS],
+    chunks: [&Chunk<NARROW>; 2],
+    block_sums: &mut [Sums; 2],
+) {
+    for strip in 0..BLOCK_ROWS / (8 * V) {
+        let mut sums = [[[_mm256_setzero_si256(); V]; NARROW]; 2];
+        for v in 0..V {
+            // SAFETY: 4 strips of 16 norms are 64.
+            let norm = unsafe { _mm256_loadu_si256(norms.as_ptr().add(8 * (V * strip + v)).cast()) };
+            for (sums, chunk) in sums.iter_mut().zip(chunks) {
+                sums[0][v] = _mm256_add_epi32(norm, _mm256_set1_epi32(chunk.start[0]));
+                sums[1][v] = _mm256_set1_epi32(chunk.start[1]);
+            }
+        }
+        for (group, (one, other)) in chunks[0].groups.iter().zip(&chunks[1].groups).enumerate() {
+            let mut halves = [(_mm256_setzero_si256(), _mm256_setzero_si256()); V];
+            for v in 0..V {
+                let offset = group * BLOCK_ROWS * GROUP_BYTES + 32 * (V * strip + v);
+                // SAFETY: the caller's promise.
+                halves[v] = even_odd(unsafe { _mm256_loadu_si256(block.as_ptr().add(offset).cast()) });
+            }
+            for (number, digits) in [one, other].into_iter().enumerate() {
+                for limb in 0..NARROW {
+                    let (c_even, c_odd) = (pair(&digits[limb], 0), pair(&digits[limb], 2));
+                    for v in 0..V {
+                        let (even, odd) = halves[v];
+                        let products = _mm256_add_epi32(_mm256_madd_epi16(even, c_even), _mm256_madd_epi16(odd, c_odd));
+                        sums[number][limb][v] = _mm256_add_epi32(sums[number][limb][v], products);
+                    }
+                }
+            }
+        }
+        for (block_sums, sums) in block_sums.iter_mut().zip(&sums) {
+            for limb in 0..NARROW {
+                block_sums[limb][V * strip..][..V].copy_from_slice(&sums[limb]);
+            }
+        }
+    }
+}
