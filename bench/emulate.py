@@ -18,10 +18,10 @@ It tells whether an answer is right, never how long it takes. Documentation test
 downloaded once (`apt-get download`, nothing is installed) and kept in target/emulate/ with everything else.
 
 Debian 12's Bochs 2.7 is built with a debugger and executes some 30 million instructions a second; --build-bochs
-builds 3.0 without one, which executes 100 million. Of 200 AVX-512 operations compared with their definition, some come out
-wrong, so tests that fail on these say nothing: vpmultishiftqb with a mask (applied to 64-bit lanes instead of bytes),
-vpexpandb and vpexpandw from memory, vpshufbitqmb (every eighth bit is 0), and in 2.7 vgf2p8affineqb (complemented;
-compilers also use it for shifts of bytes when they may assume GFNI).
+builds 3.0 without one, which executes 100 million. Of 200 AVX-512 operations compared with their definition, some
+come out wrong, so tests that fail on these say nothing: vpmultishiftqb with a mask (applied to 64-bit lanes instead
+of bytes), vpexpandb and vpexpandw from memory, vpshufbitqmb (every eighth bit is 0), and in 2.7 vgf2p8affineqb
+(complemented; compilers also use it for shifts of bytes when they may assume GFNI).
 """
 
 import argparse
@@ -393,7 +393,7 @@ def main():
     machine = parser.add_argument_group("the machine")
     machine.add_argument("--model", default="corei7_icelake_u", help="processor (default: %(default)s)")
     machine.add_argument("--memory", type=int, default=1024, metavar="MB", help="memory (default: %(default)s)")
-    machine.add_argument("--timeout", type=float, metavar="SECONDS", help="give up when a boot or a binary takes longer")
+    machine.add_argument("--timeout", type=float, metavar="SECONDS", help="give up when boot or binary takes longer")
     machine.add_argument("--kernel", type=pathlib.Path, metavar="PATH", help="a bzImage to use instead of Debian's")
     machine.add_argument("--build-bochs", action="store_true", help="build a faster Bochs, used from then on")
     options = parser.parse_args(sys.argv[1:split])
