@@ -486,6 +486,7 @@ impl<'a, 'j, const L: usize> Compiler<'a, 'j, L> {
     /// Narrow sums of table entries are not reduced, and what is gathered may be such sums.
     fn below(&self, number: usize) -> u64 {
         match self.steps[number] {
+            Step::Gather { slot, .. } if self.dot(self.used[slot], &[]).is_some() => self.job.field.q(),
             Step::Tables(_) | Step::SecondOfTables | Step::Gather { .. } if L == NARROW => 1 << 32,
             Step::Next { this, .. } => self.below(this),
             _ => self.job.field.q(),
