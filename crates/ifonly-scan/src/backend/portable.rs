@@ -4,7 +4,7 @@
 //! Everything here is `inline(always)`: the AVX2 backend takes over what it does not write by hand, compiled for AVX2.
 
 use super::{Blocks, Planes, assert_shapes};
-use crate::dot::{Dot, GroupDigits, Kind, NARROW};
+use crate::dot::{Dot, GroupDigits, Kind, NARROW, WEIGHTS};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 
 /// Rows whose halfwords make one 128-bit vector.
@@ -59,7 +59,11 @@ pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plan
             }
             let low = &mut low[start..start + BLOCK_ROWS];
             let high = high.get_mut(start..start + BLOCK_ROWS).unwrap_or_default();
-            write_block(&sums, dot, number == 0, low, high);
+            if dot.weights[1] == WEIGHTS[1] {
+                write_block(&sums, dot.q, WEIGHTS[1], number == 0, low, high);
+            } else {
+                write_block(&sums, dot.q, dot.weights[1], number == 0, low, high);
+            }
         }
     }
 }
@@ -172,10 +176,16 @@ fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
 
 /// Reduces the sums of a block and stores them, or adds them to what earlier chunks stored.
 #[inline(always)]
-fn write_block<const L: usize>(sums: &Sums<L>, dot: &Dot<L>, first: bool, low: &mut [u32], high: &mut [u32]) {
-    let q = dot.q;
+fn write_block<const L: usize>(
+    sums: &Sums<L>,
+    q: u64,
+    second_weight: i64,
+    first: bool,
+    low: &mut [u32],
+    high: &mut [u32],
+) {
     for strip in 0..STRIPS {
-        let values = reduce(&sums.map(|limb| limb[strip]), dot);
+        let values = reduce(&sums.map(|limb| limb[strip]), q, second_weight);
         for (row, value) in (strip * STRIP..).zip(values) {
             let mut value = value;
             if !first {
@@ -192,17 +202,16 @@ fn write_block<const L: usize>(sums: &Sums<L>, dot: &Dot<L>, first: bool, low: &
 
 /// `Σ_l sum_l·weight_l mod q`, reduced.
 #[inline(always)]
-fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], dot: &Dot<L>) -> [u64; STRIP] {
-    let Dot { q, weights, .. } = *dot;
+fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], q: u64, second_weight: i64) -> [u64; STRIP] {
     if L == NARROW {
         // Adding and subtracting 1.5·2^23 rounds to an integer, which then stands in the low bits.
         const ROUND: f32 = 12_582_912.0;
         let inverse = 1.0 / q as f32;
         std::array::from_fn(|row| {
             let (low, high) = (sums[0][row], sums[1][row]);
-            let value = high as f32 * weights[1] as f32 + low as f32;
+            let value = high as f32 * second_weight as f32 + low as f32;
             let quotient = (value * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
-            let exact = (high as u32).wrapping_mul(weights[1] as u32).wrapping_add(low as u32);
+            let exact = (high as u32).wrapping_mul(second_weight as u32).wrapping_add(low as u32);
             let rest = exact.wrapping_sub(quotient.wrapping_mul(q as u32));
             // |rest| < 3q/4 and q < 2^31: a negative rest is a large word, and one of the two is the remainder.
             u64::from(rest.min(rest.wrapping_add(q as u32)))
@@ -214,8 +223,8 @@ fn reduce<const L: usize>(sums: &[[i32; STRIP]; L], dot: &Dot<L>) -> [u64; STRIP
             let mut value = 0.0;
             let mut exact = 0u64;
             for limb in (0..L).rev() {
-                value += f64::from(sums[limb][row]) * weights[limb] as f64;
-                exact = exact.wrapping_add((i64::from(sums[limb][row])).wrapping_mul(weights[limb]) as u64);
+                value += f64::from(sums[limb][row]) * WEIGHTS[limb] as f64;
+                exact = exact.wrapping_add((i64::from(sums[limb][row])).wrapping_mul(WEIGHTS[limb]) as u64);
             }
             let quotient = (value * inverse + ROUND).to_bits().wrapping_sub(ROUND.to_bits());
             let rest = exact.wrapping_sub(quotient.wrapping_mul(q));
