@@ -9,6 +9,7 @@
 //! order; with a finished order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
 
 mod shuffled;
+mod slide;
 
 use crate::backend::{Backend, Kernels};
 use crate::memory::Spare;
@@ -20,16 +21,12 @@ use ifonly_core::form::{Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, TranscriptKeys};
 use rayon::prelude::*;
 use shuffled::Values;
-use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows per span: whole tiles of every backend.
 const SPAN_ROWS: usize = 15_360;
-/// Spans after which a thread of the pool looks at what other answers have for it.
-const SPANS_PER_TURN: usize = 32;
 /// Spans handed out per thread between two visits to the sink: enough that threads rarely wait for the slowest.
 const SPANS_PER_THREAD: usize = 4;
 
@@ -233,7 +230,7 @@ impl Scanner {
                 let span = start_of(span)..start_of(span + 1);
                 self.answer_span(&plans, norms.as_ref(), &values, &still(), span, scratch)
             };
-            slide(pool, self.threads - 1, spans, self.threads * SPANS_PER_THREAD, work, |packed| {
+            slide::slide(pool, self.threads - 1, spans, self.threads * SPANS_PER_THREAD, work, |packed| {
                 for (query, bytes) in packed.iter().enumerate() {
                     if wanted[query].load(Ordering::Relaxed) && !bytes.is_empty() {
                         wanted[query].store(sink(query, bytes).is_continue(), Ordering::Relaxed);
@@ -364,64 +361,6 @@ impl Default for Scanner {
     fn default() -> Self {
         Scanner::new()
     }
-}
-
-/// Work on the spans `0..spans` on this thread and `helpers` of a pool, `ahead` of them under way, with the results delivered
-/// in order on this thread. There are no waves to wait for, and no thread of the pool waits for a delivery.
-fn slide<T: Send>(
-    pool: &rayon::ThreadPool,
-    helpers: usize,
-    spans: usize,
-    ahead: usize,
-    work: impl Fn(usize, &mut Scratch) -> T + Sync,
-    mut deliver: impl FnMut(T) -> ControlFlow<()>,
-) {
-    let (next, delivered, helping) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    let claim = || {
-        let end = spans.min(delivered.load(Ordering::Relaxed) + ahead);
-        next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |span| (span < end).then_some(span + 1)).ok()
-    };
-    let (work, claim, helping) = (&work, &claim, &helping);
-    pool.in_place_scope(|scope| {
-        let (sender, done) = mpsc::channel();
-        let mut scratch = Scratch::default();
-        let mut early = BTreeMap::new();
-        for span in 0..spans {
-            // Helpers end when they are too far ahead, or when it is another answer's turn.
-            while helping.load(Ordering::Relaxed) < helpers && next.load(Ordering::Relaxed) < spans {
-                helping.fetch_add(1, Ordering::Relaxed);
-                let sender = sender.clone();
-                scope.spawn(move |_| {
-                    let mut scratch = Scratch::default();
-                    for span in std::iter::from_fn(claim).take(SPANS_PER_TURN) {
-                        // A panic must reach the one who waits for this span; nobody does where the sinks have stopped.
-                        let result = catch_unwind(AssertUnwindSafe(|| work(span, &mut scratch)));
-                        let _ = sender.send((span, result));
-                    }
-                    helping.fetch_sub(1, Ordering::Relaxed);
-                });
-            }
-            let result = loop {
-                early.extend(done.try_iter());
-                if let Some(result) = early.remove(&span) {
-                    break result;
-                }
-                match claim() {
-                    Some(mine) => {
-                        early.insert(mine, Ok(work(mine, &mut scratch)));
-                    }
-                    // Spans are claimed in order, so a helper has this one.
-                    None => early.extend(done.recv()),
-                }
-            };
-            if deliver(result.unwrap_or_else(|panic| resume_unwind(panic))).is_break() {
-                // Nothing is claimed any more.
-                next.store(spans, Ordering::Relaxed);
-                return;
-            }
-            delivered.store(span + 1, Ordering::Relaxed);
-        }
-    });
 }
 
 fn check(store: &RowStore, query: &Query<'_>) -> Result<(), ScanError> {
