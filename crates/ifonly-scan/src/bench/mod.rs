@@ -190,7 +190,10 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         Some(BenchBackend::Avx512) => Backend::Avx512,
         None => Backend::best(),
     };
-    let kernels = Kernels::new(backend).ok_or("this machine cannot run that backend")?;
+    let kernels = Kernels::new(backend).ok_or_else(|| {
+        let here: Vec<String> = Backend::available().iter().map(Backend::to_string).collect();
+        format!("this machine cannot run the {backend} backend; choose --backend {}", here.join(" or "))
+    })?;
     let alone = Scanner::new().with_backend(backend).ok_or("this machine cannot run that backend")?;
     let scanner = Scanner::new().with_threads(args.threads).map_err(|error| error.to_string())?;
     let scanner = scanner.with_backend(backend).ok_or("this machine cannot run that backend")?;
