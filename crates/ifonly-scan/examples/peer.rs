@@ -6,13 +6,14 @@
 use cpu_time::ThreadTime;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Job, Output, Program, Shape};
-use ifonly_core::keys::{KeyedRows, RootKey};
+use ifonly_core::keys::RootKey;
 use ifonly_core::prime::FieldRule;
 use ifonly_core::random::OsRandom;
 use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
 use ifonly_scan::{RowStore, Scanner};
 use std::error::Error;
 use std::io::{BufRead, Write};
+use std::ops::ControlFlow;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -35,10 +36,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let norm = profile.iter().map(|&x| u64::from(x) * u64::from(x)).sum();
     let interpolation = Interpolation::new(&field, vec![half; 2], vec![field.reduce(norm)]);
     let scanner = Scanner::new();
-    let answer = |server: usize, keys: &KeyedRows| {
+    let answer = |server: usize, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>| {
         let job = Job { field: &field, alpha: alphas[server], kappa: 1, program: &programs[server], order: None };
-        scanner.answer_to_vec(&store, &job, keys)
+        scanner.answer(&store, &job, &keys, sink)
     };
+    // The client's, kept from step to step, so that no step pays for pages that an earlier one gave back.
+    let mut received = [vec![], vec![]];
 
     for line in std::io::stdin().lock().lines() {
         let start = ThreadTime::now();
@@ -49,14 +52,24 @@ fn main() -> Result<(), Box<dyn Error>> {
                 None
             }
             "server" => {
-                std::hint::black_box(answer(0, &keys)?);
+                // A server sends every span away.
+                answer(0, &mut |span| {
+                    std::hint::black_box(span);
+                    ControlFlow::Continue(())
+                })?;
                 None
             }
             "both" => {
-                let (first, second) = (answer(0, &keys)?, answer(1, &keys)?);
+                for (server, bytes) in received.iter_mut().enumerate() {
+                    bytes.clear();
+                    answer(server, &mut |span| {
+                        bytes.extend_from_slice(span);
+                        ControlFlow::Continue(())
+                    })?;
+                }
                 let mut nearest = Nearest::plain();
                 let mut decoder = Decoder::new(interpolation.clone(), store.rows());
-                decoder.decode_all(&[&first, &second], &mut |values| nearest.visit(values))?;
+                decoder.decode_all(&[&received[0], &received[1]], &mut |values| nearest.visit(values))?;
                 nearest.found()
             }
             other => return Err(format!("unknown step {other:?}").into()),
