@@ -323,11 +323,26 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
     Ok(report)
 }
 
+/// Larger databases would ask for more memory than machines have.
+const MOST_BYTES: usize = 1 << 34;
+/// Records that are summed, however many rows there are.
+const MOST_RECORDS: usize = 1_000_000;
+
 fn check(args: &BenchArgs) -> Result<(), String> {
     let complaint = match args {
         BenchArgs { rows: 0, .. } | BenchArgs { features: 0, .. } | BenchArgs { record_bytes: 0, .. } => {
             "rows, features and record bytes must not be 0"
         }
+        BenchArgs { rows, features, .. } if rows.checked_mul(*features).is_none_or(|levels| levels > MOST_BYTES) => {
+            "--rows times --features may be 2^34 at most"
+        }
+        BenchArgs { rows, record_bytes, .. }
+            if record_bytes.checked_mul(*rows.min(&MOST_RECORDS)).is_none_or(|bytes| bytes > MOST_BYTES) =>
+        {
+            "--record-bytes times --rows (or 10^6, if there are more) may be 2^34 at most"
+        }
+        BenchArgs { threads, .. } if *threads > 1024 => "--threads may be 1024 at most",
+        BenchArgs { rounds: 0, .. } => "--rounds must not be 0",
         BenchArgs { servers, .. } if !(2..=16).contains(servers) => "2 to 16 servers can be measured",
         BenchArgs { batch, .. } if !(1..=1024).contains(batch) => "a batch has 1 to 1024 queries",
         BenchArgs { range, .. } if !(1..=65535).contains(range) => "the range is 1 to 65535",
@@ -434,7 +449,7 @@ fn random_symbols(setup: &Setup, count: usize) -> Vec<u32> {
 
 fn random_records(args: &BenchArgs) -> (Vec<u8>, Vec<u8>) {
     let mut random = SeededRandom::new(6);
-    let count = args.rows.min(1_000_000);
+    let count = args.rows.min(MOST_RECORDS);
     let mut records = vec![0; count * args.record_bytes];
     let mut subset = vec![0; count.div_ceil(8)];
     random.fill(&mut records);
