@@ -1,5 +1,51 @@
 //! The kernels, each in a portable, an AVX2 and an AVX-512 form with the same results, and the choice between them at run time.
 
+/// Kernels that differ between vector widths only in the instructions that they are compiled for.
+#[cfg(target_arch = "x86_64")]
+macro_rules! vector_kernels {
+    ($features:literal, $vector:ty) => {
+        #[target_feature(enable = $features)]
+        pub(crate) fn mask_words(bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
+            portable::mask_words(bytes, mask, limit, shift, out)
+        }
+
+        #[target_feature(enable = $features)]
+        pub(crate) fn mask_long_words(
+            bytes: &[u8],
+            mask: u64,
+            limit: u64,
+            shift: u64,
+            low: &mut [u32],
+            high: &mut [u32],
+        ) -> bool {
+            portable::mask_long_words(bytes, mask, limit, shift, low, high)
+        }
+
+        #[target_feature(enable = $features)]
+        pub(crate) fn montgomery_products(q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
+            // SAFETY: this function enables the instructions of the vector.
+            unsafe { modular::montgomery_products::<$vector>(q, a, b, out) }
+        }
+
+        #[target_feature(enable = $features)]
+        pub(crate) fn interpolate(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
+            // SAFETY: this function enables the instructions of the vector.
+            unsafe { modular::interpolate::<$vector>(q, weights, parts, constant, out) }
+        }
+
+        #[target_feature(enable = $features)]
+        pub(crate) fn halve_sums(q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
+            // SAFETY: this function enables the instructions of the vector.
+            unsafe { modular::halve_sums::<$vector>(q, a, b, constant, out) }
+        }
+
+        #[target_feature(enable = $features)]
+        pub(crate) fn minimum(values: &[u32]) -> u32 {
+            portable::minimum(values)
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

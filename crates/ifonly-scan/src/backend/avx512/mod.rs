@@ -14,45 +14,7 @@ pub(crate) use table::look_up;
 use super::{modular, portable};
 use std::arch::x86_64::*;
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn mask_words(bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
-    portable::mask_words(bytes, mask, limit, shift, out)
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn mask_long_words(
-    bytes: &[u8],
-    mask: u64,
-    limit: u64,
-    shift: u64,
-    low: &mut [u32],
-    high: &mut [u32],
-) -> bool {
-    portable::mask_long_words(bytes, mask, limit, shift, low, high)
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn montgomery_products(q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
-    // SAFETY: this function enables the instructions of the vector.
-    unsafe { modular::montgomery_products::<__m512i>(q, a, b, out) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn interpolate(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
-    // SAFETY: this function enables the instructions of the vector.
-    unsafe { modular::interpolate::<__m512i>(q, weights, parts, constant, out) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn halve_sums(q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
-    // SAFETY: this function enables the instructions of the vector.
-    unsafe { modular::halve_sums::<__m512i>(q, a, b, constant, out) }
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn minimum(values: &[u32]) -> u32 {
-    portable::minimum(values)
-}
+vector_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni", __m512i);
 
 /// Sums the 64-bit words of whole 512-byte steps in eight registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
