@@ -11,7 +11,7 @@ use ifonly_core::keys::KeyedRows;
 use ifonly_scan::{Query, RowStore, ScanError, Scanner};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -74,28 +74,46 @@ impl Passes {
         let alone = self.active.fetch_add(1, Ordering::Relaxed) == 0;
         let _here = Leaving(&self.active);
         let work = Arc::new(work);
-        let mut done = 0;
-        if !alone && !self.gathering.is_zero() && self.scanner.shares_well(&self.rows, &work.job()) {
-            let (spans, received) = sync_channel(SPANS_BEHIND);
-            let first = {
-                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-                waiting.push(Waiting { work: work.clone(), spans });
-                waiting.len() == 1
-            };
-            if first {
-                std::thread::sleep(self.gathering);
-                self.start_pass();
-            }
-            // Ends with the answer, or early: when this query fell behind, or when nobody else came.
-            for span in received {
-                if sink(&span).is_break() {
-                    return Err(ScanError::Stopped);
-                }
-                done += span.len();
-            }
+        if alone || self.gathering.is_zero() || !self.scanner.shares_well(&self.rows, &work.job()) {
+            return self.go_on(&work, 0, sink);
         }
-        let job = work.job();
-        self.scanner.answer_rest(&self.rows, &Query::new(&job, &work.keys), done, sink)
+        let (first, spans) = self.wait(&work);
+        if first {
+            std::thread::sleep(self.gathering);
+            self.start_pass();
+        }
+        self.follow(&work, spans, sink)
+    }
+
+    /// Enters a query for the next pass; says too whether it is the first there.
+    fn wait(&self, work: &Arc<Work>) -> (bool, Receiver<Vec<u8>>) {
+        let (spans, received) = sync_channel(SPANS_BEHIND);
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push(Waiting { work: work.clone(), spans });
+        (waiting.len() == 1, received)
+    }
+
+    /// Hands on what the pass brings. That ends with the answer, or early: when this query fell behind, or when nobody
+    /// else came.
+    fn follow(
+        &self,
+        work: &Work,
+        spans: Receiver<Vec<u8>>,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
+        let mut done = 0;
+        for span in spans {
+            if sink(&span).is_break() {
+                return Err(ScanError::Stopped);
+            }
+            done += span.len();
+        }
+        self.go_on(work, done, sink)
+    }
+
+    /// The answer from byte `done` on, alone.
+    fn go_on(&self, work: &Work, done: usize, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), ScanError> {
+        self.scanner.answer_rest(&self.rows, &Query::new(&work.job(), &work.keys), done, sink)
     }
 
     /// Answers all that wait. Whoever is not answered sees its channel end and goes on alone.
@@ -171,39 +189,57 @@ mod tests {
     fn queries_at_the_same_time_share_a_pass_and_each_gets_its_own_answer() {
         // Many short spans, so that slow readers fall behind in the middle.
         let (scanner, rows) = (Scanner::new().with_span_rows(64), rows(64 * 50 + 7));
-        let passes = Passes::gathering_for(scanner.clone(), rows.clone(), Duration::from_millis(200));
-        let ask = |number: u8, pause: Duration, most: usize| {
+        let passes = Passes::new(scanner.clone(), rows.clone());
+        let works: Vec<Arc<Work>> = (0..8).map(|number| Arc::new(work(number))).collect();
+        let waiting: Vec<_> = works.iter().map(|work| passes.wait(work)).collect();
+        assert!(waiting.iter().map(|(first, _)| *first).eq((0..8).map(|number| number == 0)));
+        passes.start_pass();
+        assert_eq!(passes.shared.load(Ordering::Relaxed), 8);
+
+        let follow = |number: usize, spans| {
+            // Number 3 reads slowly, number 5 goes away.
+            let pause = Duration::from_millis(if number == 3 { 5 } else { 0 });
+            let most = if number == 5 { 1000 } else { usize::MAX };
             let mut bytes = vec![];
-            let result = passes.answer(work(number), &mut |span| {
+            let result = passes.follow(&works[number], spans, &mut |span| {
                 bytes.extend_from_slice(span);
                 std::thread::sleep(pause);
                 if bytes.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
-            (result, bytes)
+            let right = scanner.answer_to_vec(&rows, &works[number].job(), &works[number].keys).unwrap();
+            if number == 5 {
+                assert_eq!(result, Err(ScanError::Stopped));
+                assert!(right.starts_with(&bytes));
+            } else {
+                assert_eq!(result, Ok(()), "query {number}");
+                assert!(bytes == right, "query {number}");
+            }
         };
         std::thread::scope(|scope| {
-            let asking: Vec<_> = (0..8)
-                .map(|number| {
-                    // Number 3 reads slowly, number 5 goes away.
-                    let pause = Duration::from_millis(if number == 3 { 5 } else { 0 });
-                    let most = if number == 5 { 1000 } else { usize::MAX };
-                    scope.spawn(move || (number, ask(number, pause, most)))
-                })
-                .collect();
-            for one in asking {
-                let (number, (result, bytes)) = one.join().unwrap();
-                let one = work(number);
-                let right = scanner.answer_to_vec(&rows, &one.job(), &one.keys).unwrap();
-                if number == 5 {
-                    assert_eq!(result, Err(ScanError::Stopped));
-                    assert!(right.starts_with(&bytes));
-                } else {
-                    assert_eq!(result, Ok(()), "query {number}");
-                    assert_eq!(bytes, right, "query {number}");
-                }
+            for (number, (_, spans)) in waiting.into_iter().enumerate() {
+                scope.spawn(move || follow(number, spans));
             }
         });
-        assert!(passes.shared.load(Ordering::Relaxed) >= 2, "the first one goes alone, the others meet");
+    }
+
+    #[test]
+    fn a_query_that_waited_in_vain_goes_alone() {
+        let (scanner, rows) = (Scanner::new(), rows(100));
+        let passes = Passes::gathering_for(scanner.clone(), rows.clone(), Duration::from_millis(1));
+        let answer = |number, during: &dyn Fn()| {
+            let mut bytes = vec![];
+            let result = passes.answer(work(number), &mut |span| {
+                during();
+                bytes.extend_from_slice(span);
+                ControlFlow::Continue(())
+            });
+            let right = work(number);
+            assert_eq!(result, Ok(()));
+            assert!(bytes == scanner.answer_to_vec(&rows, &right.job(), &right.keys).unwrap());
+        };
+        // The second asks while the first is at work.
+        answer(1, &|| answer(2, &|| ()));
+        assert_eq!(passes.shared.load(Ordering::Relaxed), 0);
         assert_eq!(passes.active.load(Ordering::Relaxed), 0);
     }
 
