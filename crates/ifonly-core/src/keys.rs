@@ -4,9 +4,9 @@
 //! with the key from `BLAKE3_keyed(K_τ, label)`. A label is a [`Purpose`], six bytes that no two purposes share, and a
 //! purpose fixes what its numbers are (uniform, non-zero, below d_min), so one index cannot serve two ends.
 //!
-//! A number of position i is the little-endian word (4 bytes when q < 2^32, else 8) at offset `i·width` of the stream,
-//! masked to the bits it needs. Words that are not below the limit are drawn again from blocks that no position
-//! reaches: block counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and every row can be computed anywhere.
+//! A number of position i is the little-endian word at offset `i·width` of the stream, masked to the bits it needs; its
+//! width is as many bytes as hold these bits, or 8 if that is more than 4. Words that are not below the limit are drawn again from
+//! blocks that no position reaches: block counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and every row can be computed anywhere.
 
 use crate::field::{Field, Symbol};
 use crate::form::RowRandomness;
@@ -193,8 +193,16 @@ impl std::fmt::Debug for KeyStream {
 impl KeyStream {
     /// Blocks `first..first + blocks.len()`.
     pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
-        for (counter, block) in (first..).zip(blocks.iter_mut()) {
-            *block = counter.to_le_bytes();
+        let (low, high) = (first as u64, first >> 64 << 64);
+        if low.checked_add(blocks.len() as u64).is_some() {
+            // Nothing is carried between the halves, so vectors can count.
+            for (i, block) in blocks.iter_mut().enumerate() {
+                *block = (high | u128::from(low.wrapping_add(i as u64))).to_le_bytes();
+            }
+        } else {
+            for (counter, block) in (first..).zip(blocks.iter_mut()) {
+                *block = counter.to_le_bytes();
+            }
         }
         self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
     }
@@ -246,7 +254,10 @@ pub struct SymbolStream {
 
 impl SymbolStream {
     fn new(stream: KeyStream, field: &Field, limit: u64, shift: u64) -> SymbolStream {
-        let width = if field.q() < 1 << 32 { 4 } else { 8 };
+        let width = match (u64::BITS - mask_for(limit).leading_zeros()).div_ceil(8) {
+            bytes @ 0..=4 => bytes.max(1) as usize,
+            _ => 8,
+        };
         SymbolStream { stream, field: field.clone(), width, limit, shift }
     }
 

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let range = if kernel.starts_with("u16") { 1000 } else { 255 };
     let levels: Vec<u16> = (0..rows * FEATURES).map(|_| random.below(range + 1) as u16).collect();
     let store = RowStore::build(&[range as u32; FEATURES], levels.chunks_exact(FEATURES))?;
-    let bits = if kernel.ends_with("61-bit") { 61 } else { 25 };
+    let bits = if kernel.ends_with("61-bit") { 61 } else { 24 };
     let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment)?;
     let mut symbols = |count: usize| -> Vec<Symbol> { (0..count).map(|_| field.sample(&mut random)).collect() };
     let mut form = |kind: &str| Form {

@@ -6,7 +6,11 @@
 
 use crate::backend::Kernels;
 use crate::dot::NARROW;
+use crate::store::BLOCK_ROWS;
 use ifonly_core::keys::SymbolStream;
+
+/// Blocks behind the last one, so that kernels may load whole vectors there.
+const SPARE_BLOCKS: usize = 4;
 
 /// Fills `out` (one plane if narrow, else a low and a high one) with the numbers of positions `first..`; `first` is a
 /// multiple of 64.
@@ -20,9 +24,10 @@ pub(crate) fn fill<const L: usize>(
     let rows = out.len() / (L / NARROW);
     let width = stream.width();
     debug_assert!(first.is_multiple_of(64) && rows.is_multiple_of(64), "tiles are whole blocks");
-    bytes.resize(rows * width / 16, [0; 16]);
-    stream.key_stream().blocks((first * width / 16) as u128, bytes);
-    if L == NARROW && width == 4 {
+    let blocks = rows * width / 16;
+    bytes.resize(blocks + SPARE_BLOCKS, [0; 16]);
+    stream.key_stream().blocks((first * width / 16) as u128, &mut bytes[..blocks]);
+    if L == NARROW {
         fill_narrow(kernels, stream, first, bytes.as_flattened(), out);
     } else {
         fill_wide(kernels, stream, first, bytes.as_flattened(), out);
@@ -34,18 +39,29 @@ fn mask_for(n: u64) -> u64 {
     u64::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0)
 }
 
+/// The little-endian word of at most eight bytes.
+fn word_of(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
+}
+
 fn fill_narrow(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
-    let (limit, shift) = (stream.limit(), stream.shift());
+    let (limit, shift, width) = (stream.limit(), stream.shift(), stream.width());
     // Numbers that could reach q (a d_min above it) are left to the definition.
     let simple = limit.saturating_add(shift) <= stream.field().q();
-    if simple && kernels.mask_words(bytes, mask_for(limit) as u32, limit as u32, shift as u32, out) {
+    if simple && kernels.mask_words(width, bytes, mask_for(limit) as u32, limit as u32, shift as u32, out) {
         return;
     }
-    for (row, (number, bytes)) in out.iter_mut().zip(bytes.as_chunks::<4>().0).enumerate() {
-        // What the kernel left is right except where the word was not below the limit.
-        if !simple || u64::from(*number) >= limit + shift {
-            let word = u64::from(u32::from_le_bytes(*bytes));
-            *number = stream.symbol_from_word((first + row) as u64, word).value() as u32;
+    // What the kernel left is right except where the word was not below the limit, which is rare: few runs hold one.
+    let bound = if simple { (limit + shift) as u32 } else { 0 };
+    let redo = |number: u32| number >= bound;
+    for (run, numbers) in out.chunks_mut(BLOCK_ROWS).enumerate() {
+        if !numbers.iter().fold(false, |any, &number| any | redo(number)) {
+            continue;
+        }
+        let words = bytes.chunks_exact(width).skip(run * BLOCK_ROWS);
+        for (place, (number, bytes)) in numbers.iter_mut().zip(words).enumerate().filter(|(_, (n, _))| redo(**n)) {
+            let position = (first + run * BLOCK_ROWS + place) as u64;
+            *number = stream.symbol_from_word(position, word_of(bytes)).value() as u32;
         }
     }
 }
@@ -59,12 +75,8 @@ fn fill_wide(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u8]
     if simple && width == 8 && kernels.mask_long_words(bytes, mask, limit, shift, low, high) {
         return;
     }
-    for (row, bytes) in bytes.chunks_exact(width).enumerate() {
-        let word = match *bytes {
-            [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
-            [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-            _ => unreachable!("words have 4 or 8 bytes"),
-        };
+    for (row, bytes) in bytes.chunks_exact(width).take(rows).enumerate() {
+        let word = word_of(bytes);
         let draw = word & mask;
         let number = if simple && draw < limit {
             draw + shift

@@ -5,11 +5,6 @@
 macro_rules! vector_kernels {
     ($features:literal, $vector:ty) => {
         #[target_feature(enable = $features)]
-        pub(crate) fn mask_words(bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
-            portable::mask_words(bytes, mask, limit, shift, out)
-        }
-
-        #[target_feature(enable = $features)]
         pub(crate) fn mask_long_words(
             bytes: &[u8],
             mask: u64,
@@ -185,11 +180,12 @@ impl Kernels {
         self.0 == Backend::Avx512
     }
 
-    /// Rows per tile: everything that a tile touches stays in the first two cache levels, and its pads are a whole number of
-    /// the batches in which the cipher is fast, 8 or 30 blocks, or 64 with AVX-512. There tiles are short, because
-    /// memory is the limit and would stand still while long runs of pads are made.
+    /// Rows per tile: the numbers of a simple query stay in the first cache level and its rows in the second, the steps of a
+    /// tile are long enough that their beginnings do not count, and pads are a whole number of the batches in which the cipher is
+    /// fast, 8 or 30 blocks, or 64 with AVX-512. There tiles are short, because memory is the limit and would
+    /// stand still while long runs of pads are made.
     pub(crate) fn tile_rows(self) -> usize {
-        if self.0 == Backend::Avx512 { 256 } else { 960 }
+        if self.0 == Backend::Avx512 { 256 } else { 1920 }
     }
 
     /// Evaluates `dot` for the rows of `out`, whole blocks, as [`Kernels::dot`] does. Only where
@@ -251,8 +247,16 @@ impl Kernels {
     }
 
     /// Little-endian words of `bytes`, masked and then shifted by `shift`; false if a masked word is not below `limit`.
-    pub(crate) fn mask_words(self, bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
-        dispatch!(self, mask_words(bytes, mask, limit, shift, out))
+    pub(crate) fn mask_words(
+        self,
+        width: usize,
+        bytes: &[u8],
+        mask: u32,
+        limit: u32,
+        shift: u32,
+        out: &mut [u32],
+    ) -> bool {
+        dispatch!(self, mask_words(width, bytes, mask, limit, shift, out))
     }
 
     /// The same for words of 8 bytes, the lower and the upper halves of the results apart.

@@ -262,10 +262,22 @@ pub(crate) fn montgomery_products(q: u32, a: &[u32], b: &[u32], out: &mut [u32])
 }
 
 #[inline(always)]
-pub(crate) fn mask_words(bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
+pub(crate) fn mask_words(width: usize, bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
+    match width {
+        1 => mask_words_of::<1>(bytes, mask, limit, shift, out),
+        2 => mask_words_of::<2>(bytes, mask, limit, shift, out),
+        3 => mask_words_of::<3>(bytes, mask, limit, shift, out),
+        _ => mask_words_of::<4>(bytes, mask, limit, shift, out),
+    }
+}
+
+#[inline(always)]
+fn mask_words_of<const WIDTH: usize>(bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
     let mut largest = 0;
-    for (out, bytes) in out.iter_mut().zip(bytes.as_chunks::<4>().0) {
-        let word = u32::from_le_bytes(*bytes) & mask;
+    for (out, bytes) in out.iter_mut().zip(bytes.as_chunks::<WIDTH>().0) {
+        let mut word = [0; 4];
+        word[..WIDTH].copy_from_slice(bytes);
+        let word = u32::from_le_bytes(word) & mask;
         largest = largest.max(word);
         *out = word.wrapping_add(shift);
     }

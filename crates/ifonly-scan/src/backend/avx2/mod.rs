@@ -4,11 +4,13 @@
 mod bits;
 mod dot;
 mod dot_pair;
+mod mask;
 mod records;
 
 pub(crate) use bits::{pack_words, unpack_words};
 pub(crate) use dot::dot;
 pub(crate) use dot_pair::dot_pair;
+pub(crate) use mask::mask_words;
 pub(crate) use records::{gf256_sum, read, xor_selected};
 
 use super::{modular, portable};

@@ -4,11 +4,13 @@
 mod bits;
 mod dot;
 mod limbs;
+mod mask;
 mod table;
 
 pub(crate) use super::avx2::{dot, gf256_sum, xor_selected};
 pub(crate) use bits::{pack_halves, pack_words, unpack_words};
 pub(crate) use dot::byte_dot;
+pub(crate) use mask::mask_words;
 pub(crate) use table::look_up;
 
 use super::{modular, portable};

@@ -1,0 +1,30 @@
+//! Words of a key stream, one to four bytes each, as masked 32-bit numbers: one byte permutation for sixteen of them.
+
+use super::super::portable;
+use super::limbs::load;
+use std::arch::x86_64::*;
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+pub(crate) fn mask_words(width: usize, bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
+    assert!((1..=4).contains(&width) && bytes.len() >= width * out.len());
+    // Where a word has no such byte, the mask takes away whatever comes instead.
+    let spread: [u8; 64] = std::array::from_fn(|to| (to / 4 * width + to % 4) as u8);
+    let mask = mask & u32::MAX >> (32 - 8 * width);
+    let step = 16 * width;
+    // A step loads 64 bytes; the last ones would end beyond the bytes.
+    let safe_steps = ((bytes.len() + step).saturating_sub(64) / step).min(out.len() / 16);
+    let spread = load(&spread);
+    let mut largest = _mm512_setzero_si512();
+    for i in 0..safe_steps {
+        // SAFETY: step i loads up to byte i·step + 64, which is at most `bytes.len()` for i < safe_steps.
+        let loaded = unsafe { _mm512_loadu_si512(bytes.as_ptr().add(i * step).cast()) };
+        let words = _mm512_and_si512(_mm512_permutexvar_epi8(spread, loaded), _mm512_set1_epi32(mask as i32));
+        largest = _mm512_max_epu32(largest, words);
+        let shifted = _mm512_add_epi32(words, _mm512_set1_epi32(shift as i32));
+        // SAFETY: sixteen words from 16·i on lie in `out`.
+        unsafe { _mm512_storeu_si512(out.as_mut_ptr().add(16 * i).cast(), shifted) };
+    }
+    let rest = &mut out[16 * safe_steps..];
+    let rest_below = portable::mask_words(width, &bytes[safe_steps * step..], mask, limit, shift, rest);
+    rest_below && _mm512_reduce_max_epu32(largest) < limit
+}
