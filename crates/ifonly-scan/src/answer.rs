@@ -22,8 +22,8 @@ use ifonly_core::keys::{KeyedRows, TranscriptKeys};
 use rayon::prelude::*;
 use shuffled::Values;
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows per span: whole tiles of every backend.
 const SPAN_ROWS: usize = 15_360;
@@ -97,6 +97,13 @@ impl<'a> Query<'a> {
     pub fn shuffled_by(self, order_keys: Option<&'a TranscriptKeys>) -> Query<'a> {
         Query { order_keys, ..self }
     }
+}
+
+/// The queries of a pass as they are run.
+struct Batch<'a> {
+    plans: Vec<Plan<'a>>,
+    /// Where two queries or more can use them.
+    norms: Option<Norms<'a>>,
 }
 
 impl Scanner {
@@ -218,51 +225,52 @@ impl Scanner {
         let mut values: Vec<Values> = plans.iter().map(|plan| self.values(store, plan)).collect();
         let several = plans.iter().filter(|plan| plan.pairs().is_some()).count() > 1;
         let norms = if several { Norms::new(self.kernels, store) } else { None };
-        let mut wanted = vec![true; plans.len()];
+        let batch = Batch { plans, norms };
+        let plans = &batch.plans;
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
         let span_rows = self.span_rows_of(plans.len());
         let start_of = |span: usize| first_row + span * span_rows;
         let spans = rows.saturating_sub(first_row).div_ceil(span_rows);
+
+        let wanted: Vec<AtomicBool> = plans.iter().map(|_| AtomicBool::new(true)).collect();
+        let still = || -> Vec<bool> { wanted.iter().map(|wanted| wanted.load(Ordering::Relaxed)).collect() };
+        // What was delivered is filled again: fresh memory would have to be cleared first.
+        let delivered: Mutex<Vec<Vec<Vec<u8>>>> = Mutex::default();
+        let delivered = || delivered.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = |values: &[Values], span: usize, scratch: &mut Scratch| {
+            let mut packed = delivered().pop().unwrap_or_default();
+            let span = start_of(span)..start_of(span + 1);
+            self.answer_span(&batch, values, &still(), span, scratch, &mut packed);
+            packed
+        };
+        let mut deliver = |packed: Vec<Vec<u8>>| {
+            for (query, bytes) in packed.iter().enumerate() {
+                if wanted[query].load(Ordering::Relaxed) && !bytes.is_empty() {
+                    wanted[query].store(sink(query, bytes).is_continue(), Ordering::Relaxed);
+                }
+            }
+            delivered().push(packed);
+            if still().contains(&true) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
         if let Some(pool) = self.pool.as_ref().filter(|_| plans.iter().all(|plan| plan.shuffle.is_none())) {
-            let wanted: Vec<AtomicBool> = plans.iter().map(|_| AtomicBool::new(true)).collect();
-            let still = || -> Vec<bool> { wanted.iter().map(|wanted| wanted.load(Ordering::Relaxed)).collect() };
-            let work = |span: usize, scratch: &mut Scratch| {
-                let span = start_of(span)..start_of(span + 1);
-                self.answer_span(&plans, norms.as_ref(), &values, &still(), span, scratch)
-            };
-            slide::slide(pool, self.threads - 1, spans, self.threads * SPANS_PER_THREAD, work, |packed| {
-                for (query, bytes) in packed.iter().enumerate() {
-                    if wanted[query].load(Ordering::Relaxed) && !bytes.is_empty() {
-                        wanted[query].store(sink(query, bytes).is_continue(), Ordering::Relaxed);
-                    }
+            let work = |span: usize, scratch: &mut Scratch| work(&values, span, scratch);
+            slide::slide(pool, self.threads - 1, spans, self.threads * SPANS_PER_THREAD, work, deliver);
+        } else {
+            let mut scratch = Scratch::default();
+            for wave in self.waves(spans) {
+                for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| still()[*query]) {
+                    // A difference looks at the position behind the last one.
+                    let positions = start_of(wave.start)..start_of(wave.end) + 1;
+                    self.order_values(&plans[query], values, positions);
                 }
-                if still().contains(&true) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
-            return if still().contains(&false) { Err(ScanError::Stopped) } else { Ok(()) };
-        }
-        for wave in self.waves(spans) {
-            for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| wanted[*query]) {
-                // A difference looks at the position behind the last one.
-                let positions = start_of(wave.start)..start_of(wave.end) + 1;
-                self.order_values(&plans[query], values, positions);
-            }
-            let results = self.map_spans(wave, |span, scratch| {
-                let span = start_of(span)..start_of(span + 1);
-                self.answer_span(&plans, norms.as_ref(), &values, &wanted, span, scratch)
-            });
-            for packed in results {
-                for (query, bytes) in packed.iter().enumerate() {
-                    if wanted[query] && !bytes.is_empty() {
-                        wanted[query] = sink(query, bytes).is_continue();
-                    }
+                let results = self.map_spans(wave, &mut scratch, |span, scratch| work(&values, span, scratch));
+                if results.into_iter().map(&mut deliver).any(|after| after.is_break()) {
+                    break;
                 }
-            }
-            if !wanted.contains(&true) {
-                break;
             }
         }
         self.spare.give_back(values.into_iter().map(|values| values.all).collect());
-        if wanted.contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
+        if still().contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
     /// Shorter spans for several queries: what is packed for all of them should still be in the cache when the sinks get
@@ -281,20 +289,18 @@ impl Scanner {
     /// it is in the cache.
     fn answer_span(
         &self,
-        plans: &[Plan<'_>],
-        norms: Option<&Norms<'_>>,
+        Batch { plans, norms }: &Batch<'_>,
         values: &[Values],
         wanted: &[bool],
         span: Range<usize>,
         scratch: &mut Scratch,
-    ) -> Vec<Vec<u8>> {
-        let mut packed: Vec<Vec<u8>> = plans
-            .iter()
-            .map(|plan| {
-                let rows = plan.rows.min(span.end).saturating_sub(span.start);
-                Vec::with_capacity(pack::packed_length(plan.bits, rows * plan.program.outputs()))
-            })
-            .collect();
+        packed: &mut Vec<Vec<u8>>,
+    ) {
+        let length = |plan: &Plan<'_>, rows: usize| pack::packed_length(plan.bits, rows * plan.program.outputs());
+        packed.resize_with(plans.len(), Vec::new);
+        for (packed, plan) in packed.iter_mut().zip(plans) {
+            packed.resize(length(plan, plan.rows.min(span.end).saturating_sub(span.start)), 0);
+        }
         let live: Vec<usize> = (0..plans.len()).filter(|&query| wanted[query]).collect();
         let (paired, alone): (Vec<usize>, Vec<usize>) =
             live.into_iter().partition(|&query| norms.is_some() && plans[query].pairs().is_some());
@@ -304,7 +310,8 @@ impl Scanner {
             let rows_of = |plan: &Plan<'_>| plan.rows.min(span.end).saturating_sub(first).min(self.kernels.tile_rows());
             let mut pack = |query: usize, rows: usize, scratch: &Scratch| {
                 let plan = &plans[query];
-                plan.program.pack(self.kernels, plan.bits, rows, scratch, &mut packed[query]);
+                let from = length(plan, first - span.start);
+                plan.program.pack(self.kernels, plan.bits, rows, scratch, &mut packed[query][from..]);
             };
             for &query in alone.iter().chain(rest) {
                 let rows = rows_of(&plans[query]);
@@ -327,18 +334,20 @@ impl Scanner {
                 pack(other, rows, &second);
             }
         }
-        packed
     }
 
-    fn map_spans<T: Send>(&self, spans: Range<usize>, work: impl Fn(usize, &mut Scratch) -> T + Sync) -> Vec<T> {
+    /// On the threads of the pool, or else here with `scratch`.
+    fn map_spans<T: Send>(
+        &self,
+        spans: Range<usize>,
+        scratch: &mut Scratch,
+        work: impl Fn(usize, &mut Scratch) -> T + Sync,
+    ) -> Vec<T> {
         match &self.pool {
             Some(pool) => pool.install(|| {
                 spans.into_par_iter().map_init(Scratch::default, |scratch, span| work(span, scratch)).collect()
             }),
-            None => {
-                let mut scratch = Scratch::default();
-                spans.map(|span| work(span, &mut scratch)).collect()
-            }
+            None => spans.map(|span| work(span, scratch)).collect(),
         }
     }
 

@@ -11,8 +11,8 @@ pub fn packed_length(bits: u32, count: usize) -> usize {
 
 /// Packs symbols below `2^bits`, 1 ≤ bits ≤ 62.
 pub fn pack(bits: u32, symbols: &[u64]) -> Vec<u8> {
-    let mut out = vec![];
-    pack_u64(bits, symbols, &mut out);
+    let mut out = vec![0; packed_length(bits, symbols.len())];
+    pack_bits(bits, symbols.iter().copied(), &mut out);
     out
 }
 
@@ -30,7 +30,9 @@ pub fn unpack(bits: u32, packed: &[u8], count: usize) -> Option<Vec<u64>> {
 
 /// [`pack`] for words, 1 ≤ bits ≤ 32, appended to `out`.
 pub fn pack_words(backend: Backend, bits: u32, symbols: &[u32], out: &mut Vec<u8>) {
-    pack_u32(Kernels::new(backend).unwrap_or(Kernels::best()), bits, symbols, out);
+    let start = out.len();
+    out.resize(start + packed_length(bits, symbols.len()), 0);
+    pack_u32(Kernels::new(backend).unwrap_or(Kernels::best()), bits, symbols, &mut out[start..]);
 }
 
 /// [`unpack`] for words, without the checks: `packed` holds at least the bytes that fill `symbols`.
@@ -38,30 +40,21 @@ pub fn unpack_words(backend: Backend, bits: u32, packed: &[u8], symbols: &mut [u
     unpack_u32(Kernels::new(backend).unwrap_or(Kernels::best()), bits, packed, symbols);
 }
 
-pub(crate) fn pack_u32(kernels: Kernels, bits: u32, symbols: &[u32], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + packed_length(bits, symbols.len()), 0);
-    let packed = &mut out[start..];
-    let fast = if bits >= 8 { symbols.len() / 8 * 8 } else { 0 };
-    let (head, tail) = packed.split_at_mut(packed_length(bits, fast));
-    if fast > 0 {
-        kernels.pack_words(bits, &symbols[..fast], head);
+/// Writes the symbols' bit stream to the beginning of `packed`; what is behind it there may be overwritten too, so that
+/// kernels can store whole vectors.
+pub(crate) fn pack_u32(kernels: Kernels, bits: u32, symbols: &[u32], packed: &mut [u8]) {
+    let (fast, rest) = symbols.split_at(if bits >= 8 { symbols.len() / 8 * 8 } else { 0 });
+    if !fast.is_empty() {
+        kernels.pack_words(bits, fast, packed);
     }
-    pack_bits(bits, symbols[fast..].iter().map(|&symbol| u64::from(symbol)), tail);
+    let places = packed_length(bits, fast.len())..packed_length(bits, symbols.len());
+    pack_bits(bits, rest.iter().map(|&symbol| u64::from(symbol)), &mut packed[places]);
 }
 
-pub(crate) fn pack_u64(bits: u32, symbols: &[u64], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + packed_length(bits, symbols.len()), 0);
-    pack_bits(bits, symbols.iter().copied(), &mut out[start..]);
-}
-
-/// Symbols of up to 62 bits as their lower and upper words.
-pub(crate) fn pack_halves(kernels: Kernels, bits: u32, low: &[u32], high: &[u32], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.resize(start + packed_length(bits, low.len()), 0);
+/// Symbols of up to 62 bits as their lower and upper words; fills `packed`.
+pub(crate) fn pack_halves(kernels: Kernels, bits: u32, low: &[u32], high: &[u32], packed: &mut [u8]) {
     let fast = if bits > 32 { low.len() / 8 * 8 } else { 0 };
-    let (head, tail) = out[start..].split_at_mut(packed_length(bits, fast));
+    let (head, tail) = packed.split_at_mut(packed_length(bits, fast));
     if fast > 0 {
         kernels.pack_halves(bits, &low[..fast], &high[..fast], head);
     }
@@ -69,14 +62,13 @@ pub(crate) fn pack_halves(kernels: Kernels, bits: u32, low: &[u32], high: &[u32]
     pack_bits(bits, rest.map(|(&low, &high)| u64::from(low) | u64::from(high) << 32), tail);
 }
 
-/// Returns the largest symbol.
+/// Returns the largest symbol. `packed` may go on behind the symbols, so that kernels can load whole vectors.
 pub(crate) fn unpack_u32(kernels: Kernels, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
     let fast = if bits >= 8 { symbols.len() / 8 * 8 } else { 0 };
-    let (head, tail) = packed.split_at(packed_length(bits, fast));
     let (fast, rest) = symbols.split_at_mut(fast);
-    let mut largest = if fast.is_empty() { 0 } else { kernels.unpack_words(bits, head, fast) };
+    let mut largest = if fast.is_empty() { 0 } else { kernels.unpack_words(bits, packed, fast) };
     for (place, symbol) in rest.iter_mut().enumerate() {
-        *symbol = bits_at(tail, place * bits as usize, bits) as u32;
+        *symbol = bits_at(packed, (fast.len() + place) * bits as usize, bits) as u32;
         largest = largest.max(*symbol);
     }
     largest
@@ -88,7 +80,7 @@ pub(crate) fn unpack_u64(bits: u32, packed: &[u8], symbols: &mut [u64]) {
     }
 }
 
-/// Symbols one after another through a 64-bit register.
+/// Symbols one after another through a 64-bit register; fills `out`.
 pub(crate) fn pack_bits(bits: u32, symbols: impl Iterator<Item = u64>, out: &mut [u8]) {
     let (mut held, mut count) = (0u64, 0);
     let (words, rest) = out.as_chunks_mut::<8>();
@@ -157,7 +149,7 @@ mod tests {
                 for backend in Backend::available() {
                     let low: Vec<u32> = symbols.iter().map(|&symbol| symbol as u32).collect();
                     let high: Vec<u32> = symbols.iter().map(|&symbol| (symbol >> 32) as u32).collect();
-                    let mut out = vec![];
+                    let mut out = vec![7; packed.len()];
                     pack_halves(Kernels::new(backend).unwrap(), bits, &low, &high, &mut out);
                     assert_eq!(out, packed, "{backend}, {bits} bits, {count} symbols in halves");
                 }

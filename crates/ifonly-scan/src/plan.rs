@@ -96,8 +96,8 @@ impl AnyProgram<'_> {
         }
     }
 
-    /// Appends the packed symbols of a tile that was run.
-    pub(crate) fn pack(&self, kernels: Kernels, bits: u32, rows: usize, scratch: &Scratch, packed: &mut Vec<u8>) {
+    /// Packs the symbols of a tile that was run to the beginning of `packed`; what is behind them may be overwritten.
+    pub(crate) fn pack(&self, kernels: Kernels, bits: u32, rows: usize, scratch: &Scratch, packed: &mut [u8]) {
         match self {
             AnyProgram::Narrow(program) => {
                 if program.outputs() == 1 {
@@ -124,6 +124,7 @@ impl AnyProgram<'_> {
                 }
             }
             AnyProgram::Wide(program) => {
+                let packed = &mut packed[..pack::packed_length(bits, rows * program.outputs())];
                 if program.outputs() == 1 {
                     let (low, high) = program.output(0, rows, scratch);
                     return pack::pack_halves(kernels, bits, low, high, packed);
@@ -136,7 +137,7 @@ impl AnyProgram<'_> {
                         row[output] = word;
                     }
                 }
-                pack::pack_u64(bits, &symbols, packed);
+                pack::pack_bits(bits, symbols.into_iter(), packed);
             }
         }
     }

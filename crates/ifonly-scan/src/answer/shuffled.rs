@@ -9,7 +9,7 @@ use super::Scanner;
 use crate::memory::{self, AlignedBytes};
 use crate::plan::{AnyProgram, Order, Plan};
 use crate::store::RowStore;
-use crate::tile::Gathered;
+use crate::tile::{Gathered, Scratch};
 use ifonly_core::order::Shuffle;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -62,9 +62,9 @@ impl Scanner {
         let out = out.as_chunks_mut::<W>().0;
         let rows = out.len();
         let mut scatter = shuffle.scatter();
-        let mut places = vec![0; self.kernels.tile_rows()];
+        let (mut places, mut scratch) = (vec![0; self.kernels.tile_rows()], Scratch::default());
         for wave in self.waves(rows.div_ceil(self.span_rows)) {
-            let computed = self.map_spans(wave, |span, scratch| {
+            let computed = self.map_spans(wave, &mut scratch, |span, scratch| {
                 let start = span * self.span_rows;
                 let mut words = vec![0; self.span_rows.min(rows - start) * W];
                 program.write_rows(self.kernels, start, &mut words, scratch);
