@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         scanner.answer(&store, &job, &keys, sink)
     };
     // The client's, kept from step to step, so that no step pays for pages that an earlier one gave back.
-    let mut received = [vec![], vec![]];
+    let mut decoder = Decoder::new(interpolation.clone(), store.rows());
 
     for line in std::io::stdin().lock().lines() {
         let start = ThreadTime::now();
@@ -60,16 +60,20 @@ fn main() -> Result<(), Box<dyn Error>> {
                 None
             }
             "both" => {
-                for (server, bytes) in received.iter_mut().enumerate() {
-                    bytes.clear();
+                // The client decodes while the second answer comes.
+                decoder.restart(interpolation.clone());
+                let mut nearest = Nearest::plain();
+                let mut fault = None;
+                for server in [0, 1] {
                     answer(server, &mut |span| {
-                        bytes.extend_from_slice(span);
-                        ControlFlow::Continue(())
+                        match decoder.feed(server, span, &mut |values| nearest.visit(values)) {
+                            Ok(()) => return ControlFlow::Continue(()),
+                            Err(error) => fault = Some(error),
+                        }
+                        ControlFlow::Break(())
                     })?;
                 }
-                let mut nearest = Nearest::plain();
-                let mut decoder = Decoder::new(interpolation.clone(), store.rows());
-                decoder.decode_all(&[&received[0], &received[1]], &mut |values| nearest.visit(values))?;
+                fault.map_or(decoder.finish(), Err)?;
                 nearest.found()
             }
             other => return Err(format!("unknown step {other:?}").into()),

@@ -60,7 +60,29 @@ pub struct Decoder {
 #[derive(Debug, Default)]
 struct Part {
     waiting: Vec<u8>,
+    /// How many of the waiting bytes are decoded.
+    decoded: usize,
     received: usize,
+}
+
+impl Part {
+    fn clear(&mut self) {
+        self.waiting.clear();
+        (self.decoded, self.received) = (0, 0);
+    }
+
+    fn ahead(&self) -> &[u8] {
+        &self.waiting[self.decoded..]
+    }
+
+    /// What is left moves forward only when it is the smaller half, so that a byte moves once on average.
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.decoded > self.waiting.len() / 2 {
+            self.waiting.drain(..self.decoded);
+            self.decoded = 0;
+        }
+        self.waiting.extend_from_slice(bytes);
+    }
 }
 
 /// A run of decoded rows.
@@ -142,6 +164,15 @@ impl Decoder {
         }
     }
 
+    /// Starts again with the answers of another query to the same rows; memory is kept.
+    pub fn restart(&mut self, interpolation: Interpolation) {
+        self.words.resize(interpolation.weights.len(), vec![]);
+        self.parts.resize_with(interpolation.weights.len(), Part::default);
+        self.parts.iter_mut().for_each(Part::clear);
+        self.interpolation = interpolation;
+        self.next_row = 0;
+    }
+
     /// Bytes of one whole answer.
     pub fn answer_length(&self) -> usize {
         packed_length(self.interpolation.field.bits(), self.rows * self.outputs())
@@ -159,26 +190,61 @@ impl Decoder {
         if part.received > self.answer_length() {
             return Err(DecodeError::TooLong(server));
         }
-        // Blocks that are complete in the caller's bytes are decoded where they are if only this server was missing.
-        while !bytes.is_empty() {
-            let block = self.block_bytes();
-            let part = &mut self.parts[server];
-            let missing = block.saturating_sub(part.waiting.len());
-            let (head, tail) = bytes.split_at(missing.min(bytes.len()));
-            let others_wait = self.parts.iter().enumerate().all(|(n, p)| n == server || p.waiting.len() >= block);
-            if others_wait && head.len() == missing {
-                self.parts[server].waiting.extend_from_slice(head);
-                bytes = tail;
-                self.decode_block(visit)?;
-            } else {
-                self.parts[server].waiting.extend_from_slice(bytes);
-                bytes = &[];
+        let mut parts = std::mem::take(&mut self.parts);
+        let result = self.decode_ready(&mut parts, server, &mut bytes, visit);
+        parts[server].keep(bytes);
+        self.parts = parts;
+        result
+    }
+
+    /// Decodes all blocks that are complete; those of `server` where they lie, in the bytes that just came.
+    fn decode_ready(
+        &mut self,
+        parts: &mut [Part],
+        server: usize,
+        bytes: &mut &[u8],
+        visit: &mut dyn FnMut(Values<'_>),
+    ) -> Result<(), DecodeError> {
+        loop {
+            let begun = parts[server].ahead().len();
+            if begun > 0 {
+                let (head, tail) = bytes.split_at(self.block_bytes().saturating_sub(begun).min(bytes.len()));
+                parts[server].keep(head);
+                *bytes = tail;
+            }
+            let here = |number: usize| number == server && begun == 0;
+            let ahead = parts.iter().enumerate().map(|(n, part)| if here(n) { *bytes } else { part.ahead() });
+            let used = self.decode_blocks(ahead.collect(), visit)?;
+            if used == 0 {
+                return Ok(());
+            }
+            for (number, part) in parts.iter_mut().enumerate() {
+                if here(number) {
+                    *bytes = &bytes[used..];
+                } else {
+                    part.decoded += used;
+                }
             }
         }
-        while self.next_row < self.rows && self.parts.iter().all(|part| part.waiting.len() >= self.block_bytes()) {
-            self.decode_block(visit)?;
+    }
+
+    /// Decodes all blocks that every server has ahead; returns how many bytes of each that took.
+    fn decode_blocks(
+        &mut self,
+        mut ahead: Vec<&[u8]>,
+        visit: &mut dyn FnMut(Values<'_>),
+    ) -> Result<usize, DecodeError> {
+        let mut used = 0;
+        while self.next_row < self.rows {
+            let block = self.block_bytes();
+            if ahead.iter().any(|ahead| ahead.len() < block) {
+                break;
+            }
+            self.decode_block(&ahead, visit)?;
+            ahead.iter_mut().for_each(|ahead| *ahead = &ahead[block..]);
+            used += block;
         }
-        Ok(())
+        Ok(used)
     }
 
     /// Whole answers at once.
@@ -187,14 +253,7 @@ impl Decoder {
             self.parts[server].received += answer.len();
         }
         self.finish()?;
-        let mut at = 0;
-        while self.next_row < self.rows {
-            let block = self.block_bytes();
-            let parts: Vec<&[u8]> = answers.iter().map(|answer| &answer[at..at + block]).collect();
-            self.decode_parts(&parts, visit)?;
-            at += block;
-        }
-        Ok(())
+        self.decode_blocks(answers.to_vec(), visit).map(|_| ())
     }
 
     /// Checks that every server sent its whole answer.
@@ -223,20 +282,8 @@ impl Decoder {
         packed_length(self.interpolation.field.bits(), self.block_rows() * self.outputs())
     }
 
-    /// Decodes the block that all servers have waiting.
-    fn decode_block(&mut self, visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
-        let block = self.block_bytes();
-        let waiting: Vec<Vec<u8>> = self.parts.iter_mut().map(|part| std::mem::take(&mut part.waiting)).collect();
-        let parts: Vec<&[u8]> = waiting.iter().map(|bytes| &bytes[..block]).collect();
-        let result = self.decode_parts(&parts, visit);
-        for (part, mut bytes) in self.parts.iter_mut().zip(waiting) {
-            bytes.drain(..block);
-            part.waiting = bytes;
-        }
-        result
-    }
-
-    fn decode_parts(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
+    /// Decodes the next block, with which each part begins.
+    fn decode_block(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
         let rows = self.block_rows();
         let count = rows * self.outputs();
         let q = self.interpolation.field.q();

@@ -76,24 +76,29 @@ fn values_and_nearest_row_are_right_for_every_field_and_number_of_servers() {
 }
 
 #[test]
-fn bytes_may_arrive_in_any_pieces() {
+fn bytes_may_arrive_in_any_pieces_and_a_decoder_starts_again() {
     let mut random = SeededRandom::new(12);
-    for _ in 0..30 {
-        let rows = 1 + random.below(3000) as usize;
-        let case = case(21, 2, 1, rows, &mut random);
-        let mut decoder = Decoder::new(case.interpolation.clone(), rows);
-        let mut values = vec![];
-        let mut at = [0, 0];
-        let longest = 1 + random.below(4000);
-        while at.iter().zip(&case.answers).any(|(&at, answer)| at < answer.len()) {
-            let server = random.below(2) as usize;
-            let end = case.answers[server].len().min(at[server] + random.below(longest) as usize);
-            let mut visit = |run: ifonly_scan::decode::Values<'_>| values.extend(run.iter());
-            decoder.feed(server, &case.answers[server][at[server]..end], &mut visit).unwrap();
-            at[server] = end;
+    for servers in [2, 3] {
+        for _ in 0..20 {
+            let rows = 1 + random.below(3000) as usize;
+            let cases = [21, 32, 5].map(|bits| case(bits, servers, 1, rows, &mut random));
+            let mut decoder = Decoder::new(cases[0].interpolation.clone(), rows);
+            for case in cases {
+                decoder.restart(case.interpolation);
+                let mut values = vec![];
+                let mut at = vec![0; servers];
+                let longest = 1 + random.below(12_000);
+                while at.iter().zip(&case.answers).any(|(&at, answer)| at < answer.len()) {
+                    let server = random.below(servers as u64) as usize;
+                    let end = case.answers[server].len().min(at[server] + random.below(longest) as usize);
+                    let mut visit = |run: ifonly_scan::decode::Values<'_>| values.extend(run.iter());
+                    decoder.feed(server, &case.answers[server][at[server]..end], &mut visit).unwrap();
+                    at[server] = end;
+                }
+                decoder.finish().unwrap();
+                assert_eq!(values, case.values);
+            }
         }
-        decoder.finish().unwrap();
-        assert_eq!(values, case.values);
     }
 }
 
