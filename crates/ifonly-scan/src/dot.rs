@@ -38,6 +38,18 @@ const MOST_WHOLE: i128 = 1 << 30;
 /// kernel multiplies the even and the odd bytes of a group as two vectors of pairs.
 pub(crate) type GroupDigits<const L: usize> = [[i16; 4]; L];
 
+/// The digits of a group as 32-bit lanes where the second ones are so small that the products of [`SHORT_GROUPS`] groups fit 16
+/// bits, as in fields of up to 21 bits: the first digits as two pairs, the second as four bytes in the order of the features.
+pub(crate) type ShortDigits = [i32; 3];
+/// Groups whose products with short second digits are summed in 16 bits.
+pub(crate) const SHORT_GROUPS: usize = 4;
+
+/// Two digits as a 32-bit lane.
+#[inline]
+pub(crate) fn lane([a, b]: [i16; 2]) -> i32 {
+    (u32::from(a as u16) | u32::from(b as u16) << 16) as i32
+}
+
 /// What the bytes of a feature group mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -76,6 +88,8 @@ pub(crate) struct Dot<const L: usize> {
     /// The weight of each limb; only the second ever differs from [`WEIGHTS`], and only in narrow plans.
     pub(crate) weights: [i64; L],
     pub(crate) chunks: Vec<Chunk<L>>,
+    /// The groups of the only chunk, if it is [`Kind::BytesNorm`] and they are short; else nothing.
+    pub(crate) short_digits: Vec<ShortDigits>,
 }
 
 /// Terms whose sums fit 32 bits per limb.
@@ -174,6 +188,11 @@ impl<const L: usize> Dot<L> {
     }
 }
 
+/// No second digit of [`digits`] is larger, up to its sign.
+fn largest_second_digit(q: u64) -> i64 {
+    (q as i64 / 2 + 32768) / LOW_WEIGHT
+}
+
 fn kind_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<Kind> {
     match (features, store.level_bytes()) {
         (Features::None, _) => Some(Kind::Planes),
@@ -226,7 +245,7 @@ impl<'a, const L: usize> Planner<'a, L> {
     fn new(field: &'a Field, kind: Kind, constant: Symbol) -> Self {
         let second = if kind == Kind::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
         let weights = std::array::from_fn(|limb| if limb == 1 { second } else { WEIGHTS[limb] });
-        let dot = Dot { kind, q: field.q(), weights, chunks: vec![] };
+        let dot = Dot { kind, q: field.q(), weights, chunks: vec![], short_digits: vec![] };
         let mut planner = Planner { field, dot, current: Chunk::starting(0), bounds: [0; L], groups_done: 0 };
         planner.current.start = planner.digits(constant).map(i32::from);
         planner.bounds = planner.current.start.map(|digit| i128::from(digit.abs()));
@@ -324,6 +343,15 @@ impl<'a, const L: usize> Planner<'a, L> {
 
     fn finish(mut self) -> Dot<L> {
         self.dot.chunks.push(self.current);
+        let short = 2 * SHORT_GROUPS as i64 * 255 * largest_second_digit(self.dot.q) <= i64::from(i16::MAX);
+        if let ([chunk], Kind::BytesNorm, true) = (&self.dot.chunks[..], self.dot.kind, short && L == NARROW) {
+            let lanes = |digits: &GroupDigits<L>| {
+                let ([a, c, b, d], second) = (digits[0], digits[1]);
+                let bytes = [second[0], second[2], second[1], second[3]].map(|digit| digit as u8);
+                [lane([a, c]), lane([b, d]), i32::from_le_bytes(bytes)]
+            };
+            self.dot.short_digits = chunk.groups.iter().map(lanes).collect();
+        }
         self.dot
     }
 }
@@ -351,6 +379,7 @@ mod tests {
                     let digits = digits::<NARROW>(&field, symbol);
                     assert_eq!(value(&digits), centred);
                     assert!(digits[0] <= i16::MAX - 255);
+                    assert!(i64::from(digits[1]).abs() <= largest_second_digit(q));
                 }
                 if bits <= 24 {
                     let [low, high] = centred_digits::<NARROW>(&field, symbol).map(i64::from);

@@ -135,6 +135,8 @@ pub struct Report {
     pub clock: Clock,
     /// How many times faster the whole answer is than on one thread, in the same run; only for several threads.
     pub speed_up: Option<f64>,
+    /// The time of a query in a batch over its time alone, in the same run; only for batches.
+    pub batch_to_alone: Option<f64>,
     /// Speed of `read`.
     pub read_gigabytes_per_second: f64,
     /// The parts.
@@ -165,6 +167,9 @@ impl std::fmt::Display for Report {
         }
         if let Some(speed_up) = self.speed_up {
             writeln!(f, "{threads} threads answer {speed_up:.2} times as fast as one")?;
+        }
+        if let Some(ratio) = self.batch_to_alone {
+            writeln!(f, "a query of the batch takes {ratio:.3} of its time alone")?;
         }
         Ok(())
     }
@@ -246,6 +251,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
     };
     let mut to_nowhere_again = to_nowhere;
     let mut to_nowhere_alone = to_nowhere;
+    let mut to_nowhere_by_one = to_nowhere;
     let mut parts = vec![
         Part::new("read the rows", || {
             black_box(kernels.read(black_box(setup.store.data())));
@@ -283,6 +289,12 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
             };
             scanner.answer_batch(&setup.store, &queries, &mut sink).expect("the jobs were run before");
         }));
+        // As many as the batch has, so that neighbours on the machine disturb both for as long.
+        parts.push(Part::new("the same one by one, per query", || {
+            for query in &queries {
+                scanner.answer_query(&setup.store, query, &mut to_nowhere_by_one).expect("the jobs were run before");
+            }
+        }));
     }
     if args.threads > 1 {
         parts.push(Part::new("whole answer, one thread", || {
@@ -305,6 +317,9 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         backend: backend.to_string(),
         clock,
         speed_up: seconds_of("whole answer, one thread").zip(seconds_of("whole answer")).map(|(one, all)| one / all),
+        batch_to_alone: seconds_of("batch, per query")
+            .zip(seconds_of("the same one by one, per query"))
+            .map(|(batch, alone)| batch / alone),
         read_gigabytes_per_second: setup.store.data().len() as f64 / read / 1e9,
         lines: vec![],
     };
@@ -313,7 +328,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         if part.name == "read the records" {
             read_now = part.seconds();
         }
-        let shared = if part.name == "batch, per query" { args.batch as f64 } else { 1.0 };
+        let shared = if part.name.ends_with("per query") { args.batch as f64 } else { 1.0 };
         let compared = if part.name.contains("records") { read_now } else { read };
         report.lines.push(line(part.name, part.seconds() / shared, args.rows, compared));
     }
@@ -407,16 +422,15 @@ fn pads_only(kernels: Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, r
 }
 
 fn pack_only(kernels: Kernels, bits: u32, symbols: &[u32]) {
-    let mut out = vec![];
+    let mut out = vec![0; pack::packed_length(bits, kernels.tile_rows())];
     for tile in symbols.chunks(kernels.tile_rows()) {
-        out.clear();
+        let out = &mut out[..pack::packed_length(bits, tile.len())];
         if bits <= 32 {
-            pack::pack_u32(kernels, bits, tile, &mut out);
+            pack::pack_u32(kernels, bits, tile, out);
         } else {
-            let wide: Vec<u64> = tile.iter().map(|&symbol| u64::from(symbol)).collect();
-            pack::pack_u64(bits, &wide, &mut out);
+            pack::pack_halves(kernels, bits, tile, tile, out);
         }
-        black_box(&out);
+        black_box(out);
     }
 }
 

@@ -5,7 +5,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Planes, assert_shapes};
-use crate::dot::{Chunk, Dot, GroupDigits, Kind, NARROW, WEIGHTS};
+use crate::dot::{Chunk, Dot, GroupDigits, Kind, NARROW, WEIGHTS, lane};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
@@ -92,8 +92,13 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
                 // hold all rows; a strip of 8·V ≤ 64 rows starts at a multiple of 8·V and stays inside its block.
                 let block = unsafe { self.blocks.bytes.as_ptr().add(start / BLOCK_ROWS * self.blocks.block_bytes) };
                 let offset = (self.chunk.first_group * BLOCK_ROWS + start % BLOCK_ROWS) * GROUP_BYTES;
+                // Strips jump through a block, but memory is fastest in order: a strip asks for what follows the strip
+                // before it asked for.
+                let bytes_per_row = self.chunk.groups.len() / per_group(KIND) * GROUP_BYTES;
+                let asked = self.chunk.first_group * BLOCK_ROWS * GROUP_BYTES + start % BLOCK_ROWS * bytes_per_row;
+                let ahead = block.wrapping_add(AHEAD + asked);
                 // SAFETY: as above.
-                unsafe { add_groups::<L, V, KIND>(block.add(offset), &self.chunk.groups, &mut sums) };
+                unsafe { add_groups::<L, V, KIND>(block.add(offset), ahead, &self.chunk.groups, &mut sums) };
             }
             // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and `start + 8·V ≤ rows`.
             unsafe { self.add_planes(start, &mut sums) };
@@ -132,8 +137,14 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
         }
         for &(plane, factor) in &self.chunk.whole_planes {
             for v in 0..V {
-                let products = _mm256_mullo_epi32(words(plane, v), _mm256_set1_epi32(factor));
-                sums[0][v] = _mm256_add_epi32(sums[0][v], products);
+                sums[0][v] = match factor {
+                    1 => _mm256_add_epi32(sums[0][v], words(plane, v)),
+                    -1 => _mm256_sub_epi32(sums[0][v], words(plane, v)),
+                    _ => {
+                        let products = _mm256_mullo_epi32(words(plane, v), _mm256_set1_epi32(factor));
+                        _mm256_add_epi32(sums[0][v], products)
+                    }
+                };
             }
         }
     }
@@ -223,27 +234,32 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
     }
 }
 
+const fn per_group(kind: u8) -> usize {
+    match kind {
+        BYTES_SQUARES => Kind::BytesSquares.per_group(),
+        CENTRED_SQUARES => Kind::CentredSquares.per_group(),
+        _ => 1,
+    }
+}
+
 /// Adds all feature groups of a strip.
 ///
 /// # Safety
 /// `first` points at the strip's bytes in the first of the groups, and the further groups follow at 256 bytes each.
+/// `ahead` is only asked for.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 unsafe fn add_groups<const L: usize, const V: usize, const KIND: u8>(
     first: *const u8,
+    ahead: *const u8,
     groups: &[GroupDigits<L>],
     sums: &mut [[__m256i; V]; L],
 ) {
-    let per_group = match KIND {
-        BYTES_SQUARES => Kind::BytesSquares.per_group(),
-        CENTRED_SQUARES => Kind::CentredSquares.per_group(),
-        _ => 1,
-    };
-    for (group, digits) in groups.chunks_exact(per_group).enumerate() {
+    for (group, digits) in groups.chunks_exact(per_group(KIND)).enumerate() {
         // SAFETY: the caller's promise. A prefetch may name any address.
         let at = unsafe { first.add(group * BLOCK_ROWS * GROUP_BYTES) };
         for line in 0..(V * 32).div_ceil(64) {
-            _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(AHEAD + 64 * line).cast());
+            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(32 * V * group + 64 * line).cast());
         }
         for v in 0..V {
             // SAFETY: the caller's promise.
@@ -263,8 +279,7 @@ unsafe fn add_groups<const L: usize, const V: usize, const KIND: u8>(
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 pub(super) fn pair(digits: &[i16; 4], first: usize) -> __m256i {
-    let (a, b) = (digits[first] as u16, digits[first + 1] as u16);
-    _mm256_set1_epi32((u32::from(a) | u32::from(b) << 16) as i32)
+    _mm256_set1_epi32(lane([digits[first], digits[first + 1]]))
 }
 
 #[target_feature(enable = "avx2,fma")]

@@ -2,13 +2,16 @@
 //! `‖y‖²`, which is the same for every query, comes from a plane instead of being summed again: nine instructions where one
 //! query alone takes twelve. Two queries of two limbs leave room for 16 rows in flight; what follows
 //! per query, planes and reduction, goes by 32.
+//!
+//! Where the second digits are short ([`ShortDigits`]), `vpmaddubsw` multiplies them with the bytes as they are and the products of
+//! four groups are summed in 16 bits: less than eight instructions, and 32 rows in flight for each limb.
 
 // Vectors are named by their place in two arrays at a time.
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Pair, Planes, assert_shapes};
 use super::dot::{ChunkJob, even_odd, pair};
-use crate::dot::{Chunk, NARROW};
+use crate::dot::{Chunk, NARROW, SHORT_GROUPS, ShortDigits};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
@@ -41,8 +44,13 @@ pub(crate) fn dot_pair(
     let (norms, _) = norms.as_chunks::<BLOCK_ROWS>();
     for (number, norms) in norms.iter().enumerate() {
         let block = &blocks.bytes[number * blocks.block_bytes..][..blocks.block_bytes];
-        // SAFETY: `assert_shapes` saw that all groups lie inside every block.
-        unsafe { add_features(block, norms, [jobs[0].chunk, jobs[1].chunk], &mut sums) };
+        let chunks = [jobs[0].chunk, jobs[1].chunk];
+        match two.dots.map(|dot| &dot.short_digits[..]) {
+            // SAFETY: `assert_shapes` saw that all groups lie inside every block.
+            [[], _] | [_, []] => unsafe { add_by_words(block, norms, chunks, &mut sums) },
+            // SAFETY: as above.
+            digits => unsafe { add_by_bytes(block, norms, chunks, digits, &mut sums) },
+        }
         for ((job, sums), out) in jobs.iter().zip(&sums).zip([&mut *first, &mut *second]) {
             for strip in 0..BLOCK_ROWS / (8 * FINISH) {
                 let start = number * BLOCK_ROWS + strip * 8 * FINISH;
@@ -61,13 +69,76 @@ pub(crate) fn dot_pair(
     }
 }
 
+/// Constants, norms and feature groups of a block with the second digits as bytes, one limb after the other.
+///
+/// # Safety
+/// All groups of the chunks lie inside the block.
+#[target_feature(enable = "avx2,fma")]
+#[inline(never)]
+unsafe fn add_by_bytes(
+    block: &[u8],
+    norms: &[u32; BLOCK_ROWS],
+    chunks: [&Chunk<NARROW>; 2],
+    digits: [&[ShortDigits]; 2],
+    block_sums: &mut [Sums; 2],
+) {
+    // SAFETY: the caller's promise, for the eight rows `8·place..`.
+    let bytes = |group: usize, place: usize| unsafe {
+        _mm256_loadu_si256(block.as_ptr().add(group * BLOCK_ROWS * GROUP_BYTES + 32 * place).cast())
+    };
+    for first in (0..BLOCK_ROWS / 8).step_by(FINISH) {
+        let mut sums = [[_mm256_setzero_si256(); FINISH]; 2];
+        for v in 0..FINISH {
+            // SAFETY: eight vectors of eight norms are 64.
+            let norm = unsafe { _mm256_loadu_si256(norms.as_ptr().add(8 * (first + v)).cast()) };
+            for (sums, chunk) in sums.iter_mut().zip(chunks) {
+                sums[v] = _mm256_add_epi32(norm, _mm256_set1_epi32(chunk.start[0]));
+            }
+        }
+        for (group, (one, other)) in digits[0].iter().zip(digits[1]).enumerate() {
+            let digits = [one, other].map(|digits| (_mm256_set1_epi32(digits[0]), _mm256_set1_epi32(digits[1])));
+            for v in 0..FINISH {
+                let (even, odd) = even_odd(bytes(group, first + v));
+                for (sums, (c_even, c_odd)) in sums.iter_mut().zip(digits) {
+                    let products = _mm256_add_epi32(_mm256_madd_epi16(even, c_even), _mm256_madd_epi16(odd, c_odd));
+                    sums[v] = _mm256_add_epi32(sums[v], products);
+                }
+            }
+        }
+        for (block_sums, sums) in block_sums.iter_mut().zip(&sums) {
+            block_sums[0][first..first + FINISH].copy_from_slice(sums);
+        }
+    }
+    // Nothing is shared between the queries here, and one leaves all of its sums in registers.
+    for ((block_sums, chunk), digits) in block_sums.iter_mut().zip(chunks).zip(digits) {
+        for first in (0..BLOCK_ROWS / 8).step_by(FINISH) {
+            let mut sums = [_mm256_set1_epi32(chunk.start[1]); FINISH];
+            for (run, digits) in digits.chunks(SHORT_GROUPS).enumerate() {
+                let mut short = [_mm256_setzero_si256(); FINISH];
+                for (group, digits) in digits.iter().enumerate() {
+                    for v in 0..FINISH {
+                        let y = bytes(run * SHORT_GROUPS + group, first + v);
+                        let products = _mm256_maddubs_epi16(y, _mm256_set1_epi32(digits[2]));
+                        short[v] = _mm256_add_epi16(short[v], products);
+                    }
+                }
+                for v in 0..FINISH {
+                    let whole = _mm256_madd_epi16(short[v], _mm256_set1_epi16(1));
+                    sums[v] = _mm256_add_epi32(sums[v], whole);
+                }
+            }
+            block_sums[1][first..first + FINISH].copy_from_slice(&sums);
+        }
+    }
+}
+
 /// Constants, norms and feature groups of a block. A function of its own, so that its sums stay in registers.
 ///
 /// # Safety
 /// All groups of the chunks lie inside the block.
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
-unsafe fn add_features(
+unsafe fn add_by_words(
     block: &[u8],
     norms: &[u32; BLOCK_ROWS],
     chunks: [&Chunk<NARROW>; 2],
