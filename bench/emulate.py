@@ -47,7 +47,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / "target" / "emulate"
 TARGET = "x86_64-unknown-linux-gnu"
 BOCHS = CACHE / "bochs"
-BOCHS_SOURCE = "http://deb.debian.org/debian/pool/main/b/bochs/bochs_3.0+dfsg.orig.tar.xz"
+# Inside the mirror that apt uses; a newer one than Debian 12 has.
+BOCHS_SOURCE = "pool/main/b/bochs/bochs_3.0+dfsg.orig.tar.xz"
 BOCHS_DIGEST = "78f6c73d4a6472d5130a87ab9dc306d02c7c71ed8e25b3a8ef642e2a7acd282b"
 BUSYBOX = pathlib.Path("/bin/busybox")
 
@@ -129,10 +130,14 @@ def build_bochs():
     """Builds Bochs without what slows it down, and without a display."""
     for tool, package in (("g++", "g++"), ("make", "make")):
         need(shutil.which(tool), tool, package)
-    print(f"downloading {BOCHS_SOURCE}", flush=True)
+    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, text=True)
+    mirror = next((uri for uri in targets.stdout.split() if uri.endswith("/debian/")), None)
+    if mirror is None:
+        fail("apt names no Debian mirror in its sources; use Debian's bochs")
+    print(f"downloading {mirror}{BOCHS_SOURCE}", flush=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="bochs-") as folder:
         archive = pathlib.Path(folder, "source.tar.xz")
-        archive.write_bytes(urllib.request.urlopen(BOCHS_SOURCE).read())
+        archive.write_bytes(urllib.request.urlopen(mirror + BOCHS_SOURCE).read())
         if hashlib.sha256(archive.read_bytes()).hexdigest() != BOCHS_DIGEST:
             fail("the source of Bochs is not what it was")
         tarfile.open(archive).extractall(folder)

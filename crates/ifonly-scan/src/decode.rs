@@ -343,13 +343,23 @@ impl Decoder {
         self.symbols.resize(count, 0);
         self.values.clear();
         self.values.extend((0..count).map(|i| constants[i % constants.len()].value()));
+        let q = field.q();
         for (server, (bytes, &weight)) in parts.iter().zip(weights).enumerate() {
             unpack_u64(field.bits(), bytes, &mut self.symbols);
-            let fault = || DecodeError::NotReduced { server, row: self.next_row };
-            for (value, &symbol) in self.values.iter_mut().zip(&self.symbols) {
-                let product = field.mul(weight, field.symbol(symbol).ok_or_else(fault)?).value();
+            if self.symbols.iter().fold(0, |largest, &symbol| largest.max(symbol)) >= q {
+                return Err(DecodeError::NotReduced { server, row: self.next_row });
+            }
+            let both = self.values.iter_mut().zip(&self.symbols);
+            let add = |(value, product): (&mut u64, u64)| {
                 let sum = *value + product;
-                *value = sum.min(sum.wrapping_sub(field.q()));
+                *value = sum.min(sum.wrapping_sub(q));
+            };
+            if field.add(weight, weight) == Symbol::ONE {
+                // Two servers at the points ±1: halves instead of products.
+                both.map(|(value, &symbol)| (value, symbol / 2 + (symbol % 2) * q.div_ceil(2))).for_each(add);
+            } else {
+                let times = |symbol: u64| field.mul(weight, field.symbol(symbol).unwrap_or_default()).value();
+                both.map(|(value, &symbol)| (value, times(symbol))).for_each(add);
             }
         }
         Ok(())

@@ -17,7 +17,10 @@ struct Case {
 /// Random answers of `servers` servers; small values are planted so that minima, ties and open gates exist.
 fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut SeededRandom) -> Case {
     let field = Field::new(prime::choose((1u128 << (bits - 1)) + 1, FieldRule::Deployment).unwrap()).unwrap();
-    let weights: Vec<Symbol> = (0..servers).map(|_| field.sample_nonzero(random)).collect();
+    // Two servers at the points ±1 have halves, which take a way of their own.
+    let half = field.inverse(field.reduce(2)).unwrap();
+    let halves = servers == 2 && random.below(2) == 0;
+    let weights: Vec<Symbol> = (0..servers).map(|_| if halves { half } else { field.sample_nonzero(random) }).collect();
     let constants: Vec<Symbol> = (0..outputs).map(|_| field.sample(random)).collect();
     let values: Vec<Symbol> =
         (0..rows * outputs).map(|_| field.reduce(random.below(field.q()) % (1 << 40) % 50)).collect();
