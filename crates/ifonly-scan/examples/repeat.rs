@@ -61,8 +61,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         }),
         "decode-2" | "decode-3" => {
             let servers = if kernel == "decode-2" { 2 } else { 3 };
-            let half = field.inverse(field.reduce(2)).ok_or("q = 2")?;
-            let weights = if servers == 2 { vec![half; 2] } else { vec![half, half, Symbol::ONE] };
+            // Those of the points 1 and −1, and of 1, −1 and 2.
+            let inverse = |n| field.inverse(field.reduce(n)).ok_or("q is too small");
+            let third = inverse(3)?;
+            let weights = if servers == 2 { vec![inverse(2)?; 2] } else { vec![Symbol::ONE, third, field.neg(third)] };
             let answer = pack::pack(field.bits(), &(0..rows as u64).collect::<Vec<u64>>());
             for _ in 0..times {
                 let interpolation = Interpolation::new(&field, weights.clone(), vec![Symbol::ONE]);

@@ -72,6 +72,10 @@ pub(super) unsafe fn interpolate<W: Words>(q: u32, weights: &[u32], parts: &[&[u
     unsafe {
         match (weights, parts) {
             (&[w0, w1], &[a, b]) => interpolate_some::<W, 2>(q, [w0, w1], [a, b], constant, out),
+            // Three servers at the points 1, −1 and 2 have the weights 1, 1/3 and −1/3: one product instead of three.
+            (&[w0, w1, w2], &[a, b, c]) if w0 == ((1 << 32) % u64::from(q)) as u32 && w1 + w2 == q => {
+                add_scaled_difference::<W>(q, [w0, w1, w2], [a, b, c], constant, out);
+            }
             (&[w0, w1, w2], &[a, b, c]) if portable::products_per_reduction(q) >= 3 => {
                 interpolate_some::<W, 3>(q, [w0, w1, w2], [a, b, c], constant, out);
             }
@@ -131,6 +135,33 @@ unsafe fn interpolate_some<W: Words, const N: usize>(
                 odd = odd.add_long(words.odd_to_even().mul_even(factor));
             }
             modulus.add(start, modulus.reduce(even, odd)).store(out.as_mut_ptr().add(at));
+        }
+    }
+    portable::interpolate(q, &weights, &parts.map(|part| &part[done..]), constant, &mut out[done..]);
+}
+
+/// Weights 1, w and −w.
+#[inline(always)]
+unsafe fn add_scaled_difference<W: Words>(
+    q: u32,
+    weights: [u32; 3],
+    parts: [&[u32]; 3],
+    constant: u32,
+    out: &mut [u32],
+) {
+    assert!(parts.iter().all(|part| part.len() >= out.len()));
+    let done = whole::<W>(out.len());
+    // SAFETY: the caller's promise; every part holds as many words as `out`.
+    unsafe {
+        let modulus = Modulus::<W>::new(q);
+        let (start, factor) = (W::splat(constant), W::splat(weights[1]));
+        for at in (0..done).step_by(W::LANES) {
+            let [a, b, c] = parts.map(|part| W::load(part.as_ptr().add(at)));
+            let difference = b.sub(c);
+            let difference = difference.min(difference.add(modulus.q));
+            let odd = difference.odd_to_even().mul_even(factor);
+            let product = modulus.reduce(difference.mul_even(factor), odd);
+            modulus.add(modulus.add(product, a), start).store(out.as_mut_ptr().add(at));
         }
     }
     portable::interpolate(q, &weights, &parts.map(|part| &part[done..]), constant, &mut out[done..]);
