@@ -24,7 +24,7 @@ pub(crate) fn fill<const L: usize>(
     let rows = out.len() / (L / NARROW);
     let width = stream.width();
     debug_assert!(first.is_multiple_of(64) && rows.is_multiple_of(64), "tiles are whole blocks");
-    let blocks = rows * width / 16;
+    let blocks = (rows * width / 16).next_multiple_of(kernels.cipher_blocks());
     bytes.resize(blocks + SPARE_BLOCKS, [0; 16]);
     stream.key_stream().blocks((first * width / 16) as u128, &mut bytes[..blocks]);
     if L == NARROW {

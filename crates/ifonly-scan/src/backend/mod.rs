@@ -180,12 +180,17 @@ impl Kernels {
         self.0 == Backend::Avx512
     }
 
-    /// Rows per tile: the numbers of a simple query stay in the first cache level and its rows in the second, the steps of a
-    /// tile are long enough that their beginnings do not count, and pads are a whole number of the batches in which the cipher is
-    /// fast, 8 or 30 blocks, or 64 with AVX-512. There tiles are short, because memory is the limit and would
-    /// stand still while long runs of pads are made.
+    /// Rows per tile: the numbers of a simple query stay in the first cache level and its rows in the second, and the steps of a
+    /// tile are long enough that their beginnings do not count. With AVX-512 tiles are short, because memory is the limit and
+    /// would stand still while long runs of pads are made.
     pub(crate) fn tile_rows(self) -> usize {
         if self.0 == Backend::Avx512 { 256 } else { 1920 }
+    }
+
+    /// Blocks that the cipher makes at a time where it is fast. A tile asks for a whole number of these, even if it needs
+    /// less: what is left over is made one by one, slower than all of them together.
+    pub(crate) fn cipher_blocks(self) -> usize {
+        if self.0 == Backend::Avx512 { 64 } else { 8 }
     }
 
     /// Evaluates `dot` for the rows of `out`, whole blocks, as [`Kernels::dot`] does. Only where
