@@ -342,7 +342,7 @@ impl Decoder {
         let Interpolation { field, weights, constants } = &self.interpolation;
         self.symbols.resize(count, 0);
         self.values.clear();
-        self.values.extend((0..count).map(|i| constants[i % constants.len()].value()));
+        self.values.extend(constants.iter().cycle().take(count).map(|constant| constant.value()));
         let q = field.q();
         for (server, (bytes, &weight)) in parts.iter().zip(weights).enumerate() {
             unpack_u64(field.bits(), bytes, &mut self.symbols);
