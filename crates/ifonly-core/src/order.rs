@@ -17,22 +17,17 @@ const BUCKETS: usize = 256;
 pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
     let count = u32::try_from(rows).expect("a database has fewer than 2^32 rows");
     let shuffle = Shuffle::new(keys, rows);
-    let mut order: Vec<u32>;
-    if shuffle.digits.is_none() {
-        order = (0..count).collect();
-    } else {
-        order = vec![0; rows];
-        let mut scatter = shuffle.scatter();
-        let mut places = [0; READ];
-        for first in (0..count).step_by(READ) {
-            let places = &mut places[..READ.min(rows - first as usize)];
-            scatter.places(places);
-            for (row, &place) in (first..).zip(&*places) {
-                order[place as usize] = row;
-            }
+    let mut scatter = shuffle.scatter(0..rows);
+    let mut order = vec![0; rows];
+    let mut places = [0; READ];
+    for first in (0..count).step_by(READ) {
+        let places = &mut places[..READ.min(rows - first as usize)];
+        scatter.places(places);
+        for (row, &place) in (first..).zip(&*places) {
+            order[place as usize] = row;
         }
     }
-    for (bucket, range) in shuffle.buckets().into_iter().enumerate() {
+    for (bucket, range) in scatter.buckets().into_iter().enumerate() {
         shuffle.shuffle_bucket(bucket, &mut order[range]);
     }
     order
@@ -41,35 +36,29 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
 /// The steps of the permutation, for whoever has something else than row numbers to bring into its order: one item per
 /// row to its place of [`Shuffle::scatter`], then every bucket through [`Shuffle::shuffle_bucket`]. The item of
 /// stored row `order[p]` then stands at p. This moves memory in order, where picking by `order` jumps for every row.
+///
+/// The rows may be scattered in parts, by several threads: a bucket is then what the parts have for it, one after the other.
 #[derive(Debug)]
 pub struct Shuffle<'a> {
     keys: &'a TranscriptKeys,
     /// The bucket of every row, one byte each; `None` where there is a single bucket. Read twice, to count and to
     /// scatter: making the bytes again costs less than keeping them.
     digits: Option<KeyStream>,
-    /// Where each bucket begins, and the end.
-    starts: Vec<usize>,
 }
 
 impl<'a> Shuffle<'a> {
     /// The shuffle of `rows` rows.
     pub fn new(keys: &'a TranscriptKeys, rows: usize) -> Shuffle<'a> {
-        if rows <= DIRECT {
-            return Shuffle { keys, digits: None, starts: vec![0, rows] };
-        }
-        let digits = keys.stream(Purpose::Order { part: 0 });
-        let starts = starts_of(&count(rows, |first, part| digits.fill(first as u64, part)));
-        Shuffle { keys, digits: Some(digits), starts }
+        Shuffle { keys, digits: (rows > DIRECT).then(|| keys.stream(Purpose::Order { part: 0 })) }
     }
 
-    /// The positions of each bucket.
-    pub fn buckets(&self) -> Vec<Range<usize>> {
-        self.starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
-    }
-
-    /// The way into the buckets.
-    pub fn scatter(&self) -> Scatter<'_> {
-        Scatter { digits: self.digits.as_ref(), next_row: 0, next: next_of(&self.starts) }
+    /// The way of some rows into the buckets.
+    pub fn scatter(&self, rows: Range<usize>) -> Scatter<'_> {
+        let starts = match &self.digits {
+            Some(digits) => starts_of(&count(rows.len(), |row, part| digits.fill((rows.start + row) as u64, part))),
+            None => vec![0, rows.len()],
+        };
+        Scatter { digits: self.digits.as_ref(), next_row: rows.start, next: next_of(&starts), starts }
     }
 
     /// Brings the items of one bucket into their final order.
@@ -89,9 +78,16 @@ pub struct Scatter<'a> {
     next_row: usize,
     /// Where the next item of each bucket goes.
     next: [u32; BUCKETS],
+    /// Where each bucket begins, and the end.
+    starts: Vec<usize>,
 }
 
 impl Scatter<'_> {
+    /// The places of each bucket, counted from the first of these rows.
+    pub fn buckets(&self) -> Vec<Range<usize>> {
+        self.starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
+    }
+
     /// The places of the next rows. They stand apart from the moves: look-ups that need not wait for moves are faster,
     /// and whoever moves knows far ahead which memory he will touch.
     pub fn places(&mut self, places: &mut [u32]) {
@@ -103,7 +99,10 @@ impl Scatter<'_> {
                     stream.fill(self.next_row as u64, digits);
                     next_places(&mut self.next, digits, places);
                 }
-                None => (self.next_row as u32..).zip(&mut *places).for_each(|(row, place)| *place = row),
+                None => {
+                    (self.next[0]..).zip(&mut *places).for_each(|(next, place)| *place = next);
+                    self.next[0] += places.len() as u32;
+                }
             }
             self.next_row += places.len();
         }

@@ -351,16 +351,23 @@ impl Scanner {
         }
     }
 
-    fn each_chunk(&self, all: &mut [u32], size: usize, work: impl Fn(usize, &mut [u32], &mut Scratch) + Sync) {
+    fn map_chunks<T: Send>(
+        &self,
+        all: &mut [u32],
+        size: usize,
+        work: impl Fn(usize, &mut [u32], &mut Scratch) -> T + Sync,
+    ) -> Vec<T> {
         match &self.pool {
             Some(pool) => pool.install(|| {
                 all.par_chunks_mut(size)
                     .enumerate()
-                    .for_each_init(Scratch::default, |scratch, (span, chunk)| work(span, chunk, scratch));
+                    .map_init(Scratch::default, |scratch, (number, chunk)| work(number, chunk, scratch))
+                    .collect()
             }),
             None => {
                 let mut scratch = Scratch::default();
-                all.chunks_mut(size).enumerate().for_each(|(span, chunk)| work(span, chunk, &mut scratch));
+                let chunks = all.chunks_mut(size).enumerate();
+                chunks.map(|(number, chunk)| work(number, chunk, &mut scratch)).collect()
             }
         }
     }

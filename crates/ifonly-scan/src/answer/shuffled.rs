@@ -1,9 +1,9 @@
 //! The form values of a shuffled answer, and how they get to their positions.
 //!
 //! A first pass over the rows keeps the values of all rows. With the keys of the order it sends each to its bucket of
-//! [`Shuffle`]. A bucket is brought into its final order only when the answer reaches it, in a window of few positions, so
-//! that its values are in the cache for that and for what follows. With a finished order ([`Order::Picked`]) the values
-//! stay where they are and are picked one by one.
+//! [`Shuffle`], in parts of the rows that threads do on their own. A bucket is put together and brought into its final order only
+//! when the answer reaches it, in a window of few positions, so that its values are in the cache for that and for
+//! what follows. With a finished order ([`Order::Picked`]) the values stay where they are and are picked one by one.
 
 use super::Scanner;
 use crate::memory::{self, AlignedBytes};
@@ -14,14 +14,22 @@ use ifonly_core::order::Shuffle;
 use rayon::prelude::*;
 use std::ops::Range;
 
+/// Rows of a part. Its 256 buckets fill at the same pace, so they must not begin at multiples of 4096 bytes of each other, where
+/// all would want the same few lines of the cache: 0.38·2^18 and 1.38·2^18 rows of 4, 8 or 16 bytes keep them apart.
+const PART_ROWS: [usize; 2] = [99_584, 361_728];
+
 /// The form values of one query; none if it is not shuffled.
 pub(super) struct Values {
-    /// Of all rows: in stored order if they will be picked, else in their buckets.
+    /// Of all rows: in stored order if they will be picked, else part by part in their buckets.
     pub(super) all: AlignedBytes,
-    /// In final order from position `first` on, as far as `buckets` buckets go.
+    part_rows: usize,
+    /// The places of each bucket in each part.
+    parts: Vec<Vec<Range<usize>>>,
+    /// In final order from position `first` on, as far as `buckets` buckets go, which end at position `end`.
     window: Vec<u32>,
     first: usize,
     buckets: usize,
+    end: usize,
 }
 
 impl Values {
@@ -41,41 +49,48 @@ impl Scanner {
         // In huge pages: where values are picked or placed at random, every small page would cost a translation.
         let mut all = self.spare.take(store.rows() * words * 4);
         let out = &mut all.words_mut()[..store.rows() * words];
-        match &plan.shuffle {
-            None => {}
+        let [short, long] = PART_ROWS;
+        let part_rows = if store.rows() < 4 * self.threads * long { short } else { long };
+        let parts = match &plan.shuffle {
+            None => vec![],
             Some((program, Order::Picked(_))) => {
-                self.each_chunk(out, self.span_rows * words, |span, out, scratch| {
+                self.map_chunks(out, self.span_rows * words, |span, out, scratch| {
                     program.write_rows(self.kernels, span * self.span_rows, out, scratch);
                 });
+                vec![]
             }
-            Some((program, Order::Moved(shuffle))) => match words {
-                1 => self.scatter::<1>(program, shuffle, out),
-                2 => self.scatter::<2>(program, shuffle, out),
-                _ => self.scatter::<4>(program, shuffle, out),
-            },
-        }
-        Values { all, window: vec![], first: 0, buckets: 0 }
+            Some((program, Order::Moved(shuffle))) => {
+                self.map_chunks(out, part_rows * words, |part, out, scratch| match words {
+                    1 => self.scatter::<1>(program, shuffle, part * part_rows, out, scratch),
+                    2 => self.scatter::<2>(program, shuffle, part * part_rows, out, scratch),
+                    _ => self.scatter::<4>(program, shuffle, part * part_rows, out, scratch),
+                })
+            }
+        };
+        Values { all, part_rows, parts, window: vec![], first: 0, buckets: 0, end: 0 }
     }
 
-    /// Values of W words per row into their buckets.
-    fn scatter<const W: usize>(&self, program: &AnyProgram<'_>, shuffle: &Shuffle<'_>, out: &mut [u32]) {
+    /// Values of W words per row into the buckets of a part, whose places it returns.
+    fn scatter<const W: usize>(
+        &self,
+        program: &AnyProgram<'_>,
+        shuffle: &Shuffle<'_>,
+        start: usize,
+        out: &mut [u32],
+        scratch: &mut Scratch,
+    ) -> Vec<Range<usize>> {
         let out = out.as_chunks_mut::<W>().0;
-        let rows = out.len();
-        let mut scatter = shuffle.scatter();
-        let (mut places, mut scratch) = (vec![0; self.kernels.tile_rows()], Scratch::default());
-        for wave in self.waves(rows.div_ceil(self.span_rows)) {
-            let computed = self.map_spans(wave, &mut scratch, |span, scratch| {
-                let start = span * self.span_rows;
-                let mut words = vec![0; self.span_rows.min(rows - start) * W];
-                program.write_rows(self.kernels, start, &mut words, scratch);
-                words
-            });
-            for items in computed.iter().flat_map(|words| words.as_chunks::<W>().0.chunks(self.kernels.tile_rows())) {
-                let places = &mut places[..items.len()];
-                scatter.places(places);
-                memory::scatter(places, items, out);
-            }
+        let mut scatter = shuffle.scatter(start..start + out.len());
+        let tile = self.kernels.tile_rows();
+        let (mut places, mut values) = (vec![0; tile], vec![0; tile * W]);
+        for first in (0..out.len()).step_by(tile) {
+            let rows = tile.min(out.len() - first);
+            let (places, values) = (&mut places[..rows], &mut values[..rows * W]);
+            program.write_rows(self.kernels, start + first, values, scratch);
+            scatter.places(places);
+            memory::scatter(places, values.as_chunks::<W>().0, out);
         }
+        scatter.buckets()
     }
 
     /// Moves the window on to these positions.
@@ -89,29 +104,37 @@ impl Scanner {
     }
 
     fn order_buckets<const W: usize>(&self, shuffle: &Shuffle<'_>, values: &mut Values, positions: Range<usize>) {
-        let Values { all, window, first, buckets } = values;
+        let Values { all, part_rows, parts, window, first, buckets, end } = values;
         let passed = (positions.start - *first) * W;
         window.drain(..passed.min(window.len()));
         *first = positions.start;
-        let new: Vec<(usize, Range<usize>)> = shuffle
-            .buckets()
-            .into_iter()
-            .enumerate()
-            .skip(*buckets)
-            .take_while(|b| b.1.start < positions.end)
-            .collect();
-        *buckets += new.len();
         let kept = window.len();
-        let moved = new.first().map_or(0, |b| b.1.start)..new.last().map_or(0, |b| b.1.end);
-        window.extend_from_slice(&all.words()[moved.start * W..moved.end * W]);
+        let all_buckets = parts.first().map_or(0, Vec::len);
+        let mut lengths = vec![];
+        while *end < positions.end && *buckets + lengths.len() < all_buckets {
+            let length = parts.iter().map(|part| part[*buckets + lengths.len()].len()).sum();
+            *end += length;
+            lengths.push(length);
+        }
+        window.resize(kept + lengths.iter().sum::<usize>() * W, 0);
         let (mut rest, _) = window[kept..].as_chunks_mut::<W>();
         let mut work = vec![];
-        for (number, range) in new {
-            let (bucket, tail) = rest.split_at_mut(range.len());
-            work.push((number, bucket));
+        for length in lengths {
+            let (bucket, tail) = rest.split_at_mut(length);
+            work.push((*buckets + work.len(), bucket));
             rest = tail;
         }
-        let order = |(number, bucket): (usize, &mut [[u32; W]])| shuffle.shuffle_bucket(number, bucket);
+        *buckets += work.len();
+        let all = all.words().as_chunks::<W>().0;
+        let order = |(number, bucket): (usize, &mut [[u32; W]])| {
+            let mut rest = &mut *bucket;
+            for (part, places) in parts.iter().enumerate().map(|(part, buckets)| (part, &buckets[number])) {
+                let (here, behind) = rest.split_at_mut(places.len());
+                here.copy_from_slice(&all[part * *part_rows..][places.clone()]);
+                rest = behind;
+            }
+            shuffle.shuffle_bucket(number, bucket);
+        };
         match &self.pool {
             Some(pool) => pool.install(|| work.into_par_iter().for_each(order)),
             None => work.into_iter().for_each(order),
