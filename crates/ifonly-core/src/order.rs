@@ -18,13 +18,15 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
     let count = u32::try_from(rows).expect("a database has fewer than 2^32 rows");
     let shuffle = Shuffle::new(keys, rows);
     let mut scatter = shuffle.scatter(0..rows);
-    let mut order = vec![0; rows];
-    let mut places = [0; READ];
-    for first in (0..count).step_by(READ) {
-        let places = &mut places[..READ.min(rows - first as usize)];
-        scatter.places(places);
-        for (row, &place) in (first..).zip(&*places) {
-            order[place as usize] = row;
+    let mut order: Vec<u32> = (0..count).collect();
+    if shuffle.digits.is_some() {
+        let mut places = [0; READ];
+        for first in (0..count).step_by(READ) {
+            let places = &mut places[..READ.min(rows - first as usize)];
+            scatter.places(places);
+            for (row, &place) in (first..).zip(&*places) {
+                order[place as usize] = row;
+            }
         }
     }
     for (bucket, range) in scatter.buckets().into_iter().enumerate() {
