@@ -193,6 +193,12 @@ impl std::fmt::Debug for KeyStream {
 impl KeyStream {
     /// Blocks `first..first + blocks.len()`.
     pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
+        KeyStream::count(first, blocks);
+        self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
+    }
+
+    /// The counters of these blocks, which are the same for all streams, for [`KeyStream::blocks_of`].
+    pub fn count(first: u128, blocks: &mut [[u8; 16]]) {
         let (low, high) = (first as u64, first >> 64 << 64);
         if low.checked_add(blocks.len() as u64).is_some() {
             // Nothing is carried between the halves, so vectors can count.
@@ -204,7 +210,16 @@ impl KeyStream {
                 *block = counter.to_le_bytes();
             }
         }
-        self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
+    }
+
+    /// The blocks of these counters.
+    ///
+    /// # Panics
+    /// If there are more or fewer counters than blocks.
+    pub fn blocks_of(&self, counters: &[[u8; 16]], blocks: &mut [[u8; 16]]) {
+        let blocks = aes::Block::cast_slice_from_core_mut(blocks);
+        let result = self.cipher.encrypt_blocks_b2b(aes::Block::cast_slice_from_core(counters), blocks);
+        result.expect("as many blocks as counters");
     }
 
     /// Bytes `offset..offset + bytes.len()`.

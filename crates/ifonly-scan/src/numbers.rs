@@ -7,7 +7,7 @@
 use crate::backend::Kernels;
 use crate::dot::NARROW;
 use crate::store::BLOCK_ROWS;
-use ifonly_core::keys::SymbolStream;
+use ifonly_core::keys::{KeyStream, SymbolStream};
 
 /// Blocks behind the last one, so that kernels may load whole vectors there.
 const SPARE_BLOCKS: usize = 4;
@@ -18,19 +18,41 @@ pub(crate) fn fill<const L: usize>(
     kernels: Kernels,
     stream: &SymbolStream,
     first: usize,
-    bytes: &mut Vec<[u8; 16]>,
+    key: &mut KeyBytes,
     out: &mut [u32],
 ) {
     let rows = out.len() / (L / NARROW);
     let width = stream.width();
     debug_assert!(first.is_multiple_of(64) && rows.is_multiple_of(64), "tiles are whole blocks");
     let blocks = (rows * width / 16).next_multiple_of(kernels.cipher_blocks());
-    bytes.resize(blocks + SPARE_BLOCKS, [0; 16]);
-    stream.key_stream().blocks((first * width / 16) as u128, &mut bytes[..blocks]);
+    let bytes = key.read(stream, (first * width / 16) as u128, blocks);
     if L == NARROW {
-        fill_narrow(kernels, stream, first, bytes.as_flattened(), out);
+        fill_narrow(kernels, stream, first, bytes, out);
     } else {
-        fill_wide(kernels, stream, first, bytes.as_flattened(), out);
+        fill_wide(kernels, stream, first, bytes, out);
+    }
+}
+
+/// Bytes of key streams, kept from tile to tile.
+#[derive(Debug, Default)]
+pub(crate) struct KeyBytes {
+    /// Those that were counted last: all streams of a tile, and all queries of a batch, need the same.
+    counters: Vec<[u8; 16]>,
+    first: u128,
+    blocks: Vec<[u8; 16]>,
+}
+
+impl KeyBytes {
+    /// Blocks of a stream and [`SPARE_BLOCKS`] of anything behind them.
+    fn read(&mut self, stream: &SymbolStream, first: u128, count: usize) -> &[u8] {
+        if (self.first, self.counters.len()) != (first, count) {
+            self.counters.resize(count, [0; 16]);
+            KeyStream::count(first, &mut self.counters);
+            self.first = first;
+        }
+        self.blocks.resize(count + SPARE_BLOCKS, [0; 16]);
+        stream.key_stream().blocks_of(&self.counters, &mut self.blocks[..count]);
+        self.blocks.as_flattened()
     }
 }
 

@@ -11,7 +11,7 @@ mod pair;
 use crate::backend::{Blocks, Kernels, Planes};
 use crate::bytes::ByteDot;
 use crate::dot::{Dot, Features, NARROW, Term};
-use crate::numbers;
+use crate::numbers::{self, KeyBytes};
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::table::Tables;
 use ifonly_core::field::{Field, Symbol};
@@ -97,7 +97,7 @@ enum Step<'a, const L: usize> {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     words: Vec<u32>,
-    bytes: Vec<[u8; 16]>,
+    key: KeyBytes,
     levels: Vec<u16>,
     second: Vec<u32>,
 }
@@ -165,7 +165,7 @@ impl<'a, const L: usize> TileProgram<'a, L> {
     ) {
         let stride = rows.next_multiple_of(BLOCK_ROWS);
         let planes = L / NARROW;
-        let Scratch { words, bytes, levels, second } = scratch;
+        let Scratch { words, key, levels, second } = scratch;
         let kernels = self.kernels;
         if rows < stride {
             // What an earlier tile left beyond the last row need not be reduced.
@@ -178,7 +178,7 @@ impl<'a, const L: usize> TileProgram<'a, L> {
             let out = &mut rest[..planes * stride];
             let number = |n: usize| &done[n * planes * stride..(n + 1) * planes * stride];
             match step {
-                Step::Stream(stream) => numbers::fill::<L>(kernels, stream, first, bytes, out),
+                Step::Stream(stream) => numbers::fill::<L>(kernels, stream, first, key, out),
                 Step::Dot(dot) => kernels.dot(dot, blocks, Planes { words: done, stride }, out),
                 Step::ByteDot(dot) => kernels.byte_dot(dot, blocks, Planes { words: done, stride }, out),
                 Step::Tables(tables) => {

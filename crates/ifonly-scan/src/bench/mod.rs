@@ -10,6 +10,7 @@ mod setup;
 use crate::answer::{Query, Scanner};
 use crate::backend::{Backend, Kernels};
 use crate::decode::{Decoder, Nearest};
+use crate::numbers::{self, KeyBytes};
 use crate::pack;
 use crate::records::RecordScanner;
 use crate::tile::{Scratch, TileProgram};
@@ -403,7 +404,7 @@ fn scan_only(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
 }
 
 fn pads_only(kernels: Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, rows: usize) {
-    let mut bytes = vec![];
+    let mut key = KeyBytes::default();
     let planes = if keys.rho_stream().field().q() < 1 << 31 { 1 } else { 2 };
     let mut out = vec![0; kernels.tile_rows() * planes];
     for first in (0..rows).step_by(kernels.tile_rows()) {
@@ -411,9 +412,9 @@ fn pads_only(kernels: Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, r
             for j in 1..=kappa {
                 let stream = keys.pad_stream(output, j);
                 if planes == 1 {
-                    crate::numbers::fill::<{ crate::dot::NARROW }>(kernels, stream, first, &mut bytes, &mut out);
+                    numbers::fill::<{ crate::dot::NARROW }>(kernels, stream, first, &mut key, &mut out);
                 } else {
-                    crate::numbers::fill::<{ crate::dot::WIDE }>(kernels, stream, first, &mut bytes, &mut out);
+                    numbers::fill::<{ crate::dot::WIDE }>(kernels, stream, first, &mut key, &mut out);
                 }
                 black_box(&out);
             }
