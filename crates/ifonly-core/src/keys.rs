@@ -5,8 +5,9 @@
 //! purpose fixes what its numbers are (uniform, non-zero, below d_min), so one index cannot serve two ends.
 //!
 //! A number of position i is the little-endian word at offset `i·width` of the stream, masked to the bits it needs; its
-//! width is as many bytes as hold these bits, or 8 if that is more than 4. Words that are not below the limit are drawn again from
-//! blocks that no position reaches: block counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and every row can be computed anywhere.
+//! width is as many bytes as hold these bits, or 8 if that is more than 4. Words that are not below the limit are drawn
+//! again from blocks that no position reaches: block counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and
+//! every row can be computed anywhere.
 
 use crate::field::{Field, Symbol};
 use crate::form::RowRandomness;
@@ -199,16 +200,8 @@ impl KeyStream {
 
     /// The counters of these blocks, which are the same for all streams, for [`KeyStream::blocks_of`].
     pub fn count(first: u128, blocks: &mut [[u8; 16]]) {
-        let (low, high) = (first as u64, first >> 64 << 64);
-        if low.checked_add(blocks.len() as u64).is_some() {
-            // Nothing is carried between the halves, so vectors can count.
-            for (i, block) in blocks.iter_mut().enumerate() {
-                *block = (high | u128::from(low.wrapping_add(i as u64))).to_le_bytes();
-            }
-        } else {
-            for (counter, block) in (first..).zip(blocks.iter_mut()) {
-                *block = counter.to_le_bytes();
-            }
+        for (counter, block) in (first..).zip(blocks) {
+            *block = counter.to_le_bytes();
         }
     }
 

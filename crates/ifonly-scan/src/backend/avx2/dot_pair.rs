@@ -72,7 +72,7 @@ pub(crate) fn dot_pair(
 /// Constants, norms and feature groups of a block with the second digits as bytes, one limb after the other.
 ///
 /// # Safety
-/// All groups of the chunks lie inside the block.
+/// All groups of the chunks, which are those of the digits, lie inside the block.
 #[target_feature(enable = "avx2,fma")]
 #[inline(never)]
 unsafe fn add_by_bytes(
