@@ -278,7 +278,7 @@ fn solve<F: Arithmetic>(field: &F, mut rows: Vec<Vec<F::Element>>, unknowns: usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::SeededRandom;
+    use crate::random::{Exhaustive, SeededRandom};
     use crate::share::Points;
 
     struct Case {
@@ -350,6 +350,50 @@ mod tests {
                 }
                 let error = case.decode(kappa, lying, &mut random).unwrap_err();
                 assert!(matches!(error, DecodeError::TooManyLies | DecodeError::Liars { .. }), "{error}");
+            }
+        }
+    }
+
+    /// Calls `test` with every choice of `count` servers and every non-zero lie of each in a field of 7, in one row.
+    fn every_lie(servers: usize, count: usize, mut test: impl FnMut(&[(usize, u64)])) {
+        let mut all = Exhaustive::default();
+        while all.turn() {
+            let lies: Vec<(usize, u64)> =
+                (0..count).map(|_| (all.below(servers as u64) as usize, 1 + all.below(6))).collect();
+            if lies.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+                test(&lies);
+            }
+        }
+    }
+
+    #[test]
+    fn no_lie_makes_an_innocent_server_a_liar() {
+        // n servers on polynomials of degree κ are n − κ − 1 to spare. Half of these can be named; beyond that, and as long as
+        // liars and named together could not be all the spare ones, there is nobody to name. Every lie is played.
+        let mut random = SeededRandom::new(6);
+        for (kappa, servers) in [(1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (2, 4), (2, 5), (2, 6), (3, 6)] {
+            let spare = servers - kappa - 1;
+            let named = spare / 2;
+            for lying in 0..=spare - named {
+                every_lie(servers, lying, |lies| {
+                    let mut case = case(7, servers, kappa, 1, &mut random);
+                    for &(server, lie) in lies {
+                        let answer = case.answers[server].as_mut().unwrap();
+                        answer[0] = case.field.add(answer[0], case.field.reduce(lie));
+                    }
+                    let liars: Vec<usize> = lies.iter().map(|(server, _)| server + 1).collect();
+                    let expected = if lying > named {
+                        Err(DecodeError::TooManyLies)
+                    } else {
+                        Ok((case.truth.clone(), liars.clone()))
+                    };
+                    assert_eq!(case.decode(kappa, named, &mut random), expected, "κ = {kappa}, {lies:?}");
+                    if (1..=named).contains(&lying) {
+                        // Who corrects fewer names the same and decodes nothing.
+                        let error = DecodeError::Liars { liars, allowed: lying - 1 };
+                        assert_eq!(case.decode(kappa, lying - 1, &mut random), Err(error));
+                    }
+                });
             }
         }
     }

@@ -373,3 +373,17 @@ impl RowRandomness for KeyedRows {
         self.mu.symbol(position)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_record_of_every_key_epoch_and_database_has_a_key_of_its_own() {
+        let record = |key, epoch, digest, row| RootKey::new(epoch, [key; 32]).record(&[digest; 32], row);
+        let mut keys: BTreeSet<[u8; 16]> = (0..1000).map(|row| record(1, 1, 1, row)).collect();
+        keys.extend([record(2, 1, 1, 0), record(1, 2, 1, 0), record(1, 1, 2, 0), record(1, 1, 1, 1 << 32)]);
+        assert_eq!(keys.len(), 1004);
+    }
+}

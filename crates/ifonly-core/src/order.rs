@@ -292,6 +292,68 @@ mod tests {
         }
     }
 
+    /// Words that are read before any of the stream.
+    fn planted(words: &[u32]) -> Words {
+        let stream = RootKey::new(0, [7; 32]).transcript(&[9; 32]).stream(Purpose::Order { part: 3 });
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.resize(bytes.len().next_multiple_of(16), 0xff);
+        Words { buffer: bytes.as_chunks().0.to_vec(), ..Words::new(stream) }
+    }
+
+    #[test]
+    fn every_number_below_n_comes_from_equally_many_words() {
+        const WORDS: u128 = 1 << 32;
+        for n in [1 << 20, (1 << 20) + 1, 3 << 20, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xaaaa_aaab, u32::MAX] {
+            let wide = u128::from(n);
+            for number in [0, 1, 2, n / 3, n / 2, n - 2, n - 1] {
+                // The words whose product with n has this high half, all of them.
+                let begin = |number: u32| (u128::from(number) * WORDS).div_ceil(wide);
+                let mut kept = 0;
+                for word in begin(number)..begin(number) + WORDS.div_ceil(wide) {
+                    if word * wide / WORDS != u128::from(number) || word >= WORDS {
+                        continue;
+                    }
+                    // All ones are never drawn again: they end every redraw.
+                    let mut words = planted(&[word as u32, u32::MAX]);
+                    let drawn = words.below(n);
+                    let again = word * wide % WORDS < WORDS % wide;
+                    assert_eq!(words.used, if again { 2 } else { 1 }, "{word} below {n}");
+                    assert_eq!(drawn, if again { n - 1 } else { number }, "{word} below {n}");
+                    kept += u128::from(!again);
+                }
+                assert_eq!(kept, WORDS / wide, "{number} below {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_choices_ahead_are_those_of_wide_integers_or_refused() {
+        for n in [65, 1000, 0x8000_0001, u32::MAX] {
+            // Low halves of 0, just below n, n, and anything.
+            for word in [0, 1, n.wrapping_neg() / 2, 0x1234_5678, u32::MAX] {
+                let (words, mut choices) = ([word.to_le_bytes(); AHEAD], [0; AHEAD]);
+                let products: Vec<u64> = (0..AHEAD as u32).map(|less| u64::from(word) * u64::from(n - less)).collect();
+                let sure = products.iter().all(|product| product % (1 << 32) >= u64::from(n));
+                assert_eq!(surely_below(n, &words, &mut choices), sure);
+                assert!(
+                    !sure || products.iter().zip(choices).all(|(product, choice)| product >> 32 == u64::from(choice))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_order_reads_its_whole_key_stream_once() {
+        let stream = RootKey::new(0, [7; 32]).transcript(&[9; 32]).stream(Purpose::Order { part: 3 });
+        let mut expected = vec![0; 3 * Words::BLOCKS * 16];
+        stream.fill(0, &mut expected);
+        let mut words = Words::new(stream);
+        for (number, bytes) in expected.as_chunks::<4>().0.iter().enumerate() {
+            assert_eq!(words.ready()[0], *bytes, "word {number}");
+            words.used += 1;
+        }
+    }
+
     #[test]
     fn buckets_give_every_order_with_the_same_weight() {
         // Four rows, two buckets: a path weighs 4!/(product of its bases inside the buckets).

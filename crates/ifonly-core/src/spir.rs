@@ -240,16 +240,63 @@ mod tests {
 
     #[test]
     fn two_servers_each_see_every_subset_equally_often_for_every_record_and_none() {
-        let fetch = fetch(3, 1, 0, 0, 2, 0);
-        for row in [None, Some(0), Some(1), Some(2)] {
-            let mut counts = [[0; 8]; 2];
+        // Rows in two bytes of the query.
+        let fetch = fetch(11, 1, 0, 0, 2, 0);
+        for row in [None, Some(0), Some(7), Some(8), Some(10)] {
+            let mut counts = [[0; 2048]; 2];
             let mut all = Exhaustive::default();
             while all.turn() {
                 for (server, query) in fetch.queries(row, &mut all).iter().enumerate() {
-                    counts[server][usize::from(query[0])] += 1;
+                    counts[server][usize::from(query[0]) + 256 * usize::from(query[1])] += 1;
                 }
             }
             assert!(counts.iter().flatten().all(|&count| count == 32), "{row:?}");
+        }
+    }
+
+    /// Gives known bytes and counts them.
+    struct Counted(SeededRandom, Vec<u8>);
+
+    impl Random for Counted {
+        fn fill(&mut self, bytes: &mut [u8]) {
+            self.0.fill(bytes);
+            self.1.extend_from_slice(bytes);
+        }
+    }
+
+    #[test]
+    fn every_place_of_a_query_has_draws_of_its_own() {
+        for (threshold, servers, rows) in [(1, 2, 1), (1, 2, 9), (1, 2, 1003), (1, 3, 100), (2, 3, 50), (2, 5, 50)] {
+            let fetch = fetch(rows, threshold, 0, 0, servers, 0);
+            for row in [None, Some(0), Some(rows / 2), Some(rows - 1)] {
+                let mut random = Counted(SeededRandom::new(14), vec![]);
+                let queries = fetch.queries(row, &mut random);
+                let draws = random.1;
+                if fetch.is_binary() {
+                    // Server 1 sees the draws themselves, server 2 with one bit flipped, neither a bit beyond the rows.
+                    assert_eq!(draws.len(), rows.div_ceil(8));
+                    for position in 0..8 * draws.len() {
+                        let bit = |bytes: &[u8]| bytes[position / 8] >> (position % 8) & 1;
+                        let drawn = if position < rows { bit(&draws) } else { 0 };
+                        assert_eq!(bit(&queries[0]), drawn);
+                        assert_eq!(bit(&queries[1]), drawn ^ u8::from(row == Some(position)));
+                    }
+                    continue;
+                }
+                // Entry e of server n is Σ_j n^j·Z_(e,j), plus n^(T+s) where stripe s is wanted: T draws for each.
+                let entries = rows * fetch.stripes();
+                assert_eq!(draws.len(), entries * threshold);
+                for (server, query) in queries.iter().enumerate() {
+                    let power = |exponent: usize| (0..exponent).fold(1, |p, _| Gf256.mul(p, server as u8 + 1));
+                    for (place, &entry) in query.iter().enumerate() {
+                        let noise =
+                            (0..threshold).fold(0, |sum, j| sum ^ Gf256.mul(power(j), draws[place * threshold + j]));
+                        let (position, stripe) = (place / fetch.stripes(), place % fetch.stripes());
+                        let unit = if row == Some(position) { power(threshold + stripe) } else { 0 };
+                        assert_eq!(entry, noise ^ unit);
+                    }
+                }
+            }
         }
     }
 

@@ -228,6 +228,15 @@ mod tests {
         }
     }
 
+    /// Gives these bytes, one entry per draw.
+    struct Queue(Vec<[u8; 32]>);
+
+    impl Random for Queue {
+        fn fill(&mut self, bytes: &mut [u8]) {
+            bytes.copy_from_slice(&self.0.remove(0));
+        }
+    }
+
     #[test]
     fn messages_round_trip_and_open() {
         let messages = messages(&header(), vec![vec![1, 2, 3], vec![9; 5]], &mut SeededRandom::new(7));
@@ -257,15 +266,33 @@ mod tests {
     }
 
     #[test]
+    fn every_commitment_is_blinded_by_a_draw_of_its_own() {
+        // Small numbers are scalars as they are, so the draws are the blindings, first in one order, then in another.
+        let draws = |first: u8, second: u8| {
+            let scalar = |byte| {
+                let mut bytes = [0; 32];
+                bytes[0] = byte;
+                bytes
+            };
+            messages(&header(), vec![vec![1, 2, 3], vec![1, 2, 3]], &mut Queue(vec![scalar(first), scalar(second)]))
+        };
+        let commitments = |messages: &[Message]| messages[0].commitments.clone();
+        let (first, other, swapped) = (draws(5, 6), draws(5, 7), draws(6, 5));
+        assert_eq!(first.iter().map(|message| message.blinding[0]).collect::<Vec<_>>(), [5, 6]);
+        assert!([&first, &other, &swapped].iter().all(|messages| messages.iter().all(Message::verify)));
+        // A commitment depends on its own blinding and on no other.
+        assert_eq!(commitments(&first)[0], commitments(&other)[0]);
+        assert_ne!(commitments(&first)[1], commitments(&other)[1]);
+        assert_ne!(commitments(&first)[0], commitments(&swapped)[0]);
+        // Whoever knows the payload but not the blinding cannot recognise it: without h, only one commitment is possible.
+        let bare = commit(&header().encode(), 1, &[1, 2, 3], &Scalar::ZERO);
+        assert!([&first, &swapped].iter().all(|messages| messages[0].commitments[0] != bare));
+    }
+
+    #[test]
     fn blindings_are_uniform_by_rejection_and_move_a_commitment_along_h() {
         // g^m·h^r is perfectly hiding when r is uniform and h generates the group: then h^r alone is uniform. The group has
         // prime order, so any h but the identity generates it, and r must be below the order, never reduced.
-        struct Queue(Vec<[u8; 32]>);
-        impl Random for Queue {
-            fn fill(&mut self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.0.remove(0));
-            }
-        }
         let minus_one = -Scalar::ONE;
         let mut order = minus_one.to_bytes();
         order[0] += 1;

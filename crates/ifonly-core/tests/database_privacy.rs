@@ -37,6 +37,19 @@ enum Missing {
 
 impl Tabled {
     fn draw(deployment: &Deployment, phase: usize, rows: usize, missing: Missing, all: &mut Exhaustive) -> Tabled {
+        let count = rows * deployment.outputs(phase) * deployment.kappa(phase);
+        let pads = (0..count).map(|_| deployment.field().sample(all)).collect();
+        Tabled { pads, ..Tabled::draw_secrets(deployment, phase, rows, missing, all) }
+    }
+
+    /// Everything but the pads.
+    fn draw_secrets(
+        deployment: &Deployment,
+        phase: usize,
+        rows: usize,
+        missing: Missing,
+        all: &mut Exhaustive,
+    ) -> Tabled {
         let (field, kappa, outputs) = (deployment.field(), deployment.kappa(phase), deployment.outputs(phase));
         let uses = |wanted: fn(&Output) -> bool| {
             let length = |slot: &usize| vec![Symbol::ZERO; *slot];
@@ -45,7 +58,7 @@ impl Tabled {
             if deployment.program(phase, &vectors).outputs.iter().any(wanted) { rows } else { 0 }
         };
         Tabled {
-            pads: (0..rows * outputs * kappa).map(|_| field.sample(all)).collect(),
+            pads: vec![],
             kappa,
             outputs,
             rho: (0..uses(|output| matches!(output, Output::Blinded(_)))).map(|_| field.sample_nonzero(all)).collect(),
@@ -242,6 +255,85 @@ fn a_gated_row_outside_is_uniform_by_itself() {
         let weights: Vec<u64> = views.values().map(|seen| seen.values().sum()).collect();
         assert!(weights.iter().all(|&weight| weight == weights[0]), "{name}");
     }
+}
+
+/// How often each value of the first phase's only row is decoded, over all ρ, σ and μ of the servers.
+fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &Secret) -> BTreeMap<Vec<u64>, u64> {
+    let deployment = Deployment::new(scheme, params.clone(), FieldRule::Paper).unwrap();
+    let rows = Rows::new(&params.ranges, [[row]]).unwrap();
+    let random = &mut SeededRandom::new(13);
+    let round = Round::new(&deployment, 0, secret, &[false], None, random);
+    let mut counts = BTreeMap::new();
+    let mut all = Exhaustive::default();
+    while all.turn() {
+        // Pads cancel in decoding, so they need not be played.
+        let mut pads = SeededRandom::new(14);
+        let randomness = Tabled {
+            pads: (0..deployment.outputs(0) * deployment.kappa(0))
+                .map(|_| deployment.field().sample(&mut pads))
+                .collect(),
+            ..Tabled::draw_secrets(&deployment, 0, 1, Missing::Nothing, &mut all)
+        };
+        let answers = (0..deployment.responders(0))
+            .map(|server| Some(answer(&deployment, 0, server, &round, &rows, &randomness)))
+            .collect();
+        let values = round.decode(&deployment, answers, random).unwrap();
+        *counts.entry(values.values.iter().map(|value| value.value()).collect()).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn two_phase_tells_of_a_row_outside_only_that_it_is_outside() {
+    // A row that is one or two levels off decodes to every non-zero number equally often; without ρ it would be 1 or 4.
+    for name in ["two-phase", "two-phase-4", "two-phase+"] {
+        let scheme = ifonly_core::scheme::named(name).unwrap();
+        let params = Params::new(vec![2], 1);
+        let q = Deployment::new(scheme, params.clone(), FieldRule::Paper).unwrap().field().q();
+        let uniform: BTreeMap<Vec<u64>, u64> = (1..q).map(|value| (vec![value], 1)).collect();
+        let secret = Secret::new(vec![2]).immutable(vec![true]);
+        for row in [0, 1] {
+            assert_eq!(decoded(scheme, &params, row, &secret), uniform, "{name}");
+        }
+        assert_eq!(decoded(scheme, &params, 2, &secret), BTreeMap::from([(vec![0], q - 1)]), "{name}");
+    }
+}
+
+#[test]
+fn gated_pairs_of_rows_however_far_outside_are_uniform() {
+    for_all_schemes(|scheme| {
+        if !matches!(scheme.phases[0].reading, Reading::Gated) {
+            return;
+        }
+        let params = Params::new(vec![2], 1);
+        let q = Deployment::new(scheme, params.clone(), FieldRule::Paper).unwrap().field().q();
+        let pairs = (1..q).flat_map(|gate| (0..q).map(move |cost| (vec![gate, cost], 1)));
+        let uniform: BTreeMap<Vec<u64>, u64> = pairs.collect();
+        let secret = Secret::new(vec![2]).immutable(vec![true]);
+        for row in [0, 1] {
+            assert_eq!(decoded(scheme, &params, row, &secret), uniform, "{}", scheme.name);
+        }
+        assert_eq!(
+            decoded(scheme, &params, 2, &secret),
+            BTreeMap::from([(vec![0, 0], q * (q - 1))]),
+            "{}",
+            scheme.name
+        );
+    });
+}
+
+#[test]
+fn masked_costs_are_uniform_below_the_mask() {
+    for_all_schemes(|scheme| {
+        if !matches!(scheme.phases[0].reading, Reading::Masked) {
+            return;
+        }
+        let params = Params { mask: 5, ..Params::new(vec![3], 1) };
+        for (row, cost) in [(0, 4), (1, 1), (2, 0), (3, 1)] {
+            let masked: BTreeMap<Vec<u64>, u64> = (0..5).map(|mu| (vec![cost + mu], 1)).collect();
+            assert_eq!(decoded(scheme, &params, row, &Secret::new(vec![2])), masked, "{}", scheme.name);
+        }
+    });
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! The order of a shuffled answer: one for all messages of a search, another for every search, the same at all servers.
+
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::Symbol;
+use ifonly_core::keys::RootKey;
+use ifonly_core::order::permutation;
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::SeededRandom;
+use ifonly_core::replica::{Replica, Request};
+use ifonly_core::scheme;
+use ifonly_core::search::Audience;
+use ifonly_core::transcript::{Message, RECORD_PHASE, Tau, messages};
+use ifonly_core::wire;
+
+const ROWS: usize = 50;
+const AUDIENCE: Audience = Audience { digest: [5; 32], epoch: 3, record_length: 4 };
+
+fn key() -> RootKey {
+    RootKey::new(AUDIENCE.epoch, [9; 32])
+}
+
+fn deployment(shuffle: bool) -> Deployment {
+    let params = Params { shuffle, ..Params::new(vec![9, 9], ROWS) };
+    Deployment::new(scheme::named("two-phase").unwrap(), params, FieldRule::Deployment).unwrap()
+}
+
+/// The messages of a phase whose payload is all zeros; what is asked does not matter here.
+fn phase(deployment: &Deployment, phase: u8, parent: Tau, seed: u64) -> Vec<Message> {
+    let symbols = deployment.slot_lengths(phase.into()).iter().sum();
+    let payload = wire::pack(deployment.field(), &vec![Symbol::ZERO; symbols]);
+    let header = AUDIENCE.header(deployment, phase, 3, parent);
+    messages(&header, vec![payload; 3], &mut SeededRandom::new(seed))
+}
+
+fn record(deployment: &Deployment, parent: Tau, seed: u64) -> Vec<Message> {
+    let header = AUDIENCE.header(deployment, RECORD_PHASE, 3, parent);
+    messages(&header, vec![vec![0; 2 * ROWS]; 3], &mut SeededRandom::new(seed))
+}
+
+/// The order in which each server lists the rows for its message.
+fn orders(deployment: &Deployment, messages: &[Message]) -> Vec<Option<Vec<u32>>> {
+    let order = |message: &Message| {
+        let replica = Replica::new(
+            message.server,
+            AUDIENCE.digest,
+            vec![deployment.clone()],
+            vec![key()],
+            AUDIENCE.record_length,
+        );
+        let order = match replica.open(&message.encode()).unwrap() {
+            Request::Answer(ask) => ask.order,
+            Request::Record(ask) => ask.order.clone(),
+        };
+        order.map(|keys| permutation(&keys, ROWS))
+    };
+    messages.iter().map(order).collect()
+}
+
+#[test]
+fn a_search_has_one_order_and_every_search_has_another() {
+    let deployment = deployment(true);
+    let mut seen = vec![];
+    for seed in 0..4 {
+        let first = phase(&deployment, 0, [0; 32], seed);
+        let tau = first[0].tau();
+        let expected = vec![Some(permutation(&key().transcript(&tau), ROWS)); 3];
+        assert_eq!(orders(&deployment, &first), expected);
+        assert_eq!(orders(&deployment, &phase(&deployment, 1, tau, 10 + seed)), expected);
+        assert_eq!(orders(&deployment, &record(&deployment, tau, 20 + seed)), expected);
+        assert!(!seen.contains(&expected), "two searches have one order");
+        seen.push(expected);
+    }
+}
+
+#[test]
+fn without_shuffle_rows_stand_as_stored() {
+    let deployment = deployment(false);
+    assert_eq!(orders(&deployment, &phase(&deployment, 0, [0; 32], 0)), [None, None, None]);
+    assert_eq!(orders(&deployment, &record(&deployment, [1; 32], 0)), [None, None, None]);
+}
