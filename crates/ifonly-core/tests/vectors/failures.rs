@@ -1,0 +1,52 @@
+//! What every implementation must refuse.
+
+use crate::{compare, hex};
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::params::Params;
+use ifonly_core::{scheme, wire};
+use serde_json::{Value, json};
+
+/// Packed symbols, from the definition: bit i of symbol s is bit s·b + i of the stream.
+fn pack(bits: u32, symbols: &[u64]) -> Vec<u8> {
+    let bits = bits as usize;
+    let mut bytes = vec![0; (symbols.len() * bits).div_ceil(8)];
+    for place in 0..symbols.len() * bits {
+        bytes[place / 8] |= ((symbols[place / bits] >> (place % bits) & 1) as u8) << (place % 8);
+    }
+    bytes
+}
+
+#[test]
+fn failing_cases_are_refused() {
+    let mut failures: Vec<Value> = vec![];
+    for (q, symbols) in [(2039, 3), (2_147_483_647, 5), ((1 << 61) - 1, 2)] {
+        let field = Field::new(q).unwrap();
+        let mut largest = vec![0; symbols];
+        largest[symbols - 1] = (1 << field.bits()) - 1;
+        let good = pack(field.bits(), &vec![0; symbols]);
+        assert_eq!(good, wire::pack(&field, &vec![Symbol::ZERO; symbols]));
+        let (mut long, mut filled) = (good.clone(), good.clone());
+        long.push(0);
+        *filled.last_mut().unwrap() |= 0x80;
+        let short = good[1..].to_vec();
+        let not_reduced = pack(field.bits(), &largest);
+        for (kind, payload) in
+            [("non-reduced symbol", not_reduced), ("too long", long), ("too short", short), ("filling", filled)]
+        {
+            assert!(wire::unpack(&field, &payload, symbols).is_err(), "{kind}");
+            failures.push(json!({ "kind": kind, "q": q, "symbols": symbols, "payload": hex(&payload) }));
+        }
+    }
+    let baseline = scheme::named("baseline").unwrap();
+    let deploy = |q, alphas: &[i64]| Deployment::with_field(baseline, Params::new(vec![9, 9], 3), q, alphas);
+    assert!(deploy(251, &[1, -1]).is_ok());
+    for (kind, alphas) in [("alpha zero", [0, 250]), ("alpha zero", [1, 251]), ("alpha repeated", [250, -1])] {
+        assert!(deploy(251, &alphas).is_err(), "{kind}");
+        failures.push(json!({ "kind": kind, "q": 251, "alphas": alphas }));
+    }
+    let q = (1 << 40) + 1;
+    assert!(deploy(q, &[1, -1]).is_err());
+    failures.push(json!({ "kind": "composite q", "q": q, "factors": [257, 4_278_255_361u64] }));
+    compare("failures", &json!({ "failures": failures }));
+}

@@ -1,0 +1,328 @@
+//! One file per scheme: a small field, thresholds with everything on, silence and lies over wide levels, a field near 2^61.
+
+use crate::common::Instance;
+use crate::{compare, numbers};
+use ifonly_core::candidates::{Candidates, Price};
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::Symbol;
+use ifonly_core::form::{self, Job, Output, RowRandomness};
+use ifonly_core::keys::RootKey;
+use ifonly_core::order;
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::round::Round;
+use ifonly_core::scheme::{self, Gate, Length, Metric, Reading, Scheme};
+use ifonly_core::share::Vectors;
+use serde_json::{Map, Value, json};
+
+/// Remembers every draw.
+struct Recorder {
+    source: SeededRandom,
+    draws: Vec<u64>,
+}
+
+impl Random for Recorder {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        self.source.fill(bytes);
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        self.draws.push(self.source.below(n));
+        *self.draws.last().unwrap()
+    }
+}
+
+/// The servers' randomness of a phase, by position; empty where the phase does not use it.
+struct Tabled {
+    pads: Vec<Vec<Vec<Symbol>>>,
+    rho: Vec<Symbol>,
+    sigma: Vec<Symbol>,
+    mu: Vec<Symbol>,
+}
+
+impl Tabled {
+    fn draw(deployment: &Deployment, phase: usize, share: &Vectors, random: &mut SeededRandom) -> Tabled {
+        let field = deployment.field();
+        let (outputs, kappa) = (deployment.outputs(phase), deployment.kappa(phase));
+        let positions = deployment.answer_length(phase) / outputs;
+        let program = deployment.program(phase, share);
+        let used = |wanted: fn(&Output) -> bool| if program.outputs.iter().any(wanted) { positions } else { 0 };
+        let mut each = |count: usize, draw: &mut dyn FnMut(&mut SeededRandom) -> Symbol| {
+            (0..count).map(|_| draw(random)).collect::<Vec<Symbol>>()
+        };
+        Tabled {
+            rho: each(used(|output| matches!(output, Output::Blinded(_))), &mut |random| field.sample_nonzero(random)),
+            sigma: each(used(|output| matches!(output, Output::Hidden { .. })), &mut |random| field.sample(random)),
+            mu: each(used(|output| matches!(output, Output::Masked { .. })), &mut |random| {
+                field.reduce(random.below(deployment.params().mask))
+            }),
+            pads: (0..positions)
+                .map(|_| (0..outputs).map(|_| (0..kappa).map(|_| field.sample(random)).collect()).collect())
+                .collect(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let pads: Vec<Vec<Vec<u64>>> =
+            self.pads.iter().map(|row| row.iter().map(|pads| numbers(pads)).collect()).collect();
+        let mut all = Map::from_iter([("pads".to_string(), json!(pads))]);
+        for (name, symbols) in [("rho", &self.rho), ("sigma", &self.sigma), ("mu", &self.mu)] {
+            if !symbols.is_empty() {
+                all.insert(name.into(), json!(numbers(symbols)));
+            }
+        }
+        all.into()
+    }
+}
+
+impl RowRandomness for Tabled {
+    fn pad(&self, output: usize, j: usize, position: usize) -> Symbol {
+        self.pads[position][output][j - 1]
+    }
+    fn rho(&self, position: usize) -> Symbol {
+        self.rho[position]
+    }
+    fn sigma(&self, position: usize) -> Symbol {
+        self.sigma[position]
+    }
+    fn mu(&self, position: usize) -> Symbol {
+        self.mu[position]
+    }
+}
+
+/// How q and the points are chosen.
+#[derive(Clone, Copy)]
+enum Choice {
+    Rule(FieldRule),
+    /// 2^61 − 1 and points that nobody would choose.
+    Given,
+}
+
+const GIVEN: u64 = (1 << 61) - 1;
+const UNUSUAL: [i64; 8] = [5, -7, 1 << 40, 3, -2, 11, 4, -100];
+
+struct Setup {
+    choice: Choice,
+    /// (T, S, B)
+    faults: (usize, usize, usize),
+    shuffle: bool,
+    verified: bool,
+    widest: u32,
+    exponent: u32,
+    k: usize,
+}
+
+fn has_tables(scheme: &Scheme) -> bool {
+    scheme.phases.iter().flat_map(|phase| phase.slots).any(|slot| slot.length == Length::Levels)
+}
+
+/// Two features, four rows; one row agrees with x on the immutable feature and one does not.
+fn instance(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> Instance {
+    let ranges = vec![setup.widest, setup.widest - 1];
+    let level = |random: &mut SeededRandom, k: usize| random.below(u64::from(ranges[k]) + 1) as u32;
+    let mut rows: Vec<Vec<u16>> = (0..4).map(|_| (0..2).map(|k| level(random, k) as u16).collect()).collect();
+    let mut x: Vec<u32> = (0..2).map(|k| level(random, k)).collect();
+    rows[2][0] = x[0] as u16;
+    rows[3][0] = (x[0] as u16 + 1) % (setup.widest as u16 + 1);
+    let immutable = vec![matches!(scheme.gate, Gate::Zeros | Gate::Scaled), false];
+    let limit = 5;
+    let mut weights: Vec<u64> =
+        (0..2).map(|_| if scheme.metric == Metric::Weighted { 2 + random.below(limit - 1) } else { 1 }).collect();
+    // Numbers that a scheme does not look at are always the same: weights of immutable features, x where only costs count.
+    if immutable[0] && scheme.name != "gated+" {
+        weights[0] = 1;
+    }
+    if scheme.metric == Metric::Table {
+        x[1] = 0;
+    }
+    let cost_limit = 2 * u64::from(setup.widest).pow(2);
+    let tables = |random: &mut SeededRandom, most: u64| -> Vec<Vec<u64>> {
+        ranges.iter().map(|&range| (0..=range).map(|_| random.below(most)).collect()).collect()
+    };
+    let cost = (scheme.metric == Metric::Table).then(|| tables(random, cost_limit));
+    let gate = (scheme.gate == Gate::Table)
+        .then(|| tables(random, 3).iter().map(|table| table.iter().map(|&draw| draw == 0).collect()).collect());
+    let (threshold, silent, lying) = setup.faults;
+    let params = Params {
+        threshold,
+        silent,
+        lying,
+        weight_limit: limit,
+        immutable_limit: 1,
+        mask: 3,
+        exponent: setup.exponent,
+        cost_limit,
+        shuffle: setup.shuffle,
+        verified: setup.verified,
+        ..Params::new(ranges.clone(), rows.len())
+    };
+    Instance { ranges, rows, x, immutable, weights, cost, gate, params }
+}
+
+/// The parameters that the scheme uses.
+fn params(scheme: &Scheme, params: &Params) -> Value {
+    let mut all = serde_json::to_value(params).unwrap();
+    let masked = scheme.phases.iter().any(|phase| matches!(phase.reading, Reading::Masked));
+    for (name, used) in [
+        ("weight_limit", scheme.metric == Metric::Weighted),
+        ("immutable_limit", scheme.gate == Gate::Scaled),
+        ("mask", masked),
+        ("exponent", scheme.metric == Metric::Power),
+        ("cost_limit", scheme.metric == Metric::Table),
+    ] {
+        if !used {
+            all.as_object_mut().unwrap().remove(name);
+        }
+    }
+    all
+}
+
+fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Value {
+    let instance = instance(scheme, setup, random);
+    let (deployment, chosen) = match setup.choice {
+        Choice::Rule(rule) => {
+            let name = if rule == FieldRule::Paper { "smallest" } else { "largest" };
+            (Deployment::new(scheme, instance.params.clone(), rule).unwrap(), name)
+        }
+        Choice::Given => {
+            let any = Deployment::new(scheme, instance.params.clone(), FieldRule::Deployment).unwrap();
+            let alphas = &UNUSUAL[..any.servers()];
+            (Deployment::with_field(scheme, instance.params.clone(), GIVEN, alphas).unwrap(), "given")
+        }
+    };
+    let (rows, secret) = (instance.rows(), instance.secret());
+    let order: Option<Vec<u32>> = setup.shuffle.then(|| {
+        let mut tau = [0; 32];
+        random.fill(&mut tau);
+        order::permutation(&RootKey::new(0, [0; 32]).transcript(&tau), rows.len())
+    });
+    // The first servers are silent, the next ones add 1 to every symbol.
+    let (_, silent, lying) = setup.faults;
+    let behaviour = |server: usize| match server {
+        n if n < silent => "silent",
+        n if n < silent + lying => "adds 1",
+        _ => "honest",
+    };
+    let mut theta = vec![false; rows.len()];
+    let mut rounds: Vec<Round> = vec![];
+    let [mut client, mut server, mut queries, mut answers, mut decoded] = [const { Vec::<Value>::new() }; 5];
+    let mut liars = vec![];
+    let mut last = Candidates::default();
+    for phase in 0..deployment.phases() {
+        let mut recorder = Recorder { source: SeededRandom::new(random.below(1 << 32)), draws: vec![] };
+        let round = Round::new(&deployment, phase, &secret, &theta, rounds.last(), &mut recorder);
+        client.push(json!(recorder.draws));
+        let randomness = Tabled::draw(&deployment, phase, &round.shares()[0], random);
+        let responses: Vec<Vec<Symbol>> = round
+            .shares()
+            .iter()
+            .zip(deployment.points().as_slice())
+            .map(|(share, &alpha)| {
+                let program = deployment.program(phase, share);
+                let kappa = deployment.kappa(phase);
+                let job = Job { field: deployment.field(), alpha, kappa, program: &program, order: order.as_deref() };
+                form::answer(&job, &rows, &randomness)
+            })
+            .collect();
+        let shares = round.shares().iter().map(|share| share.iter().map(numbers).collect::<Vec<_>>());
+        queries.push(json!(shares.collect::<Vec<_>>()));
+        answers.push(json!(responses.iter().map(|response| numbers(response)).collect::<Vec<_>>()));
+        server.push(randomness.json());
+        let field = deployment.field();
+        let heard = |(server, answer): (usize, Vec<Symbol>)| match behaviour(server) {
+            "silent" => None,
+            "adds 1" => Some(answer.iter().map(|&symbol| field.add(symbol, Symbol::ONE)).collect()),
+            _ => Some(answer),
+        };
+        let heard = responses.into_iter().enumerate().map(heard).collect();
+        let values = round.decode(&deployment, heard, random).unwrap();
+        decoded.push(json!(numbers(&values.values)));
+        liars = values.liars.iter().map(|liar| liar - 1).collect();
+        last = Candidates::read(&deployment, phase, &values, &theta, setup.k).unwrap();
+        theta = last.theta();
+        rounds.push(round);
+    }
+    let mut nearest: Vec<Value> = last
+        .nearest(setup.k)
+        .into_iter()
+        .map(|(position, price)| match price {
+            Price::Exactly(price) | Price::AtMost(price) => json!({ "position": position, "price": price }),
+            Price::Unknown => json!({ "position": position }),
+        })
+        .collect();
+    nearest.resize(setup.k, Value::Null);
+    let forbidden = instance.gate.as_ref().map(|gate| {
+        gate.iter().map(|table| table.iter().map(|&forbidden| u8::from(forbidden)).collect()).collect::<Vec<Vec<u8>>>()
+    });
+    let mut case = json!({
+        "bound": (scheme.bound)(&instance.params) as u64,
+        "field": chosen,
+        "q": deployment.field().q(),
+        "alphas": numbers(deployment.points().as_slice()),
+        "params": params(scheme, &instance.params),
+        "rows": instance.rows,
+        "order": order,
+        "client_randomness": client,
+        "server_randomness": server,
+        "queries": queries,
+        "answers": answers,
+        "behaviour": (0..deployment.servers()).map(behaviour).collect::<Vec<_>>(),
+        "decoded": decoded,
+        "liars": liars,
+        "qualifying": last.count(),
+        "nearest": nearest,
+    });
+    for (name, used, value) in [
+        ("x", scheme.metric != Metric::Table || scheme.gate == Gate::Zeros, json!(instance.x)),
+        ("immutable", matches!(scheme.gate, Gate::Zeros | Gate::Scaled), json!(instance.immutable)),
+        ("weights", scheme.metric == Metric::Weighted, json!(instance.weights)),
+        ("cost_tables", scheme.metric == Metric::Table, json!(instance.cost)),
+        ("gate_tables", scheme.gate == Gate::Table, json!(forbidden)),
+    ] {
+        if used {
+            case[name] = value;
+        }
+    }
+    case
+}
+
+#[test]
+fn scheme_vectors_are_what_the_engine_computes() {
+    use Choice::{Given, Rule};
+    for (number, &scheme) in scheme::ALL.iter().enumerate() {
+        let mut random = SeededRandom::new(2000 + number as u64);
+        let exponent = 4;
+        let params = Params { exponent, ..Params::new(vec![1], 1) };
+        let verified = scheme.phases.iter().all(|phase| (phase.degree)(&params) == 1);
+        let tables = has_tables(scheme);
+        // Levels of two bytes; tables of so many entries in one scheme only, to keep the files small.
+        let wide = if tables { 3 } else { 300 };
+        let plain = Setup {
+            choice: Rule(FieldRule::Paper),
+            faults: (1, 0, 0),
+            shuffle: false,
+            verified: false,
+            widest: 3,
+            exponent,
+            k: 1,
+        };
+        let mut setups = vec![
+            Setup { choice: Rule(FieldRule::Deployment), faults: (2, 0, 0), shuffle: true, verified, k: 2, ..plain },
+            Setup {
+                choice: Rule(FieldRule::Deployment),
+                faults: (1, 1, 1),
+                shuffle: true,
+                widest: wide,
+                k: 3,
+                ..plain
+            },
+            Setup { choice: Given, exponent: 6, ..plain },
+        ];
+        if scheme.name == "table" {
+            setups.push(Setup { choice: Rule(FieldRule::Deployment), widest: 257, ..plain });
+        }
+        setups.insert(0, plain);
+        let cases: Vec<Value> = setups.iter().map(|setup| case(scheme, setup, &mut random)).collect();
+        compare(scheme.name, &json!({ "scheme": scheme.name, "cases": cases }));
+    }
+}

@@ -1,0 +1,153 @@
+//! Messages, commitments, τ, the servers' keyed randomness, orders, sealed records and record queries.
+
+use crate::{compare, hex, numbers};
+use ifonly_core::field::Field;
+use ifonly_core::form::RowRandomness;
+use ifonly_core::keys::{Purpose, RootKey, TranscriptKeys};
+use ifonly_core::order;
+use ifonly_core::params::Params;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::replica::Replica;
+use ifonly_core::share::Points;
+use ifonly_core::spir::Fetch;
+use ifonly_core::transcript::{Header, messages};
+use serde_json::{Value, json};
+
+const DIGEST: [u8; 32] = [0xd1; 32];
+
+/// Remembers every byte.
+struct Recorder(SeededRandom, Vec<u8>);
+
+impl Random for Recorder {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill(bytes);
+        self.1.extend_from_slice(bytes);
+    }
+}
+
+fn streams(keys: &TranscriptKeys) -> Vec<Value> {
+    let purposes = [
+        ("pad 0 1", Purpose::Pad { output: 0, j: 1 }),
+        ("pad 1 258", Purpose::Pad { output: 1, j: 258 }),
+        ("rho", Purpose::Rho),
+        ("sigma", Purpose::Sigma),
+        ("mu", Purpose::Mu),
+        ("order 0", Purpose::Order { part: 0 }),
+        ("order 256", Purpose::Order { part: 256 }),
+        ("record pad 1", Purpose::RecordPad { j: 1 }),
+        ("key check", Purpose::KeyCheck),
+    ];
+    let stream = |(name, purpose): (&str, Purpose)| {
+        let mut bytes = [0; 40];
+        keys.stream(purpose).fill(0, &mut bytes);
+        json!({ "purpose": name, "label": hex(&purpose.label()), "bytes": hex(&bytes) })
+    };
+    purposes.into_iter().map(stream).collect()
+}
+
+/// Numbers of words of one, two, three, four and eight bytes; small fields draw many words again.
+fn symbols(keys: &TranscriptKeys) -> Vec<Value> {
+    let fields = [5, 257, 65_537, 16_777_259, 4_294_967_311, (1 << 61) - 1];
+    let each = |q: u64| {
+        let rows = keys.rows(&Field::new(q).unwrap(), 2, 2, 5);
+        let count = |draw: &dyn Fn(usize) -> u64| (0..8).map(draw).collect::<Vec<u64>>();
+        json!({
+            "q": q,
+            "d_min": 5,
+            "pad 0 1": count(&|row| rows.pad(0, 1, row).value()),
+            "pad 1 2": count(&|row| rows.pad(1, 2, row).value()),
+            "rho": count(&|row| rows.rho(row).value()),
+            "sigma": count(&|row| rows.sigma(row).value()),
+            "mu": count(&|row| rows.mu(row).value()),
+        })
+    };
+    fields.into_iter().map(each).collect()
+}
+
+/// On both sides of 2^16 rows, and more of a stream than is read at once.
+fn orders(keys: &TranscriptKeys) -> Vec<Value> {
+    let each = |rows: usize| {
+        let order = order::permutation(keys, rows);
+        let bytes: Vec<u8> = order.iter().flat_map(|row| row.to_le_bytes()).collect();
+        json!({ "rows": rows, "first": order[..8], "hash": hex(blake3::hash(&bytes).as_bytes()) })
+    };
+    [10, 5000, 100_000].into_iter().map(each).collect()
+}
+
+/// A record query of each kind with its draws, and what the servers answer to it.
+fn record_query(
+    keys: &TranscriptKeys,
+    sealed: &[Vec<u8>],
+    faults: (usize, usize, usize),
+    servers: usize,
+    row: Option<usize>,
+) -> Value {
+    let (threshold, silent, lying) = faults;
+    let params = Params { threshold, silent, lying, ..Params::new(vec![1], sealed.len()) };
+    let fetch = Fetch::new(&params, servers, 6);
+    let mut random = Recorder(SeededRandom::new(78), vec![]);
+    let queries = fetch.queries(row, &mut random);
+    let answers: Vec<Vec<u8>> = (0..servers)
+        .map(|server| {
+            let mut product = fetch.inner_product(&queries[server], |position| &sealed[position]);
+            fetch.pad(server, keys, &mut product);
+            product
+        })
+        .collect();
+    let heard: Vec<Option<Vec<u8>>> = answers.iter().cloned().map(Some).collect();
+    let decoded = fetch.decode(&heard, &mut SeededRandom::new(79)).unwrap().0;
+    assert!(row.is_none_or(|row| decoded == sealed[row]));
+    json!({
+        "servers": servers, "T": threshold, "S": silent, "B": lying, "row": row,
+        "draws": hex(&random.1),
+        "queries": queries.iter().map(|query| hex(query)).collect::<Vec<_>>(),
+        "answers": answers.iter().map(|answer| hex(answer)).collect::<Vec<_>>(),
+    })
+}
+
+#[test]
+fn transcript_vectors_are_what_the_derivations_give() {
+    let header = Header {
+        scheme: "baseline".into(),
+        phase: 0,
+        epoch: 7,
+        digest: DIGEST,
+        responders: vec![1, 2],
+        parent: [0; 32],
+    };
+    let sent = messages(&header, vec![vec![1, 2, 3], vec![4, 5, 6]], &mut SeededRandom::new(77));
+    let root = RootKey::new(7, [0x42; 32]);
+    let keys = root.transcript(&sent[0].tau());
+    // Rows 0 and 1 hold the same text and are sealed under keys of their own.
+    let records: Vec<Vec<u8>> = (0..11).map(|row: u8| format!("row {:02}", row.max(1)).into_bytes()).collect();
+    let replica = Replica::new(1, DIGEST, vec![], vec![root.clone()], 6);
+    let sealed = replica.seal(&root, records.iter().map(Vec::as_slice));
+    let query = |faults, servers, row| record_query(&keys, &sealed, faults, servers, row);
+    compare(
+        "transcript",
+        &json!({
+            "payloads": ["010203", "040506"],
+            "messages": sent.iter().map(|message| hex(&message.encode())).collect::<Vec<_>>(),
+            "tau": hex(&sent[0].tau()),
+            "root_key": hex(&[0x42; 32]),
+            "epoch": 7,
+            "digest": hex(&DIGEST),
+            "key_check": hex(&keys.check_value()),
+            "streams": streams(&keys),
+            "symbols": symbols(&keys),
+            "orders": orders(&keys),
+            "records": records.iter().map(|record| hex(record)).collect::<Vec<_>>(),
+            "sealed": sealed.iter().map(|record| hex(record)).collect::<Vec<_>>(),
+            "record_queries": [
+                query((1, 0, 0), 2, Some(9)),
+                query((1, 0, 0), 2, None),
+                query((1, 0, 0), 4, Some(10)),
+                query((2, 0, 0), 3, Some(0)),
+                query((1, 1, 1), 6, Some(3)),
+            ],
+            "usual_points": {
+                "q": 257, "points": numbers(Points::usual(&Field::new(257).unwrap(), 5).unwrap().as_slice()),
+            },
+        }),
+    );
+}

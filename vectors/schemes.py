@@ -1,0 +1,380 @@
+"""The scheme files: every number from the formulas alone.
+
+Queries are shared as s + sum alpha^j Z_j, answers are the published row formulas (not the linear or polynomial forms that
+servers scan), decoding is Lagrange interpolation at 0, liars are found by trying all sets of them.
+"""
+import itertools
+
+
+def is_prime(n):
+    """Miller-Rabin, exact for the 64-bit numbers here."""
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+    if n < 2 or any(n % p == 0 for p in bases):
+        return n in bases
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    return all(any(pow(b, odd << i, n) in ((1, n - 1) if i == 0 else (n - 1,)) for i in range(twos)) for b in bases)
+
+
+def usual_points(q, count):
+    return [(n // 2 + 1) * (-1) ** n % q for n in range(count)]
+
+
+class Case:
+    """A case of scheme `name`. A field that the scheme does not use must not be there."""
+
+    def __init__(self, name, case):
+        self.name = name
+        weighted, table = name.endswith("+"), name in ("table", "gated-costs", "gated-tables")
+        by_table = name in ("gated-ranges", "gated-ranges+", "gated-tables")
+        gated = name.startswith(("two-phase", "gated")) or "single-phase" in name
+        fields = {"bound", "field", "q", "alphas", "params", "rows", "order", "client_randomness", "server_randomness"}
+        fields |= {"queries", "answers", "behaviour", "decoded", "liars", "qualifying", "nearest"}
+        fields |= {"x"} if not table or name == "gated-costs" else set()
+        fields |= {"immutable"} if gated and not by_table else set()
+        fields |= {"weights"} if weighted else set()
+        fields |= {"cost_tables"} if table else set()
+        fields |= {"gate_tables"} if by_table else set()
+        params = {"ranges", "rows", "threshold", "silent", "lying", "shuffle", "verified"}
+        params |= {"weight_limit"} if weighted else set()
+        params |= {"immutable_limit"} if "single-phase" in name else set()
+        params |= {"mask"} if "mask" in name else set()
+        params |= {"exponent"} if "lp" in name else set()
+        params |= {"cost_limit"} if table else set()
+        assert set(case) == fields and set(case["params"]) == params, "fields"
+        self.immutable = self.weights = self.cost_tables = self.gate_tables = None
+        self.__dict__.update(case)
+        p = self.params
+        self.ranges, self.M, self.d, self.p = p["ranges"], p["rows"], len(p["ranges"]), p.get("exponent")
+        self.delta = sum(r * r for r in self.ranges)
+        self.most = self.delta * (p["weight_limit"] if weighted else 1)
+        self.weights = self.weights or [1] * self.d
+        self.immutable = self.immutable or [False] * self.d
+        self.x = case.get("x", [0] * self.d)
+        self.diff = "diff" in name
+        self.positions = self.M - self.diff
+        self.phases = 2 if name.startswith("two-phase") else 1
+
+    def bound_of_values(self):
+        p, name = self.params, self.name
+        if "single-phase" in name:
+            widest = sorted((r * r for r in self.ranges), reverse=True)[: p["immutable_limit"]]
+            return self.most * sum(widest) + self.most
+        if name in ("lp", "linear-lp"):
+            return sum(r**self.p for r in self.ranges)
+        if "cost_limit" in p:
+            return max(self.d * p["cost_limit"], {"gated-costs": self.delta, "gated-tables": self.d}.get(name, 0))
+        if name.startswith("gated-ranges"):
+            return max(self.most, self.d)
+        return self.most * (2 if self.diff else 1) + p.get("mask", 1) - 1
+
+    def degree(self, phase):
+        if self.name == "two-phase-4":
+            return (3, 2)[phase]
+        if self.name == "two-phase+":
+            return (2, 3)[phase]
+        if self.name in ("two-phase", "baseline+", "diff+", "mask+", "single-phase", "single-phase+"):
+            return 2
+        return self.p - 1 if self.name == "lp" else 1
+
+    def kappa(self, phase):
+        return self.degree(phase) * self.params["threshold"]
+
+    def responders(self, phase):
+        return self.kappa(phase) + 1 + self.params["silent"] + 2 * self.params["lying"]
+
+    def check_inputs(self):
+        p, q, alphas = self.params, self.q, self.alphas
+        servers = max(self.responders(phase) for phase in range(self.phases))
+        assert len(alphas) == servers and len(set(alphas)) == servers, "alphas"
+        assert all(0 < alpha < q for alpha in alphas), "alphas"
+        assert self.bound == self.bound_of_values(), "bound"
+        above = max(self.bound, servers)
+        if self.field == "smallest":
+            assert q == next(n for n in itertools.count(above + 1) if is_prime(n)), "q"
+        elif self.field == "largest":
+            below = lambda bits: next(n for n in range((1 << bits) - 1, 1, -1) if is_prime(n))
+            assert q == next(n for n in map(below, range(2, 63)) if n > above), "q"
+        else:
+            assert self.field == "given" and is_prime(q) and q > above, "q"
+        assert self.field == "given" or alphas == usual_points(q, servers), "alphas"
+        assert len(self.rows) == self.M and all(len(row) == self.d for row in self.rows + [self.x]), "rows"
+        assert all(0 <= v <= r for row in self.rows + [self.x] for v, r in zip(row, self.ranges)), "rows"
+        assert len(self.immutable) == self.d and all(type(i) is bool for i in self.immutable), "immutable"
+        assert sum(self.immutable) <= p.get("immutable_limit", self.d) <= self.d, "immutable"
+        assert len(self.weights) == self.d, "weights"
+        assert all(1 <= w <= p.get("weight_limit", 1) for w in self.weights), "weights"
+        # What a scheme does not look at is fixed: weights of immutable features, x beside a table of costs.
+        if self.name != "gated+":
+            assert all(w == 1 for w, i in zip(self.weights, self.immutable) if i), "weights"
+        if self.name == "gated-costs":
+            assert all(v == 0 for v, i in zip(self.x, self.immutable) if not i), "x"
+        for tables, most in ((self.cost_tables, p.get("cost_limit")), (self.gate_tables, 1)):
+            assert tables is None or [len(table) - 1 for table in tables] == self.ranges, "tables"
+            assert all(0 <= entry <= most for table in tables or [] for entry in table), "tables"
+        assert (self.order is not None) == p["shuffle"], "order"
+        assert self.order is None or sorted(self.order) == list(range(self.M)), "order"
+        assert len(self.behaviour) == servers and set(self.behaviour) <= {"honest", "silent", "adds 1"}, "behaviour"
+        assert self.behaviour.count("silent") == p["silent"], "behaviour"
+        assert self.behaviour.count("adds 1") == p["lying"], "behaviour"
+        for name in ("client_randomness", "server_randomness", "queries", "answers", "decoded"):
+            assert len(getattr(self, name)) == self.phases, name
+
+    def row_at(self, position):
+        return self.rows[self.order[position] if self.order else position]
+
+    # -- what the user shares, per phase: a list of vectors, and the constant that stays at home
+    def secrets(self, phase, theta):
+        q, x, w = self.q, self.x, self.weights
+        h = [int(i) for i in self.immutable]
+        name = self.name
+        flat = lambda tables: [entry for table in tables for entry in table]
+        if name in ("baseline", "diff", "mask", "dot", "lp"):
+            return [x], 0
+        if name in ("baseline+", "diff+", "mask+"):
+            return [x, w], 0
+        if name.startswith("two-phase"):
+            if phase == 0:
+                return ([h, x], 0) if name == "two-phase-4" else ([h, [a * b for a, b in zip(h, x)]], 0)
+            h2 = [int(t) for t in theta]
+            if name == "two-phase+":
+                return [h2, x, [1 if i else a for i, a in zip(self.immutable, w)]], 0
+            return [h2, x], 0
+        if name in ("single-phase", "single-phase+"):
+            return [x, [self.most + 1 if i else a for i, a in zip(self.immutable, w)]], 0
+        if name == "linear-lp":
+            return [[a**e for e in range(1, self.p) for a in x]], sum(a**self.p for a in x)
+        if name.startswith("linear-"):
+            if "single" in name:
+                w = [self.most + 1 if i else a for i, a in zip(self.immutable, w)]
+            offset = 0 if "diff" in name else sum(b * a * a for a, b in zip(x, w))
+            return [w, [a * b for a, b in zip(w, x)]], offset
+        if name == "table":
+            return [flat(self.cost_tables)], 0
+        cost, offset = {
+            "gated": ([x], sum(a * a for a in x)),
+            "gated-ranges": ([x], sum(a * a for a in x)),
+            "gated+": ([w, [a * b for a, b in zip(w, x)]], sum(b * a * a for a, b in zip(x, w))),
+            "gated-ranges+": ([w, [a * b for a, b in zip(w, x)]], sum(b * a * a for a, b in zip(x, w))),
+            "gated-costs": ([flat(self.cost_tables or [])], 0),
+            "gated-tables": ([flat(self.cost_tables or [])], 0),
+        }[name]
+        if self.gate_tables:
+            return cost + [flat(self.gate_tables)], offset
+        hx = [a * b for a, b in zip(h, x)]
+        return cost + [h, hx, [sum(a * b for a, b in zip(hx, x))]], offset
+
+    # -- one row's value from one server's shares, before server randomness; `one` is 1 or a share of r
+    def look_up(self, tables, y):
+        total = place = 0
+        for level, r in zip(y, self.ranges):
+            total += tables[place + level]
+            place += r + 1
+        return total
+
+    def rows_value(self, phase, y, shares, one, position):
+        """The scheme's raw values of a row: one number, or (cost, gate) for gated schemes."""
+        name, s = self.name, shares
+        quad = lambda w, wx: sum(a * v * v - 2 * b * v for a, b, v in zip(w, wx, y))
+        if name in ("baseline", "diff", "mask"):
+            return one * sum(v * v for v in y) - 2 * sum(a * v for a, v in zip(s[0], y)) + sum(a * a for a in s[0])
+        if name == "dot":
+            return sum(a * v for a, v in zip(s[0], y))
+        if name == "lp":
+            return sum((v - a) ** self.p for a, v in zip(s[0], y)) + (one - 1) * sum(v**self.p for v in y)
+        if name in ("baseline+", "diff+", "mask+", "single-phase", "single-phase+"):
+            return sum(b * (v - a) ** 2 for a, b, v in zip(s[0], s[1], y))
+        if name.startswith("two-phase"):
+            if phase == 0 and name == "two-phase-4":
+                return sum(a * (v - b) ** 2 for a, b, v in zip(s[0], s[1], y))
+            if phase == 0:
+                return sum((a * v - b) ** 2 for a, b, v in zip(s[0], s[1], y))
+            weights = s[2] if name == "two-phase+" else [1] * len(y)
+            return sum(c * (s[0][position] * v - b) ** 2 for b, c, v in zip(s[1], weights, y))
+        if name == "linear-lp":
+            d, total = len(y), one * sum(v**self.p for v in y)
+            for j in range(1, self.p):
+                binomial = 1
+                for i in range(j):
+                    binomial = binomial * (self.p - i) // (i + 1)
+                e = self.p - j
+                total += (-1) ** e * binomial * sum(s[0][(e - 1) * d + k] * y[k] ** j for k in range(d))
+            return total
+        if name.startswith("linear-"):
+            return quad(s[0], s[1])
+        if name == "table":
+            return self.look_up(s[0], y)
+        if name in ("gated", "gated-ranges"):
+            cost, gate = one * sum(v * v for v in y) - 2 * sum(a * v for a, v in zip(s[0], y)), s[1:]
+        elif name in ("gated+", "gated-ranges+"):
+            cost, gate = quad(s[0], s[1]), s[2:]
+        else:
+            cost, gate = self.look_up(s[0], y), s[1:]
+        return cost, self.look_up(gate[0], y) if self.gate_tables else quad(gate[0], gate[1]) + gate[2][0]
+
+    def known(self, phase, shares):
+        """The part of a row's value that the user can compute from the shares; it is cancelled before decoding."""
+        name, s = self.name, shares
+        if name in ("baseline", "mask"):
+            return sum(a * a for a in s[0])
+        if name == "lp":
+            return sum(a**self.p for a in s[0])
+        if name in ("baseline+", "mask+", "single-phase", "single-phase+"):
+            return sum(b * a * a for a, b in zip(s[0], s[1]))
+        if name.startswith("two-phase") and phase == 1:
+            weights = s[2] if name == "two-phase+" else [1] * len(s[1])
+            return sum(c * b * b for b, c in zip(s[1], weights))
+        return 0
+
+    def uses(self, phase):
+        """The servers' randomness beside pads."""
+        if self.name.startswith("gated"):
+            return {"rho", "sigma"}
+        if "mask" in self.name:
+            return {"mu"}
+        return {"rho"} if self.name.startswith("two-phase") and phase == 0 else set()
+
+    def outputs(self, phase, shares, one, randomness, position):
+        value = lambda at: self.rows_value(phase, self.row_at(at), shares, one, at)
+        drawn = {name: randomness[name][position] for name in self.uses(phase)}
+        if self.name.startswith("gated"):
+            cost, gate = value(position)
+            return [drawn["rho"] * gate, cost + drawn["sigma"] * gate]
+        if self.diff:
+            return [value(position) - value(position + 1)]
+        return [value(position) * drawn.get("rho", 1) + drawn.get("mu", 0) * one]
+
+    def check_queries(self, phase, vectors, before):
+        """The shares of the vectors, from the user's draws."""
+        q, queries, draws = self.q, self.queries[phase], iter(self.client_randomness[phase])
+        points = self.alphas[: self.responders(phase)]
+
+        def draw(limit):
+            z = next(draws, -1)
+            assert 0 <= z < limit, "client_randomness"
+            return z
+
+        r = 1 + draw(q - 1) if self.params["verified"] else None
+        if r:
+            vectors = vectors + [[r * s for s in v] for v in vectors] + [[r]]
+        assert [len(query) for query in queries] == [len(vectors)] * len(points), "queries"
+        for slot, vector in enumerate(vectors):
+            if self.name == "two-phase-4" and phase == 1 and slot == 1:
+                shares = [before[n][1] for n in range(len(points))]
+            else:
+                noise = [[draw(q) for _ in range(self.params["threshold"])] for _ in vector]
+                share = lambda s, z, a: (s + sum(a ** (j + 1) * zj for j, zj in enumerate(z))) % q
+                shares = [[share(s, z, a) for s, z in zip(vector, noise)] for a in points]
+            assert [query[slot] for query in queries] == shares, "queries"
+        assert next(draws, None) is None, "client_randomness"
+        return r
+
+    def check_answers(self, phase):
+        """What each server answers, from its shares and the servers' randomness."""
+        q, randomness, verified = self.q, self.server_randomness[phase], self.params["verified"]
+        per_row = (2 if self.name.startswith("gated") else 1) * (2 if verified else 1)
+        assert set(randomness) == {"pads"} | self.uses(phase), "server_randomness"
+        least, limit = {"rho": 1}, {"mu": self.params.get("mask")}
+        for name in self.uses(phase):
+            assert len(randomness[name]) == self.positions, name
+            assert all(least.get(name, 0) <= z < limit.get(name, q) for z in randomness[name]), name
+        shape = [[self.kappa(phase)] * per_row] * self.positions
+        assert [[len(pads) for pads in row] for row in randomness["pads"]] == shape, "pads"
+        assert all(0 <= z < q for row in randomness["pads"] for pads in row for z in pads), "pads"
+        assert len(self.answers[phase]) == len(self.queries[phase]), "answers"
+        for alpha, shares, answer in zip(self.alphas, self.queries[phase], self.answers[phase]):
+            half = len(shares) // 2
+            parts = [(shares[:half], 1), (shares[half : 2 * half], shares[-1][0])] if verified else [(shares, 1)]
+            expected = []
+            for position, pads in enumerate(randomness["pads"]):
+                row = [o for s, one in parts for o in self.outputs(phase, s, one, randomness, position)]
+                expected += [(o + sum(alpha ** (j + 1) * z for j, z in enumerate(pad))) % q for o, pad in zip(row, pads)]
+            assert answer == expected, "answers"
+
+    def decode(self, phase, vectors, offset, r):
+        """The values at 0 behind what the servers say, and who lied."""
+        q, verified, queries = self.q, self.params["verified"], self.queries[phase]
+        plain = 2 if self.name.startswith("gated") else 1
+        per_row = plain * (2 if verified else 1)
+        halves = lambda shares: [shares[: len(shares) // 2], shares[len(shares) // 2 : -1]] if verified else [shares]
+        columns = {}
+        for n, (alpha, answer, shares) in enumerate(zip(self.alphas, self.answers[phase], queries)):
+            if self.behaviour[n] != "silent":
+                said = [a + (self.behaviour[n] == "adds 1") for a in answer]
+                known = [part for half in halves(shares) for part in [0] * (plain - 1) + [self.known(phase, half)]]
+                columns[n] = alpha, [(a - known[i % per_row]) % q for i, a in enumerate(said)]
+        kept, liars = honest(q, columns, self.kappa(phase) + 1, self.params["lying"])
+        values = interpolate(q, kept, 0)
+        rows = [values[i : i + per_row] for i in range(0, len(values), per_row)]
+        if verified:
+            assert all([r * v % q for v in row[:plain]] == row[plain:] for row in rows), "verification"
+        constant = offset + self.known(phase, vectors)
+        decoded = [(v + (constant if i == plain - 1 else 0)) % q for row in rows for i, v in enumerate(row[:plain])]
+        assert decoded == self.decoded[phase], "decoded"
+        return decoded, liars
+
+    def ranks(self, phase, decoded, theta):
+        """Smaller is nearer; None does not qualify."""
+        if self.name.startswith("gated"):
+            return [cost if gate == 0 else None for gate, cost in zip(decoded[::2], decoded[1::2])]
+        if self.diff:
+            signed = [value - self.q if value > self.q // 2 else value for value in decoded]
+            return [0] + [-total for total in itertools.accumulate(signed)]
+        if self.name == "dot":
+            return [-value for value in decoded]
+        if self.name.startswith("two-phase"):
+            return [v if (v == 0 if phase == 0 else t) else None for v, t in zip(decoded, theta)]
+        if "single-phase" in self.name:
+            return [value if value <= self.most else None for value in decoded]
+        return decoded
+
+    def check(self):
+        self.check_inputs()
+        theta, before = [False] * self.M, None
+        for phase in range(self.phases):
+            vectors, offset = self.secrets(phase, theta)
+            r = self.check_queries(phase, vectors, before)
+            self.check_answers(phase)
+            decoded, liars = self.decode(phase, vectors, offset, r)
+            ranks = self.ranks(phase, decoded, theta)
+            theta, before = [rank is not None for rank in ranks], self.queries[phase]
+        assert self.liars == liars == [n for n, how in enumerate(self.behaviour) if how == "adds 1"], "liars"
+        assert self.qualifying == sum(theta), "qualifying"
+        order = sorted((rank, position) for position, rank in enumerate(ranks) if rank is not None)
+        price = lambda rank: {} if self.diff else {"price": abs(rank)}
+        nearest = [{"position": position, **price(rank)} for rank, position in order]
+        # As many as were wanted, which is 1 without silence or lies, T with a higher threshold, else 3.
+        wanted = 3 if self.params["silent"] else self.params["threshold"]
+        assert self.nearest == (nearest + [None] * wanted)[:wanted], "nearest"
+
+
+def interpolate(q, columns, at):
+    """The values at a point, place by place, of the polynomials through the columns (point, values)."""
+    total = [0] * len(columns[0][1])
+    for n, (a, values) in enumerate(columns):
+        weight = 1
+        for m, (b, _) in enumerate(columns):
+            if m != n:
+                weight = weight * (at - b) * pow(a - b, -1, q) % q
+        total = [(t + weight * v) % q for t, v in zip(total, values)]
+    return total
+
+
+def honest(q, columns, need, most):
+    """`need` columns that agree with all others but the fewest possible, and these, at most `most`."""
+    for count in range(most + 1):
+        for liars in itertools.combinations(columns, count):
+            kept = [column for n, column in columns.items() if n not in liars]
+            if all(interpolate(q, kept[:need], point) == values for point, values in kept[need:]):
+                return kept[:need], list(liars)
+    raise AssertionError("answers that agree")
+
+
+def check(vectors, name):
+    assert set(vectors) == {"scheme", "cases"} and vectors["scheme"] == name, "scheme"
+    for number, case in enumerate(vectors["cases"]):
+        try:
+            Case(name, case).check()
+        except AssertionError as problem:
+            raise AssertionError(f"case {number}: {problem}") from None
