@@ -3,10 +3,12 @@
 use crate::report::{FeatureReport, write_features};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::manifest::Manifest;
+use ifonly_core::service::CHECK_LENGTH;
 use ifonly_core::spir::Fetch;
 use ifonly_core::transcript::Message;
 use ifonly_core::wire;
 use std::fmt;
+use std::sync::Arc;
 
 /// A manifest for people and programs. Its `Display` is what a terminal shows.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -43,7 +45,7 @@ pub struct SchemeSummary {
 /// The numbers of a manifest.
 pub fn summarise(manifest: &Manifest) -> Summary<'_> {
     let digest = manifest.digest().iter().map(|byte| format!("{byte:02x}")).collect();
-    let scheme = |deployment: &Deployment| {
+    let scheme = |deployment: &Arc<Deployment>| {
         let (bytes_up, bytes_down) = bytes(deployment, manifest.record_length());
         SchemeSummary {
             name: deployment.scheme().name,
@@ -61,19 +63,18 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
 
 /// Message bytes in both directions, without HTTP and TLS.
 fn bytes(deployment: &Deployment, record_length: usize) -> (u64, u64) {
-    const KEY_CHECK: usize = 16;
     let (field, name) = (deployment.field(), deployment.scheme().name);
     // More than an address space holds is more than any server sends; the manifest's M keeps it far away on 64 bits.
     let packed = |symbols: usize| wire::packed_length(field, symbols).unwrap_or(usize::MAX) as u64;
     let fetch = Fetch::new(deployment.params(), deployment.servers(), record_length);
     let servers = deployment.servers();
     let mut up = (servers * (Message::overhead(name, servers) + fetch.query_length())) as u64;
-    let mut down = (servers * (KEY_CHECK + fetch.stripe_length())) as u64;
+    let mut down = (servers * (CHECK_LENGTH + fetch.stripe_length())) as u64;
     for phase in 0..deployment.phases() {
         let responders = deployment.responders(phase);
         let query = packed(deployment.slot_lengths(phase).iter().sum()) + Message::overhead(name, responders) as u64;
         up += responders as u64 * query;
-        down += responders as u64 * (packed(deployment.answer_length(phase)) + KEY_CHECK as u64);
+        down += responders as u64 * (packed(deployment.answer_length(phase)) + CHECK_LENGTH as u64);
     }
     (up, down)
 }

@@ -47,7 +47,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
     let rows = bundle.rows().unwrap();
     let key = RootKey::new(manifest.audience().epoch, [7; 32]);
     let mut random = SeededRandom::new(5);
-    let ask = |deployment: &ifonly_core::deployment::Deployment| {
+    let ask = |deployment: &std::sync::Arc<ifonly_core::deployment::Deployment>| {
         let scheme = deployment.scheme();
         let servers: Vec<Replica> = (1..=deployment.servers() as u8)
             .map(|index| {
@@ -57,7 +57,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
             .collect();
         let sealed = servers[0].seal(&key, bundle.records());
         let secret = || Wishes::new(schema).compile(&x, scheme, deployment.params()).unwrap().secret;
-        let search = Search::new(deployment, secret(), manifest.audience()).unwrap();
+        let search = Search::new(deployment.clone(), secret(), manifest.audience()).unwrap();
         let respond = |server: usize, message: &[u8]| servers[server - 1].respond(message, &rows, &sealed).ok();
         let outcome = search.run(&mut random, respond).unwrap();
         let costs = rows.iter().filter_map(|row| secret().plain_cost(scheme, deployment.params(), row));

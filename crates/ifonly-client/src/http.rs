@@ -4,7 +4,7 @@
 //! shares together.
 
 use crate::error::ClientError;
-use crate::transport::{CHECKSUM_LENGTH, Greeting, Pending, Route, Transport, TransportError, unwrap};
+use crate::transport::{CHECKSUM_LENGTH, Greeting, Pending, Transport, TransportError, unwrap};
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ifonly_core::manifest::MAX_JSON;
+use ifonly_core::service::Route;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

@@ -16,6 +16,7 @@ pub mod transport;
 pub use error::ClientError;
 pub use exchange::Policy;
 pub use explain::{Change, Explanation, Profile};
+pub use ifonly_core::service::Route;
 pub use meeting::Meeting;
 pub use session::{Report, Traffic};
-pub use transport::{Greeting, Route, Transport, TransportError};
+pub use transport::{Greeting, Transport, TransportError};

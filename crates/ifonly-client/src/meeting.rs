@@ -9,6 +9,7 @@ use crate::transport::{Greeting, Transport, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::manifest::Manifest;
+use ifonly_core::vote::Plurality;
 use std::sync::Arc;
 
 /// Servers that agree about what they offer.
@@ -38,13 +39,15 @@ impl Meeting {
                 Err(error) => troubles.push(Trouble { server: server.name(), error }),
             }
         }
-        let Some(agreed) = most_common(&present) else { return Err(ClientError::NobodyThere(troubles)) };
+        let offers: Vec<&Bytes> = present.iter().map(|(_, greeting)| &greeting.manifest).collect();
+        let Some(vote) = Plurality::of(&offers) else { return Err(ClientError::NobodyThere(troubles)) };
+        let agreed = offers[vote.first].clone();
         let manifest = Manifest::from_json(&agreed)?;
-        let (agreeing, odd): (Vec<_>, Vec<_>) = present.into_iter().partition(|(_, other)| other.manifest == agreed);
-        let bears = manifest.contents().silent + manifest.contents().lying;
-        if let Some((second, _)) = odd.first().filter(|_| odd.len() > bears || odd.len() >= agreeing.len()) {
-            return Err(ClientError::ManifestsDiffer { first: agreeing[0].0.name(), second: second.name() });
+        if let Some(second) = vote.too_odd(manifest.contents().silent + manifest.contents().lying) {
+            let [first, second] = [vote.first, second].map(|place| present[place].0.name());
+            return Err(ClientError::ManifestsDiffer { first, second });
         }
+        let (agreeing, odd): (Vec<_>, Vec<_>) = present.into_iter().partition(|(_, other)| other.manifest == agreed);
         troubles.extend(odd.iter().map(|(server, _)| Trouble {
             server: server.name(),
             error: TransportError::Manifest("another manifest than the other servers".into()),
@@ -80,13 +83,4 @@ impl Meeting {
     pub fn servers(&self) -> usize {
         self.seats.iter().flatten().count()
     }
-}
-
-/// What most say; of equally many, what was said first.
-fn most_common(present: &[(Arc<dyn Transport>, Greeting)]) -> Option<Bytes> {
-    let count = |manifest: &Bytes| present.iter().filter(|(_, other)| other.manifest == *manifest).count();
-    let manifests = present.iter().map(|(_, greeting)| &greeting.manifest).enumerate();
-    manifests
-        .max_by_key(|(place, manifest)| (count(manifest), usize::MAX - place))
-        .map(|(_, manifest)| manifest.clone())
 }

@@ -6,22 +6,17 @@
 
 use crate::error::{ClientError, Trouble};
 use crate::meeting::Meeting;
-use crate::transport::{Route, TransportError};
+use crate::transport::TransportError;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::random::Random;
-use ifonly_core::search::{Outcome, Search};
+use ifonly_core::search::{Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::spir::Fetch;
-use ifonly_core::transcript::Message;
-use ifonly_core::wire;
 use ifonly_scan::decode::ByKernels;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use zeroize::Zeroizing;
-
-/// Bytes of the key-check value before every answer.
-const CHECK_LENGTH: usize = 16;
 
 /// What went over the wire, bodies only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +47,7 @@ impl Meeting {
     /// Searches for the `top` nearest rows. Nothing is sent if the scheme cannot carry the secret.
     pub async fn search(
         &self,
-        deployment: &Deployment,
+        deployment: &Arc<Deployment>,
         secret: Secret,
         top: usize,
         random: &mut (impl Random + Send),
@@ -68,21 +63,12 @@ impl Meeting {
             return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
         }
         self.check_seats(deployment)?;
-        let search = Search::nearest(deployment, secret, self.manifest.audience(), top)?;
+        let search = Search::nearest(deployment.clone(), secret, self.manifest.audience(), top)?;
         let mut search = search.interpolated_by(&ByKernels);
         let mut trip = Trip { meeting: self, traffic: Traffic::default(), troubles: vec![] };
-        for phase in 0..deployment.phases() {
-            let messages = search.ask(random);
-            let symbols = deployment.answer_length(phase);
-            // The manifest was checked, so the length fits; a length of 0 would merely be refused.
-            let length = wire::packed_length(deployment.field(), symbols).map_or(0, |bytes| bytes + CHECK_LENGTH);
-            let responses = trip.round(Route::Answer, messages, length).await;
-            search.hear(responses, random);
-        }
-        for number in 0..top {
-            let messages = search.fetch(number, random);
-            let responses = trip.round(Route::Record, messages, CHECK_LENGTH + fetch.stripe_length()).await;
-            search.take(number, responses, random);
+        while let Some(outgoing) = search.next(random) {
+            let responses = trip.round(outgoing).await;
+            search.receive(responses);
         }
         let Trip { traffic, troubles, .. } = trip;
         match search.finish() {
@@ -111,14 +97,14 @@ struct Trip<'a> {
 }
 
 impl Trip<'_> {
-    async fn round(&mut self, route: Route, messages: Vec<Message>, length: usize) -> Vec<Option<Vec<u8>>> {
+    async fn round(&mut self, outgoing: Outgoing) -> Vec<Option<Vec<u8>>> {
+        let Outgoing { route, messages, response_length: length } = outgoing;
         let started = Instant::now();
         let meeting = self.meeting;
-        let exchanges = messages.iter().map(|message| async move {
-            let seat = usize::from(message.server).checked_sub(1).and_then(|place| meeting.seats.get(place));
-            let server = seat?.as_ref()?;
+        let exchanges = messages.into_iter().enumerate().map(|(place, message)| async move {
+            let server = meeting.seats.get(place)?.as_ref()?;
             // Wiped when the last retry has let go of it.
-            let bytes = Bytes::from_owner(Zeroizing::new(message.encode()));
+            let bytes = Bytes::from_owner(message);
             // Transports promise the length; one that does not keep it is worth as much as silence.
             let result = meeting.policy.exchange(|| server.send(route, bytes.clone(), length)).await;
             let result = result.and_then(|answer| match answer.len() == length {

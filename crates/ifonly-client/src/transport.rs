@@ -1,6 +1,7 @@
 //! One server as the client sees it: something that takes a message and gives as many bytes as the protocol says.
 
 use bytes::Bytes;
+use ifonly_core::service::Route;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -26,25 +27,6 @@ pub struct Greeting {
     pub index: u8,
     /// The manifest, as it came.
     pub manifest: Bytes,
-}
-
-/// What a message asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Route {
-    /// A phase's answer.
-    Answer,
-    /// A record.
-    Record,
-}
-
-impl Route {
-    /// Its path.
-    pub fn path(self) -> &'static str {
-        match self {
-            Route::Answer => "/v1/answer",
-            Route::Record => "/v1/record",
-        }
-    }
 }
 
 /// Why a server gave nothing.

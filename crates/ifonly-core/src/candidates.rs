@@ -119,15 +119,15 @@ impl Candidates {
 }
 
 /// Reads the values of a phase, row after row.
-pub struct Sieve<'a> {
+pub(crate) struct Sieve {
     reading: Reading,
-    field: &'a Field,
+    field: Field,
     /// The largest value that honest servers can lead to.
     bound: u64,
     /// The largest value of a row that qualifies, where a scheme has such a thing.
     most: u64,
-    /// What the phase before found.
-    before: &'a [bool],
+    /// What the phase before found, where that matters.
+    before: Zeroizing<Vec<bool>>,
     /// The value of a row that no share selects.
     empty: u64,
     k: usize,
@@ -141,15 +141,15 @@ pub struct Sieve<'a> {
     fault: Option<Implausible>,
 }
 
-impl std::fmt::Debug for Sieve<'_> {
+impl std::fmt::Debug for Sieve {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Sieve(..)")
     }
 }
 
-impl<'a> Sieve<'a> {
+impl Sieve {
     /// For one phase: `before` is what the phase before found, `empty` the value of a row that no share selects.
-    pub fn new(deployment: &'a Deployment, phase: usize, before: &'a [bool], empty: u64, k: usize) -> Sieve<'a> {
+    pub(crate) fn new(deployment: &Deployment, phase: usize, before: &[bool], empty: u64, k: usize) -> Sieve {
         let (scheme, params) = (deployment.scheme(), deployment.params());
         let reading = scheme.phases[phase].reading;
         let kind = match reading {
@@ -166,10 +166,10 @@ impl<'a> Sieve<'a> {
         let theta = Vec::with_capacity(params.rows);
         let mut sieve = Sieve {
             reading,
-            field: deployment.field(),
+            field: deployment.field().clone(),
             bound: word((scheme.bound)(params)),
             most: word(most),
-            before,
+            before: Zeroizing::new(if matches!(reading, Reading::Selected) { before.to_vec() } else { vec![] }),
             empty,
             k,
             limit: if k == 0 { i64::MIN } else { i64::MAX },
@@ -189,7 +189,7 @@ impl<'a> Sieve<'a> {
     }
 
     /// The values of the next rows.
-    pub fn take(&mut self, words: Words<'_>) {
+    pub(crate) fn take(&mut self, words: Words<'_>) {
         match words {
             Words::Narrow(words) => self.put(words),
             Words::Wide(words) => self.put(words),
@@ -197,13 +197,13 @@ impl<'a> Sieve<'a> {
     }
 
     /// What was found, or the first value that cannot be.
-    pub fn finish(mut self) -> Result<Candidates, Implausible> {
+    pub(crate) fn finish(mut self) -> Result<Candidates, Implausible> {
         self.kept.count = self.kept.theta.iter().filter(|&&qualifies| qualifies).count();
         self.fault.map_or(Ok(self.kept), Err)
     }
 
     fn put<W: Copy + Into<u64>>(&mut self, words: &[W]) {
-        let (bound, most, empty, before) = (self.bound, self.most, self.empty, self.before);
+        let (bound, most, empty) = (self.bound, self.most, self.empty);
         let values = words.iter().map(|&word| word.into());
         match self.reading {
             Reading::Cost | Reading::Masked => self.each(values, |_, v| (v <= bound).then_some(Some(v as i64))),
@@ -212,10 +212,14 @@ impl<'a> Sieve<'a> {
             Reading::Scaled(_) => {
                 self.each(values, |_, v| (v <= bound).then_some((v <= most).then_some(v as i64)));
             }
-            Reading::Selected => self.each(values, |i, v| match before.get(i) {
-                Some(true) => (v <= bound).then_some(Some(v as i64)),
-                _ => (v == empty).then_some(None),
-            }),
+            Reading::Selected => {
+                let before = std::mem::take(&mut self.before);
+                self.each(values, |i, v| match before.get(i) {
+                    Some(true) => (v <= bound).then_some(Some(v as i64)),
+                    _ => (v == empty).then_some(None),
+                });
+                self.before = before;
+            }
             Reading::Gated => {
                 let pairs = words.as_chunks().0.iter().map(|&[gate, cost]| (gate.into(), cost.into()));
                 self.each(pairs, |_, (gate, cost): (u64, u64)| match gate {
@@ -225,7 +229,7 @@ impl<'a> Sieve<'a> {
             }
             Reading::Difference => {
                 // d_{i+1} = d_i − (d_i − d_{i+1}). Honest ranks spread over at most half the bound.
-                let (field, mut walk) = (self.field, self.walk);
+                let (field, mut walk) = (self.field.clone(), self.walk);
                 self.each(values, |_, v| {
                     let (rank, lowest, highest) = &mut walk;
                     *rank = rank.saturating_sub(field.signed(field.symbol(v).unwrap_or_default()));

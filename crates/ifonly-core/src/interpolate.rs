@@ -1,7 +1,7 @@
 //! The common case of decoding: as many answers as it needs and none to check them by.
 //!
 //! Then there is nothing to correct, and every value is one linear combination of the servers' symbols. Who can compute it
-//! faster than [`agree`](crate::decode::agree) on unpacked symbols, and in less memory, is an [`Interpolate`]; a
+//! faster than [`agree`](crate::decode::agree) on unpacked symbols, and as the answers arrive, is an [`Interpolate`]; a
 //! [`Search`](crate::search::Search) uses it where it applies and falls back where an answer cannot be read.
 
 use crate::field::{Field, Symbol};
@@ -44,15 +44,17 @@ pub enum Words<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// Computes an [`Interpolation`].
+/// Computes [`Interpolation`]s.
 pub trait Interpolate: Sync {
-    /// Hands the values of all `rows` to `visit`, in order and in runs of whole rows. `answers` are the packed answers, one per
-    /// weight and each of the right length. Values may have been visited before an answer turns out unreadable.
-    fn interpolate(
-        &self,
-        interpolation: &Interpolation,
-        rows: usize,
-        answers: &[&[u8]],
-        visit: &mut dyn FnMut(Words<'_>),
-    ) -> Result<(), Unreadable>;
+    /// Gets ready for the answers of one phase, `rows` rows long.
+    fn begin(&self, interpolation: Interpolation, rows: usize) -> Box<dyn Interpolating>;
+}
+
+/// One phase's answers on their way to values.
+pub trait Interpolating: Send {
+    /// Hands the values of rows that all answers hold by now, and that were not visited before, to `visit`, in order and in
+    /// runs of whole rows. `answers` are the packed answers from their beginning, one per weight and none longer than the
+    /// right length; once all of them are whole, every row has been visited. Values may have been visited before an answer
+    /// turns out unreadable.
+    fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Words<'_>)) -> Result<(), Unreadable>;
 }

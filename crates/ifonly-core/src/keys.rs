@@ -12,6 +12,7 @@
 use crate::field::{Field, Symbol};
 use crate::form::RowRandomness;
 use crate::random::{Random, mask_for};
+use crate::service::CHECK_LENGTH;
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -144,8 +145,8 @@ impl std::fmt::Debug for TranscriptKeys {
 
 impl TranscriptKeys {
     /// Equal at two servers exactly when root key, epoch and transcript are.
-    pub fn check_value(&self) -> [u8; 16] {
-        let mut value = [0; 16];
+    pub fn check_value(&self) -> [u8; CHECK_LENGTH] {
+        let mut value = [0; CHECK_LENGTH];
         self.stream(Purpose::KeyCheck).fill(0, &mut value);
         value
     }

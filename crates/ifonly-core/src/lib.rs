@@ -25,7 +25,7 @@
 //!
 //! // The person: income 30, 8 years employed, which nobody can change by tomorrow.
 //! let secret = Secret::new(vec![30, 8]).immutable(vec![false, true]);
-//! let search = Search::new(&deployment, secret, servers[0].audience())?;
+//! let search = Search::new(deployment, secret, servers[0].audience())?;
 //! let outcome = search.run(&mut random, &mut network)?;
 //!
 //! assert_eq!(ifonly_core::memory::levels(&outcome.found[0].record), [45, 8]);
@@ -64,6 +64,7 @@ pub mod package;
 pub mod params;
 pub mod prime;
 pub mod random;
+mod reception;
 pub mod record;
 pub mod replica;
 pub mod round;
@@ -71,8 +72,10 @@ pub mod schema;
 pub mod scheme;
 pub mod search;
 pub mod secret;
+pub mod service;
 pub mod share;
 pub mod spir;
 pub mod transcript;
+pub mod vote;
 pub mod wire;
 pub mod wishes;

@@ -11,6 +11,7 @@ use crate::schema::{Feature, Schema, nearest};
 use crate::scheme::{self, Metric, Scheme};
 use crate::search::Audience;
 use crate::transcript::VERSION;
+use std::sync::Arc;
 
 mod offer;
 
@@ -103,7 +104,7 @@ pub struct Operator {
 #[derive(Clone)]
 pub struct Manifest {
     contents: Contents,
-    deployments: Vec<Deployment>,
+    deployments: Vec<Arc<Deployment>>,
     json: String,
     digest: [u8; 32],
 }
@@ -263,12 +264,12 @@ impl Manifest {
     pub fn new(contents: Contents) -> Result<Manifest, ManifestError> {
         check_plain(&contents)?;
         let params = contents.params();
-        let mut deployments: Vec<Deployment> = vec![];
+        let mut deployments: Vec<Arc<Deployment>> = vec![];
         for offer in &contents.schemes {
             if deployments.iter().any(|deployment| deployment.scheme().name == offer.name) {
                 return refuse("schemes", &offer.name, "is listed twice");
             }
-            deployments.push(deployment(offer, &contents, &params)?);
+            deployments.push(deployment(offer, &contents, &params)?.into());
         }
         let json = serde_json::to_string(&contents).map_err(|error| ManifestError::Json(error.to_string()))?;
         if json.len() > MAX_JSON {
@@ -331,13 +332,13 @@ impl Manifest {
     }
 
     /// The schemes on offer, ready to use.
-    pub fn deployments(&self) -> &[Deployment] {
+    pub fn deployments(&self) -> &[Arc<Deployment>] {
         &self.deployments
     }
 
     /// The scheme of that name, if it is on offer.
-    pub fn deployment(&self, name: &str) -> Result<&Deployment, ManifestError> {
-        let named = |deployment: &&Deployment| deployment.scheme().name == name;
+    pub fn deployment(&self, name: &str) -> Result<&Arc<Deployment>, ManifestError> {
+        let named = |deployment: &&Arc<Deployment>| deployment.scheme().name == name;
         self.deployments
             .iter()
             .find(named)
@@ -345,8 +346,8 @@ impl Manifest {
     }
 
     /// The scheme to prefer.
-    pub fn default_deployment(&self) -> &Deployment {
-        let preferred = |deployment: &&Deployment| deployment.scheme().name == self.contents.default_scheme;
+    pub fn default_deployment(&self) -> &Arc<Deployment> {
+        let preferred = |deployment: &&Arc<Deployment>| deployment.scheme().name == self.contents.default_scheme;
         // `new` has found it; the first is there because it did.
         self.deployments.iter().find(preferred).unwrap_or(&self.deployments[0])
     }

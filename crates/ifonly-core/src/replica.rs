@@ -9,8 +9,9 @@ use crate::package;
 use crate::scheme::Scheme;
 use crate::share::Vectors;
 use crate::spir::Fetch;
-use crate::transcript::{Message, RECORD_PHASE, Tau};
+use crate::transcript::{Message, Stage, Tau};
 use crate::wire::{self, WireError};
+use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
 /// What a server refuses, and why. All of these are the client's fault; none depends on what the query hides.
@@ -64,7 +65,7 @@ pub enum Refusal {
 pub struct Replica {
     index: u8,
     digest: [u8; 32],
-    deployments: Vec<Deployment>,
+    deployments: Vec<Arc<Deployment>>,
     keys: Vec<RootKey>,
     record_length: usize,
 }
@@ -126,10 +127,11 @@ impl Replica {
     pub fn new(
         index: u8,
         digest: [u8; 32],
-        deployments: Vec<Deployment>,
+        deployments: impl IntoIterator<Item = impl Into<Arc<Deployment>>>,
         keys: Vec<RootKey>,
         record_length: usize,
     ) -> Replica {
+        let deployments = deployments.into_iter().map(Into::into).collect();
         Replica { index, digest, deployments, keys, record_length }
     }
 
@@ -152,65 +154,65 @@ impl Replica {
         Fetch::new(deployment.params(), deployment.servers(), self.record_length)
     }
 
-    /// Checks a message and says what it asks for.
+    /// Reads a message, checks it and says what it asks for.
     pub fn open(&self, bytes: &[u8]) -> Result<Request<'_>, Refusal> {
-        let mut message = Message::decode(bytes)?;
+        self.check(Message::decode(bytes)?)
+    }
+
+    /// Checks a message and says what it asks for.
+    pub fn check(&self, mut message: Message) -> Result<Request<'_>, Refusal> {
         let header = &message.header;
         if header.digest != self.digest {
             return Err(Refusal::Manifest);
         }
-        let offered = |deployment: &&Deployment| deployment.scheme().name == header.scheme;
+        let offered = |deployment: &&Arc<Deployment>| deployment.scheme().name == header.scheme;
         let deployment = self.deployments.iter().find(offered).ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
         let scheme: &'static Scheme = deployment.scheme();
-        let is_record = header.phase == RECORD_PHASE;
-        if !is_record && usize::from(header.phase) >= deployment.phases() {
-            return Err(Refusal::Phase { scheme: scheme.name, phase: header.phase });
-        }
-        let phase = usize::from(header.phase);
-        let need = if is_record { deployment.servers() } else { deployment.responders(phase) };
+        let need = match header.stage {
+            Stage::Phase(phase) if usize::from(phase) < deployment.phases() => deployment.responders(phase.into()),
+            Stage::Phase(phase) => return Err(Refusal::Phase { scheme: scheme.name, phase }),
+            Stage::Record => deployment.servers(),
+        };
         if header.responders.len() != need || header.responders.iter().zip(1..).any(|(&n, place)| n != place) {
             return Err(Refusal::Responders { need });
         }
         if message.server != self.index || usize::from(self.index) > need {
             return Err(Refusal::Server { meant: message.server, here: self.index });
         }
-        if (header.parent == Tau::default()) != (header.phase == 0) {
+        let is_first = header.stage == Stage::Phase(0);
+        if (header.parent == Tau::default()) != is_first {
             return Err(Refusal::Parent);
         }
         let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
         // Before the commitment, because it is cheaper: the payload must have exactly the size that the scheme says.
-        let lengths = deployment.slot_lengths(phase.min(deployment.phases() - 1));
         let fetch = self.fetch(deployment);
-        let symbols = match is_record {
-            true if fetch.is_query(&message.payload) => vec![],
-            true => {
+        let vectors = match header.stage {
+            Stage::Phase(phase) => Some(vectors(deployment, phase.into(), &message.payload)?),
+            Stage::Record if fetch.is_query(&message.payload) => None,
+            Stage::Record => {
                 let (have, need) = (message.payload.len(), fetch.query_length());
                 return Err(WireError::Length { what: "the record query", have, need }.into());
             }
-            false => wire::unpack(deployment.field(), &message.payload, lengths.iter().sum())?,
         };
-        let symbols = Zeroizing::new(symbols);
         if !message.verify() {
             return Err(Refusal::Commitment);
         }
         let tau = message.tau();
         let keys = key.transcript(&tau);
         // The whole search has one order: that of its first phase.
-        let first = if header.phase == 0 { tau } else { header.parent };
+        let first = if is_first { tau } else { header.parent };
         let order = deployment.params().shuffle.then(|| key.transcript(&first));
-        if is_record {
-            let payload = std::mem::take(&mut message.payload);
-            return Ok(Request::Record(FetchAsk { fetch, payload, keys, epoch: key.epoch(), order }));
-        }
-        let mut rest = symbols.as_slice();
-        let vectors = lengths.iter().map(|&length| {
-            let (vector, tail) = rest.split_at(length);
-            rest = tail;
-            vector.to_vec()
-        });
-        let vectors = Vectors::new(vectors.collect::<Vec<_>>());
-        let alpha = deployment.points().as_slice()[usize::from(self.index) - 1];
-        Ok(Request::Answer(Ask { program: deployment.program(phase, &vectors), deployment, phase, keys, order, alpha }))
+        Ok(match (header.stage, vectors) {
+            (Stage::Phase(phase), Some(vectors)) => {
+                let (phase, alpha) = (phase.into(), deployment.points().as_slice()[usize::from(self.index) - 1]);
+                let program = deployment.program(phase, &vectors);
+                Request::Answer(Ask { program, deployment, phase, keys, order, alpha })
+            }
+            _ => {
+                let payload = std::mem::take(&mut message.payload);
+                Request::Record(FetchAsk { fetch, payload, keys, epoch: key.epoch(), order })
+            }
+        })
     }
 
     /// The sealed records as this server stores them, for the epoch of `key` and all schemes alike.
@@ -226,6 +228,19 @@ impl Replica {
             Request::Record(ask) => Ok(ask.respond(self.index, sealed)),
         }
     }
+}
+
+/// The shares in a payload.
+fn vectors(deployment: &Deployment, phase: usize, payload: &[u8]) -> Result<Vectors, WireError> {
+    let lengths = deployment.slot_lengths(phase);
+    let symbols = Zeroizing::new(wire::unpack(deployment.field(), payload, lengths.iter().sum())?);
+    let mut rest = symbols.as_slice();
+    let vectors = lengths.iter().map(|&length| {
+        let (vector, tail) = rest.split_at(length);
+        rest = tail;
+        vector.to_vec()
+    });
+    Ok(Vectors::new(vectors.collect::<Vec<_>>()))
 }
 
 impl Ask<'_> {

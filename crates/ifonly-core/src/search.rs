@@ -1,8 +1,18 @@
-//! A user's whole search: every phase, then the record, whatever turns up.
+//! A user's whole search as one machine: every phase, then the records, whatever turns up.
+//!
+//! ```text
+//! while let Some(Outgoing { route, messages, response_length }) = search.next(&mut random) {
+//!     search.receive(/* what the servers answered to the messages */);
+//! }
+//! let outcome = search.finish()?;
+//! ```
 //!
 //! What servers see must not depend on what the user learns. So a phase that fails, an empty Θ, or fewer qualifying rows
 //! than wanted never stop the search: the remaining phases and fetches run with dummies of the same shape, and the fault
 //! is reported at the end, locally.
+//!
+//! Nothing here waits, reads a clock or starts a thread, and no order of calls panics: what was not received before the next
+//! step is silence, what nobody asked for is ignored, and a search that was not led to its end has no outcome.
 
 use crate::candidates::{Candidates, Implausible, Price, Sieve};
 use crate::decode::DecodeError;
@@ -11,12 +21,15 @@ use crate::field::Symbol;
 use crate::interpolate::Interpolate;
 use crate::package;
 use crate::random::Random;
+use crate::reception::{Bodies, Live, Reception};
 use crate::round::{Round, RoundError};
 use crate::secret::{Secret, SecretError};
+use crate::service::{CHECK_LENGTH, Route};
 use crate::share::Vectors;
 use crate::spir::Fetch;
-use crate::transcript::{Header, Message, RECORD_PHASE, Tau, messages};
+use crate::transcript::{Header, Message, Stage, Tau, messages};
 use crate::wire;
+use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Whom the user asks: what goes into every header beside the scheme.
@@ -31,11 +44,11 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// The header of a phase that asks the first `responders` servers.
-    pub fn header(&self, deployment: &Deployment, phase: u8, responders: usize, parent: Tau) -> Header {
+    /// The header of a stage that asks the first `responders` servers.
+    pub fn header(&self, deployment: &Deployment, stage: Stage, responders: usize, parent: Tau) -> Header {
         Header {
             scheme: deployment.scheme().name.into(),
-            phase,
+            stage,
             epoch: self.epoch,
             digest: self.digest,
             responders: (1..=responders as u8).collect(),
@@ -81,6 +94,9 @@ pub enum Fault {
         "the fetched record does not have the cost that was decoded for it: a server lied or holds another database"
     )]
     WrongRecord,
+    /// Somebody stopped halfway.
+    #[error("the search was not led to its end: there is an outcome only after the last step")]
+    Unfinished,
 }
 
 impl From<RoundError> for Fault {
@@ -120,11 +136,32 @@ pub struct Outcome {
     pub liars: Vec<usize>,
 }
 
+/// What goes to the servers in one step.
+pub struct Outgoing {
+    /// Where.
+    pub route: Route,
+    /// One for each of the first servers, in their order: the first is for server 1. Together they hold the secret, so they
+    /// are wiped on drop.
+    pub messages: Vec<Zeroizing<Vec<u8>>>,
+    /// Bytes of every response, the key-check value included.
+    pub response_length: usize,
+}
+
+impl std::fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Outgoing({:?} to {} servers, ..)", self.route, self.messages.len())
+    }
+}
+
 /// A search in progress.
-pub struct Search<'a> {
-    deployment: &'a Deployment,
+pub struct Search {
+    deployment: Arc<Deployment>,
     audience: Audience,
     secret: Secret,
+    /// Steps begun: all phases, then as many records as are wanted.
+    begun: usize,
+    /// The last of them, until its responses are read.
+    open: Option<(Step, Reception)>,
     rounds: Vec<Round>,
     theta: Vec<bool>,
     first_tau: Tau,
@@ -134,42 +171,56 @@ pub struct Search<'a> {
     liars: Vec<usize>,
     malformed: Vec<usize>,
     fault: Option<Fault>,
-    interpolate: Option<&'a dyn Interpolate>,
+    interpolate: Option<&'static dyn Interpolate>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Phase(usize),
+    /// The place among the nearest.
+    Record(usize),
 }
 
 // Θ, θ* and costs are as secret as x.
-impl std::fmt::Debug for Search<'_> {
+impl std::fmt::Debug for Search {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Search({}, round {}, ..)", self.deployment.scheme().name, self.rounds.len())
+        write!(f, "Search({}, step {}, ..)", self.deployment.scheme().name, self.begun)
     }
 }
 
-impl Drop for Search<'_> {
+impl Drop for Search {
     fn drop(&mut self) {
         self.theta.zeroize();
         self.wanted.iter_mut().for_each(|wanted| *wanted = None);
     }
 }
 
-impl<'a> Search<'a> {
+impl Search {
     /// Starts a search for the nearest row. Nothing is sent if the scheme cannot carry the secret.
-    pub fn new(deployment: &'a Deployment, secret: Secret, audience: Audience) -> Result<Search<'a>, SecretError> {
+    pub fn new(
+        deployment: impl Into<Arc<Deployment>>,
+        secret: Secret,
+        audience: Audience,
+    ) -> Result<Search, SecretError> {
         Search::nearest(deployment, secret, audience, 1)
     }
 
     /// Starts a search for the `k` nearest rows; k is public and decides how many records are fetched.
     pub fn nearest(
-        deployment: &'a Deployment,
+        deployment: impl Into<Arc<Deployment>>,
         secret: Secret,
         audience: Audience,
         k: usize,
-    ) -> Result<Search<'a>, SecretError> {
+    ) -> Result<Search, SecretError> {
+        let deployment = deployment.into();
         secret.check(deployment.scheme(), deployment.params())?;
         Ok(Search {
             theta: vec![false; deployment.params().rows],
             deployment,
             audience,
             secret,
+            begun: 0,
+            open: None,
             rounds: vec![],
             first_tau: Tau::default(),
             candidates: Candidates::default(),
@@ -183,118 +234,203 @@ impl<'a> Search<'a> {
     }
 
     /// The same search, with somebody who decodes faster where there is nothing to correct.
-    pub fn interpolated_by(mut self, interpolate: &'a dyn Interpolate) -> Search<'a> {
+    pub fn interpolated_by(mut self, interpolate: &'static dyn Interpolate) -> Search {
         self.interpolate = Some(interpolate);
         self
     }
 
-    /// Runs everything with `send`, which takes a server (counted from 1) and its message and gives its response, or
-    /// `None` if there is none.
+    /// The whole search with `send`, which takes a server (counted from 1) and its message and gives its response, or `None` if
+    /// there is none.
     pub fn run(
         mut self,
         random: &mut impl Random,
         mut send: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>,
     ) -> Result<Outcome, Fault> {
-        let mut all = |messages: Vec<Message>| -> Vec<Option<Vec<u8>>> {
-            messages.iter().map(|message| send(message.server.into(), &Zeroizing::new(message.encode()))).collect()
-        };
-        for _ in 0..self.deployment.phases() {
-            let responses = all(self.ask(random));
-            self.hear(responses, random);
-        }
-        for number in 0..self.wanted.len() {
-            let responses = all(self.fetch(number, random));
-            self.take(number, responses, random);
+        while let Some(Outgoing { messages, .. }) = self.next(random) {
+            let responses = (1..).zip(&messages).map(|(server, message)| send(server, message)).collect();
+            self.receive(responses);
         }
         self.finish()
     }
 
-    /// The messages of the next phase, one per responder.
-    pub fn ask(&mut self, random: &mut impl Random) -> Vec<Message> {
-        let phase = self.rounds.len();
-        let round = Round::new(self.deployment, phase, &self.secret, &self.theta, self.rounds.last(), random);
-        let field = self.deployment.field();
+    /// Reads the responses to the step before and gives the next step's messages; `None` when all steps are done. Every step
+    /// is taken in every search.
+    pub fn next(&mut self, random: &mut impl Random) -> Option<Outgoing> {
+        if let Some((step, reception)) = self.open.take() {
+            self.read(step, reception, random);
+        }
+        let phases = self.deployment.phases();
+        let (step, outgoing) = match self.begun.checked_sub(phases) {
+            None => (Step::Phase(self.begun), self.ask(self.begun, random)),
+            Some(number) if number < self.wanted.len() => (Step::Record(number), self.fetch(number, random)),
+            Some(_) => return None,
+        };
+        let live = self.live(step);
+        self.open = Some((step, Reception::new(outgoing.messages.len(), outgoing.response_length, live)));
+        self.begun += 1;
+        Some(outgoing)
+    }
+
+    /// Takes whole responses, one entry per message and in their order; `None` is silence.
+    pub fn receive(&mut self, responses: Vec<Option<Vec<u8>>>) {
+        let Some((_, reception)) = &mut self.open else { return };
+        for (server, response) in (1..).zip(responses) {
+            if let Some(response) = response {
+                reception.whole(server, response);
+            }
+        }
+        reception.advance();
+    }
+
+    /// Takes the next bytes of a server's response, counted from 1, and decodes what is complete by now.
+    pub fn receive_part(&mut self, server: usize, bytes: &[u8]) {
+        let Some((_, reception)) = &mut self.open else { return };
+        reception.part(server, bytes);
+        reception.advance();
+    }
+
+    /// Takes back what came from a server in this step, because it was damaged or broke off. It may be received again, from
+    /// its beginning; otherwise it counts as silence.
+    pub fn forget(&mut self, server: usize) {
+        let live = self.open.as_ref().and_then(|(step, _)| self.live(*step));
+        if let Some((_, reception)) = &mut self.open {
+            reception.forget(server, live);
+        }
+    }
+
+    /// The end: what was found, or the first fault. It comes after [`Search::next`] has given `None`.
+    pub fn finish(mut self) -> Result<Outcome, Fault> {
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        if self.open.is_some() || self.begun < self.deployment.phases() + self.wanted.len() {
+            return Err(Fault::Unfinished);
+        }
+        let mut liars = std::mem::take(&mut self.liars);
+        liars.sort_unstable();
+        liars.dedup();
+        Ok(Outcome { found: std::mem::take(&mut self.found), qualifying: self.candidates.count(), liars })
+    }
+
+    /// The messages of a phase.
+    fn ask(&mut self, phase: usize, random: &mut impl Random) -> Outgoing {
+        let deployment = &self.deployment;
+        let round = Round::new(deployment, phase, &self.secret, &self.theta, self.rounds.last(), random);
+        let field = deployment.field();
         let payload = |share: &Vectors| {
             let symbols: Zeroizing<Vec<Symbol>> = Zeroizing::new(share.iter().flatten().copied().collect());
             wire::pack(field, symbols.iter())
         };
         let payloads = round.shares().iter().map(payload).collect();
-        let messages = messages(&self.header(phase as u8, self.deployment.responders(phase)), payloads, random);
+        // Parameters were checked, so the length fits; a length of 0 would merely be refused.
+        let response_length =
+            wire::packed_length(field, deployment.answer_length(phase)).map_or(0, |bytes| CHECK_LENGTH + bytes);
+        let header = self.header(Stage::Phase(phase as u8), deployment.responders(phase));
+        let sent = messages(&header, payloads, random);
         if phase == 0 {
-            self.first_tau = messages[0].tau();
+            self.first_tau = sent.first().map(Message::tau).unwrap_or_default();
         }
         self.rounds.push(round);
-        messages
+        outgoing(Route::Answer, &sent, response_length)
     }
 
-    /// Takes the responses to [`Search::ask`], in its order.
-    ///
-    /// # Panics
-    /// Before the first [`Search::ask`].
-    pub fn hear(&mut self, responses: Responses, random: &mut impl Random) {
-        match self.read(responses, random) {
+    /// The messages that fetch the record of nearest row `number`, or a dummy that looks the same.
+    fn fetch(&mut self, number: usize, random: &mut impl Random) -> Outgoing {
+        let position = self.wanted[number].map(|(position, _)| position);
+        let sizes = self.sizes();
+        let payloads = sizes.queries(position, random);
+        let sent = messages(&self.header(Stage::Record, self.deployment.servers()), payloads, random);
+        outgoing(Route::Record, &sent, CHECK_LENGTH + sizes.stripe_length())
+    }
+
+    fn read(&mut self, step: Step, reception: Reception, random: &mut impl Random) {
+        match step {
+            Step::Phase(phase) => self.read_phase(phase, reception, random),
+            Step::Record(number) => self.read_record(number, &reception, random),
+        }
+    }
+
+    fn read_phase(&mut self, phase: usize, reception: Reception, random: &mut impl Random) {
+        let candidates = self.candidates_of(phase, reception, random);
+        self.theta.zeroize();
+        match candidates {
             Ok(mut candidates) => {
-                self.theta.zeroize();
                 self.theta = candidates.take_theta();
                 self.candidates = candidates;
             }
             Err(fault) => {
                 self.fault.get_or_insert(fault);
-                self.theta.zeroize();
                 self.theta = vec![false; self.deployment.params().rows];
                 self.candidates = Candidates::default();
             }
         }
-        if self.rounds.len() == self.deployment.phases() {
+        if phase + 1 == self.deployment.phases() {
             let nearest = self.candidates.nearest(self.wanted.len());
             self.wanted.iter_mut().zip(nearest).for_each(|(wanted, near)| *wanted = Some(near));
         }
     }
 
-    fn read(&mut self, responses: Responses, random: &mut impl Random) -> Result<Candidates, Fault> {
-        let phase = self.rounds.len() - 1;
-        let bodies = self.bodies(&responses)?;
-        if let Some(candidates) = self.interpolated(phase, &bodies) {
+    fn candidates_of(
+        &mut self,
+        phase: usize,
+        mut reception: Reception,
+        random: &mut impl Random,
+    ) -> Result<Candidates, Fault> {
+        let deployment = self.deployment.clone();
+        let live = reception.take_live();
+        let bodies = self.bodies(&reception)?;
+        if let Some(candidates) = self.interpolated(phase, live, &bodies) {
             return Ok(candidates?);
         }
-        let (field, count) = (self.deployment.field(), self.deployment.answer_length(phase));
+        let (field, count) = (deployment.field(), deployment.answer_length(phase));
         let answers = self.parse(&bodies, |body| wire::unpack(field, body, count).ok());
-        let values = self.rounds[phase].decode(self.deployment, answers, random);
+        let values = self.rounds[phase].decode(&deployment, answers, random);
         let values = values.map_err(|error| self.blame(error.into()))?;
         self.liars.extend(&values.liars);
-        Ok(Candidates::read(self.deployment, phase, &values, &self.theta, self.wanted.len())?)
+        Ok(Candidates::read(&deployment, phase, &values, &self.theta, self.wanted.len())?)
     }
 
     /// The common case, decoded as the answers lie there. `None` where it does not apply or an answer cannot be read; then the
     /// slower way names whose fault it is.
-    fn interpolated(&self, phase: usize, bodies: &[Option<&[u8]>]) -> Option<Result<Candidates, Implausible>> {
-        let interpolate = self.interpolate?;
-        let (field, count) = (self.deployment.field(), self.deployment.answer_length(phase));
+    fn interpolated(
+        &self,
+        phase: usize,
+        live: Option<Live>,
+        bodies: &Bodies<'_>,
+    ) -> Option<Result<Candidates, Implausible>> {
         let spoke: Vec<usize> = (0..bodies.len()).filter(|&server| bodies[server].is_some()).collect();
-        let (interpolation, empty_row) = self.rounds[phase].interpolation(self.deployment, &spoke)?;
         let answers: Vec<&[u8]> = bodies.iter().copied().flatten().collect();
+        let (field, count) = (self.deployment.field(), self.deployment.answer_length(phase));
         if !answers.iter().all(|answer| wire::has_packed_shape(field, answer, count)) {
             return None;
         }
+        // What is decoded as it arrives is everybody's answer; whom to interpolate is known earlier only where all are needed.
+        let live = if spoke.len() == bodies.len() { live } else { None };
+        let mut live = live.or_else(|| self.begin(phase, &spoke))?;
+        live.advance(&answers);
+        live.finish()
+    }
+
+    /// What decodes a step while its answers arrive: where every answer is needed, so that none is there to check it by.
+    fn live(&self, step: Step) -> Option<Live> {
+        match step {
+            Step::Phase(phase) => self.begin(phase, &(0..self.deployment.responders(phase)).collect::<Vec<_>>()),
+            Step::Record(_) => None,
+        }
+    }
+
+    fn begin(&self, phase: usize, spoke: &[usize]) -> Option<Live> {
+        let (interpolation, empty_row) = self.rounds.get(phase)?.interpolation(&self.deployment, spoke)?;
         let empty = empty_row.first().map_or(0, |symbol| symbol.value());
-        let mut sieve = Sieve::new(self.deployment, phase, &self.theta, empty, self.wanted.len());
-        let rows = count / interpolation.constants.len();
-        interpolate.interpolate(&interpolation, rows, &answers, &mut |words| sieve.take(words)).ok()?;
-        Some(sieve.finish())
+        let rows = self.deployment.answer_length(phase) / interpolation.constants.len();
+        let sieve = Sieve::new(&self.deployment, phase, &self.theta, empty, self.wanted.len());
+        Some(Live::new(self.interpolate?.begin(interpolation, rows), sieve))
     }
 
-    /// The messages that fetch the record of nearest row `number`, or a dummy that looks the same.
-    pub fn fetch(&mut self, number: usize, random: &mut impl Random) -> Vec<Message> {
-        let position = self.wanted[number].map(|(position, _)| position);
-        let payloads = self.sizes().queries(position, random);
-        messages(&self.header(RECORD_PHASE, self.deployment.servers()), payloads, random)
-    }
-
-    /// Takes the responses to [`Search::fetch`].
-    pub fn take(&mut self, number: usize, responses: Responses, random: &mut impl Random) {
+    fn read_record(&mut self, number: usize, reception: &Reception, random: &mut impl Random) {
         // Nothing was wanted, so nothing can be learnt from the bytes.
         let Some((position, price)) = self.wanted[number] else { return };
-        match self.open(responses, random) {
+        match self.opened(reception, random) {
             Ok(record) => self.found.push(Found { position, price, record }),
             Err(fault) => {
                 self.fault.get_or_insert(fault);
@@ -302,8 +438,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn open(&mut self, responses: Responses, random: &mut impl Random) -> Result<Vec<u8>, Fault> {
-        let bodies = self.bodies(&responses)?;
+    fn opened(&mut self, reception: &Reception, random: &mut impl Random) -> Result<Vec<u8>, Fault> {
+        let bodies = self.bodies(reception)?;
         let need = self.sizes().stripe_length();
         let answers = self.parse(&bodies, |body| (body.len() == need).then(|| body.to_vec()));
         let decoded = self.sizes().decode(&answers, random);
@@ -312,19 +448,8 @@ impl<'a> Search<'a> {
         package::open(&sealed).ok_or(Fault::NotARecord)
     }
 
-    /// The end: what was found, or the first fault.
-    pub fn finish(mut self) -> Result<Outcome, Fault> {
-        if let Some(fault) = self.fault.take() {
-            return Err(fault);
-        }
-        let mut liars = std::mem::take(&mut self.liars);
-        liars.sort_unstable();
-        liars.dedup();
-        Ok(Outcome { found: std::mem::take(&mut self.found), qualifying: self.candidates.count(), liars })
-    }
-
     /// A response that does not parse is worth as much as silence and is borne like it, but its server is remembered.
-    fn parse<T>(&mut self, bodies: &[Option<&[u8]>], parse: impl Fn(&[u8]) -> Option<T>) -> Vec<Option<T>> {
+    fn parse<T>(&mut self, bodies: &Bodies<'_>, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<Option<T>> {
         let parsed: Vec<Option<T>> = bodies.iter().map(|body| parse((*body)?)).collect();
         self.malformed = (1..)
             .zip(bodies.iter().zip(&parsed))
@@ -345,9 +470,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn bodies<'r>(&mut self, responses: &'r Responses) -> Result<Bodies<'r>, Fault> {
+    fn bodies<'r>(&mut self, reception: &'r Reception) -> Result<Bodies<'r>, Fault> {
         let params = self.deployment.params();
-        let (bodies, odd) = split_checks(responses, params.silent + params.lying)?;
+        let (bodies, odd) = reception.bodies(params.silent + params.lying)?;
         self.liars.extend(odd);
         Ok(bodies)
     }
@@ -356,9 +481,14 @@ impl<'a> Search<'a> {
         Fetch::new(self.deployment.params(), self.deployment.servers(), self.audience.record_length)
     }
 
-    fn header(&self, phase: u8, responders: usize) -> Header {
-        self.audience.header(self.deployment, phase, responders, self.first_tau)
+    fn header(&self, stage: Stage, responders: usize) -> Header {
+        self.audience.header(&self.deployment, stage, responders, self.first_tau)
     }
+}
+
+fn outgoing(route: Route, messages: &[Message], response_length: usize) -> Outgoing {
+    let messages = messages.iter().map(|message| Zeroizing::new(message.encode())).collect();
+    Outgoing { route, messages, response_length }
 }
 
 /// Compares a found record, as levels, with the cost that was decoded for it.
@@ -374,30 +504,4 @@ pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: 
         (Price::Unknown, Some(_)) => true,
     };
     if agrees { Ok(()) } else { Err(Fault::WrongRecord) }
-}
-
-/// One entry per responder, in order; `None` for silence.
-type Responses = Vec<Option<Vec<u8>>>;
-/// What follows the key-check values.
-type Bodies<'r> = Vec<Option<&'r [u8]>>;
-
-/// Splits the key-check values off. Servers that disagree with the largest group are named and left out, as long as the
-/// deployment bears so many silent and lying servers; otherwise nobody can say who is right.
-fn split_checks(responses: &Responses, borne: usize) -> Result<(Bodies<'_>, Vec<usize>), Fault> {
-    let mut parts: Vec<Option<(&[u8; 16], &[u8])>> =
-        responses.iter().map(|response| response.as_ref()?.split_first_chunk()).collect();
-    let checks: Vec<(usize, [u8; 16])> =
-        parts.iter().enumerate().filter_map(|(place, part)| Some((place, *part.as_ref()?.0))).collect();
-    let agreeing = |check: &[u8; 16]| checks.iter().filter(|(_, other)| other == check).count();
-    let Some(&(first, reference)) = checks.iter().max_by_key(|(place, check)| (agreeing(check), usize::MAX - place))
-    else {
-        return Ok((vec![None; parts.len()], vec![]));
-    };
-    let odd: Vec<usize> = checks.iter().filter(|(_, check)| *check != reference).map(|(place, _)| *place).collect();
-    if let Some(&second) = odd.first().filter(|_| odd.len() > borne || odd.len() >= agreeing(&reference)) {
-        return Err(Fault::KeyCheck { first: first + 1, second: second + 1 });
-    }
-    odd.iter().for_each(|&place| parts[place] = None);
-    let bodies = parts.into_iter().map(|part| part.map(|(_, body)| body)).collect();
-    Ok((bodies, odd.into_iter().map(|place| place + 1).collect()))
 }

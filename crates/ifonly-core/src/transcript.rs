@@ -5,6 +5,7 @@
 //! answers: the same τ means the same query, any other query gets fresh pads.
 
 use crate::random::Random;
+use crate::service::Route;
 use crate::wire::{Reader, WireError};
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};
@@ -15,19 +16,38 @@ use zeroize::Zeroize;
 /// The protocol's version, first in every header.
 pub const VERSION: u8 = 1;
 const MAGIC: &[u8; 6] = b"ifonly";
-/// The phase number of a record fetch.
-pub const RECORD_PHASE: u8 = 255;
+/// How the wire writes [`Stage::Record`]; no scheme has so many phases.
+const RECORD: u8 = 255;
 
 /// τ.
 pub type Tau = [u8; 32];
+
+/// What a query is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The answer of a phase, counted from 0.
+    Phase(u8),
+    /// A record.
+    Record,
+}
+
+impl Stage {
+    /// Where such a query is sent.
+    pub fn route(self) -> Route {
+        match self {
+            Stage::Phase(_) => Route::Answer,
+            Stage::Record => Route::Record,
+        }
+    }
+}
 
 /// What all servers of a query see alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The scheme's name.
     pub scheme: String,
-    /// Counted from 0; [`RECORD_PHASE`] fetches a record.
-    pub phase: u8,
+    /// What the query is for.
+    pub stage: Stage,
     /// Which root key.
     pub epoch: u32,
     /// The manifest that the client has read.
@@ -43,7 +63,10 @@ impl Header {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(VERSION);
-        bytes.push(self.phase);
+        bytes.push(match self.stage {
+            Stage::Phase(phase) => phase,
+            Stage::Record => RECORD,
+        });
         bytes.extend(self.epoch.to_le_bytes());
         bytes.extend(self.digest);
         bytes.extend(self.parent);
@@ -62,7 +85,10 @@ impl Header {
         if reader.byte("the version")? != VERSION {
             return Err(WireError::Value { what: "the version" });
         }
-        let phase = reader.byte("the phase")?;
+        let stage = match reader.byte("the phase")? {
+            RECORD => Stage::Record,
+            phase => Stage::Phase(phase),
+        };
         let epoch = u32::from_le_bytes(reader.array("the key epoch")?);
         let digest = reader.array("the manifest digest")?;
         let parent = reader.array("the parent")?;
@@ -72,7 +98,7 @@ impl Header {
         if responders.is_empty() || responders.windows(2).any(|pair| pair[0] >= pair[1]) || responders[0] == 0 {
             return Err(WireError::Value { what: "the responders" });
         }
-        Ok(Header { scheme, phase, epoch, digest, responders, parent })
+        Ok(Header { scheme, stage, epoch, digest, responders, parent })
     }
 }
 
@@ -155,23 +181,23 @@ impl Message {
 }
 
 /// The messages of one query, one per responder, whose payloads are given in their order.
-pub fn messages(header: &Header, mut payloads: Vec<Vec<u8>>, random: &mut (impl Random + ?Sized)) -> Vec<Message> {
+pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Random + ?Sized)) -> Vec<Message> {
     let bytes = header.encode();
     let mut blindings: Vec<Scalar> = payloads.iter().map(|_| uniform_scalar(random)).collect();
-    let parts = || header.responders.iter().zip(&payloads).zip(&blindings);
+    let parts = header.responders.iter().zip(&payloads).zip(&blindings);
     let commitments: Vec<[u8; 32]> =
-        parts().map(|((&server, payload), blinding)| commit(&bytes, server, payload, blinding)).collect();
-    let messages = parts()
+        parts.map(|((&server, payload), blinding)| commit(&bytes, server, payload, blinding)).collect();
+    let parts = header.responders.iter().zip(payloads).zip(&blindings);
+    let messages = parts
         .map(|((&server, payload), blinding)| Message {
             header: header.clone(),
             commitments: commitments.clone(),
             server,
             blinding: blinding.to_bytes(),
-            payload: payload.clone(),
+            payload,
         })
         .collect();
     blindings.zeroize();
-    payloads.zeroize();
     messages
 }
 
@@ -220,7 +246,7 @@ mod tests {
     fn header() -> Header {
         Header {
             scheme: "baseline".into(),
-            phase: 0,
+            stage: Stage::Phase(0),
             epoch: 3,
             digest: [4; 32],
             responders: vec![1, 2],

@@ -10,7 +10,7 @@ use ifonly_core::random::SeededRandom;
 use ifonly_core::replica::{Replica, Request};
 use ifonly_core::scheme;
 use ifonly_core::search::Audience;
-use ifonly_core::transcript::{Message, RECORD_PHASE, Tau, messages};
+use ifonly_core::transcript::{Message, Stage, Tau, messages};
 use ifonly_core::wire;
 
 const ROWS: usize = 50;
@@ -29,12 +29,12 @@ fn deployment(shuffle: bool) -> Deployment {
 fn phase(deployment: &Deployment, phase: u8, parent: Tau, seed: u64) -> Vec<Message> {
     let symbols = deployment.slot_lengths(phase.into()).iter().sum();
     let payload = wire::pack(deployment.field(), &vec![Symbol::ZERO; symbols]);
-    let header = AUDIENCE.header(deployment, phase, 3, parent);
+    let header = AUDIENCE.header(deployment, Stage::Phase(phase), 3, parent);
     messages(&header, vec![payload; 3], &mut SeededRandom::new(seed))
 }
 
 fn record(deployment: &Deployment, parent: Tau, seed: u64) -> Vec<Message> {
-    let header = AUDIENCE.header(deployment, RECORD_PHASE, 3, parent);
+    let header = AUDIENCE.header(deployment, Stage::Record, 3, parent);
     messages(&header, vec![vec![0; 2 * ROWS]; 3], &mut SeededRandom::new(seed))
 }
 

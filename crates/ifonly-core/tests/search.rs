@@ -15,12 +15,13 @@ use ifonly_core::replica::{Refusal, Replica, Request};
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::search::{Audience, Fault, Outcome, Search, confirm};
 use ifonly_core::secret::Secret;
-use ifonly_core::transcript::Message;
+use ifonly_core::transcript::{Message, Stage};
 use ifonly_core::wire::{self, WireError};
+use std::sync::Arc;
 
 /// N servers in one place.
 struct World {
-    deployment: Deployment,
+    deployment: Arc<Deployment>,
     servers: Vec<MemoryServer>,
     audience: Audience,
 }
@@ -29,7 +30,7 @@ impl World {
     fn new(deployment: Deployment, rows: Rows, key: impl Fn(u8) -> RootKey) -> World {
         let server = |index: u8| MemoryServer::new(index, &deployment, &key(index), &rows);
         let servers: Vec<MemoryServer> = (1..=deployment.servers() as u8).map(server).collect();
-        World { audience: servers[0].audience(), servers, deployment }
+        World { audience: servers[0].audience(), servers, deployment: deployment.into() }
     }
 
     fn respond(&self, server: usize, message: &[u8]) -> Result<Vec<u8>, Refusal> {
@@ -37,7 +38,7 @@ impl World {
     }
 
     fn search(&self, secret: Secret, k: usize, random: &mut SeededRandom) -> Result<Outcome, Fault> {
-        let search = Search::nearest(&self.deployment, secret, self.audience, k).unwrap();
+        let search = Search::nearest(self.deployment.clone(), secret, self.audience, k).unwrap();
         search.run(random, |server, message| {
             assert!(message.len() <= self.servers[server - 1].longest_message());
             Some(self.respond(server, message).unwrap())
@@ -82,12 +83,12 @@ fn every_scheme_finds_the_record_shuffled_or_not_with_one_or_several_wanted() {
 }
 
 /// What servers see of a search, without the contents: to whom, how long, and all header fields but the parent.
-fn shape(world: &World, secret: Secret, k: usize, random: &mut SeededRandom) -> Vec<(usize, usize, u8, String)> {
+fn shape(world: &World, secret: Secret, k: usize, random: &mut SeededRandom) -> Vec<(usize, usize, Stage, String)> {
     let mut seen = vec![];
-    let search = Search::nearest(&world.deployment, secret, world.audience, k).unwrap();
+    let search = Search::nearest(world.deployment.clone(), secret, world.audience, k).unwrap();
     let _ = search.run(random, |server, bytes| {
         let header = &Message::decode(bytes).unwrap().header;
-        seen.push((server, bytes.len(), header.phase, format!("{} {:?}", header.scheme, header.responders)));
+        seen.push((server, bytes.len(), header.stage, format!("{} {:?}", header.scheme, header.responders)));
         Some(world.respond(server, bytes).unwrap())
     });
     seen
@@ -119,10 +120,10 @@ fn a_failed_phase_does_not_change_the_traffic() {
     let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
     let expected = shape(&world, instance.secret(), 1, &mut random);
     let mut seen = vec![];
-    let search = Search::new(&world.deployment, instance.secret(), world.audience).unwrap();
+    let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
     let result = search.run(&mut random, |server, bytes| {
         let header = &Message::decode(bytes).unwrap().header;
-        seen.push((server, bytes.len(), header.phase, format!("{} {:?}", header.scheme, header.responders)));
+        seen.push((server, bytes.len(), header.stage, format!("{} {:?}", header.scheme, header.responders)));
         // Rubbish from server 2, silence from server 3.
         (server != 3).then(|| if server == 2 { vec![0xff; 40] } else { world.respond(server, bytes).unwrap() })
     });
@@ -146,7 +147,7 @@ fn servers_with_different_keys_are_noticed() {
 #[test]
 fn silence_is_named() {
     let world = small_world(scheme::named("baseline").unwrap(), key);
-    let search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
+    let search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
     let fault = search
         .run(&mut SeededRandom::new(25), |server, bytes| (server == 2).then(|| world.respond(server, bytes).unwrap()))
         .unwrap_err();
@@ -158,8 +159,8 @@ fn a_retry_gets_the_same_bytes_and_another_query_gets_other_pads() {
     let world = small_world(scheme::named("baseline").unwrap(), key);
     let mut random = SeededRandom::new(26);
     let mut ask = || {
-        let mut search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
-        search.ask(&mut random)[0].encode()
+        let mut search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+        search.next(&mut random).unwrap().messages.remove(0)
     };
     let (first, second) = (ask(), ask());
     assert_eq!(world.respond(1, &first), world.respond(1, &first));
@@ -171,8 +172,8 @@ fn a_retry_gets_the_same_bytes_and_another_query_gets_other_pads() {
 fn servers_refuse_what_they_do_not_serve() {
     let world = small_world(scheme::named("two-phase").unwrap(), key);
     let mut random = SeededRandom::new(27);
-    let mut search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
-    let message = search.ask(&mut random).remove(0);
+    let mut search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+    let message = Message::decode(&search.next(&mut random).unwrap().messages[0]).unwrap();
     let refusal = |change: &dyn Fn(&mut Message)| {
         let mut message = message.clone();
         change(&mut message);
@@ -180,7 +181,7 @@ fn servers_refuse_what_they_do_not_serve() {
     };
     assert_eq!(refusal(&|m| m.header.digest[0] ^= 1), Refusal::Manifest);
     assert_eq!(refusal(&|m| m.header.scheme = "baseline".into()), Refusal::Scheme("baseline".into()));
-    assert_eq!(refusal(&|m| m.header.phase = 2), Refusal::Phase { scheme: "two-phase", phase: 2 });
+    assert_eq!(refusal(&|m| m.header.stage = Stage::Phase(2)), Refusal::Phase { scheme: "two-phase", phase: 2 });
     assert_eq!(refusal(&|m| m.header.epoch = 9), Refusal::Epoch(9));
     assert_eq!(refusal(&|m| m.server = 2), Refusal::Server { meant: 2, here: 1 });
     assert_eq!(refusal(&|m| m.header.parent[0] = 1), Refusal::Parent);
@@ -196,8 +197,8 @@ fn rubbish_never_panics_a_server_or_a_client() {
     let mut random = SeededRandom::new(28);
     let world = small_world(scheme::named("gated-tables").unwrap(), key);
     for round in 0..3_000 {
-        let mut search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
-        let mut bytes = search.ask(&mut random)[0].encode();
+        let mut search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+        let mut bytes = search.next(&mut random).unwrap().messages[0].to_vec();
         for _ in 0..1 + random.below(4) {
             match random.below(3) {
                 0 => bytes.truncate(random.below(bytes.len() as u64 + 1) as usize),
@@ -211,7 +212,7 @@ fn rubbish_never_panics_a_server_or_a_client() {
         }
         let _ = world.respond(1, &bytes);
         if round % 10 == 0 {
-            let search = Search::new(&world.deployment, Secret::new(vec![3, 3]), world.audience).unwrap();
+            let search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
             let lengths = [0, 1, 15, 16, 17, 40].map(|n| n + random.below(3) as usize);
             let mut draws = SeededRandom::new(round);
             let _ = search.run(&mut random, |server, _| {
@@ -228,24 +229,19 @@ fn secrets_do_not_print() {
     let world = small_world(scheme::named("gated").unwrap(), key);
     let secret = Secret::new(vec![7, 7]).immutable(vec![true, false]);
     let mut random = SeededRandom::new(29);
-    let mut search = Search::new(&world.deployment, secret.clone(), world.audience).unwrap();
-    let messages = search.ask(&mut random);
-    let responses = |messages: &[Message]| {
-        let each = messages.iter().map(|m| world.respond(m.server.into(), &m.encode()).ok());
-        each.collect::<Vec<_>>()
-    };
-    search.hear(responses(&messages), &mut random);
-    let fetches = search.fetch(0, &mut random);
-    search.take(0, responses(&fetches), &mut random);
+    let mut search = Search::new(world.deployment.clone(), secret.clone(), world.audience).unwrap();
     let replica = Replica::new(1, world.audience.digest, vec![world.deployment.clone()], vec![key(1)], 4);
-    let requests = [&messages[0], &fetches[0]].map(|message| format!("{:?}", replica.open(&message.encode()).unwrap()));
-    let searching = format!("{search:?}");
-    let shown = format!(
-        "{secret:?} {searching} {messages:?} {fetches:?} {requests:?} {:?} {:?} {:?}",
-        key(1),
-        key(1).transcript(&[0; 32]),
-        search.finish().unwrap(),
-    );
+    let mut seen = vec![];
+    while let Some(outgoing) = search.next(&mut random) {
+        let messages = outgoing.messages.iter().map(|bytes| Message::decode(bytes).unwrap());
+        let request = replica.open(&outgoing.messages[0]).unwrap();
+        seen.push(format!("{outgoing:?} {:?} {request:?} {search:?}", messages.collect::<Vec<_>>()));
+        let responses = (1..).zip(&outgoing.messages).map(|(server, message)| world.respond(server, message).ok());
+        search.receive(responses.collect());
+        seen.push(format!("{search:?}"));
+    }
+    let shown =
+        format!("{secret:?} {seen:?} {:?} {:?} {:?}", key(1), key(1).transcript(&[0; 32]), search.finish().unwrap(),);
     for word in ["[7", "true", "payload", "blinding", "Symbol(1", "x:", "theta", "wanted", "Exactly", "record: ["] {
         assert!(!shown.contains(word), "{word} in {shown}");
     }
@@ -261,8 +257,8 @@ fn a_servers_response_holds_every_pad() {
         let deployment = &world.deployment;
         let replica =
             Replica::new(2, world.audience.digest, vec![deployment.clone()], vec![key(2)], 2 * instance.x.len());
-        let mut search = Search::new(deployment, instance.secret(), world.audience).unwrap();
-        let message = search.ask(&mut random).remove(1);
+        let mut search = Search::new(deployment.clone(), instance.secret(), world.audience).unwrap();
+        let message = Message::decode(&search.next(&mut random).unwrap().messages[1]).unwrap();
         let Request::Answer(ask) = replica.open(&message.encode()).unwrap() else { panic!("a phase was asked") };
         let (field, kappa) = (deployment.field(), deployment.kappa(0));
         let keys =
@@ -274,8 +270,8 @@ fn a_servers_response_holds_every_pad() {
         assert_eq!(response[16..], wire::pack(field, &symbols), "{}", scheme.name);
         assert_eq!(response[..16], key(2).transcript(&message.tau()).check_value(), "{}", scheme.name);
         // And the record's: what is left after its pads is the plain inner product.
-        search.hear(vec![None; deployment.responders(0)], &mut random);
-        let fetch = search.fetch(0, &mut random).remove(1);
+        let fetch = std::iter::from_fn(|| search.next(&mut random)).last().unwrap();
+        let fetch = Message::decode(&fetch.messages[1]).unwrap();
         let Request::Record(ask) = replica.open(&fetch.encode()).unwrap() else { panic!("a record was asked for") };
         let records: Vec<Vec<u8>> =
             instance.rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
@@ -303,7 +299,7 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
             let liars = quiet.end..quiet.end + lying;
             let kind = random.below(4);
             let mut noise = SeededRandom::new(number as u64);
-            let search = Search::new(&world.deployment, instance.secret(), world.audience).unwrap();
+            let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
             let outcome = search.run(&mut random, |server, message| {
                 let mut response = world.respond(server, message).unwrap();
                 if quiet.contains(&server) {
@@ -317,7 +313,7 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
                         _ => {
                             // Zeros are reduced symbols, and wrong ones; a record may be any bytes.
                             let body = &mut response[16..];
-                            if Message::decode(message).unwrap().header.phase == 255 {
+                            if Message::decode(message).unwrap().header.stage == Stage::Record {
                                 noise.fill(body)
                             } else {
                                 body.fill(0)
@@ -347,12 +343,12 @@ fn described_bytes_are_those_on_the_wire() {
         let instance = Instance::random(scheme, (1, 0, 0), 30, 9, &mut random);
         let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
         let (mut up, mut down) = (0, 0);
-        let search = Search::new(&world.deployment, instance.secret(), world.audience).unwrap();
+        let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
         search
             .run(&mut random, |server, bytes| {
                 let message = Message::decode(bytes).unwrap();
                 let response = world.respond(server, bytes).unwrap();
-                if message.header.phase != 255 {
+                if message.header.stage != Stage::Record {
                     up += message.payload.len() as u128;
                     down += response.len() as u128 - 16;
                 }

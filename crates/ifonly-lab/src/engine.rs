@@ -15,16 +15,14 @@ use ifonly_core::random::SeededRandom;
 use ifonly_core::replica::Replica;
 use ifonly_core::round::Round;
 use ifonly_core::scheme::{self, Reading};
-use ifonly_core::search::{Audience, Outcome, Search};
+use ifonly_core::search::{Audience, Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
-use ifonly_core::transcript::{Header, Message, RECORD_PHASE, Tau, messages};
+use ifonly_core::service::{CHECK_LENGTH, Route};
+use ifonly_core::transcript::{Header, Message, Stage, Tau, messages};
 use ifonly_core::wire;
 
 use crate::LabError;
 use crate::attack::Session;
-
-/// Bytes of the key-check value before each answer.
-const CHECK: usize = 16;
 
 /// A deployment with its servers.
 #[derive(Debug)]
@@ -90,20 +88,20 @@ impl Engine {
     /// A whole search: all phases and the record.
     pub fn search(&self, secret: Secret, random: &mut SeededRandom) -> Result<(Outcome, Traffic), LabError> {
         let mut traffic = Traffic::default();
-        let search =
-            Search::new(&self.deployment, secret, self.audience).map_err(|error| self.fault(error.to_string()))?;
-        let send = |server: usize, bytes: &[u8]| {
-            let response = self.respond(server, bytes).ok()?;
-            let is_record = Message::decode(bytes).is_ok_and(|message| message.header.phase == RECORD_PHASE);
-            let (up, down) = match is_record {
-                true => (&mut traffic.record_up, &mut traffic.record_down),
-                false => (&mut traffic.search_up, &mut traffic.search_down),
+        let search = Search::new(self.deployment.clone(), secret, self.audience);
+        let mut search = search.map_err(|error| self.fault(error.to_string()))?;
+        while let Some(Outgoing { route, messages, .. }) = search.next(random) {
+            let (up, down) = match route {
+                Route::Answer => (&mut traffic.search_up, &mut traffic.search_down),
+                Route::Record => (&mut traffic.record_up, &mut traffic.record_down),
             };
-            *up += bytes.len();
-            *down += response.len();
-            Some(response)
-        };
-        let outcome = search.run(random, send).map_err(|fault| self.fault(fault.to_string()))?;
+            let responses: Vec<Option<Vec<u8>>> =
+                (1..).zip(&messages).map(|(server, message)| self.respond(server, message).ok()).collect();
+            *up += messages.iter().map(|message| message.len()).sum::<usize>();
+            *down += responses.iter().flatten().map(Vec::len).sum::<usize>();
+            search.receive(responses);
+        }
+        let outcome = search.finish().map_err(|fault| self.fault(fault.to_string()))?;
         Ok((outcome, traffic))
     }
 
@@ -112,7 +110,8 @@ impl Engine {
         let (deployment, field) = (&self.deployment, self.deployment.field());
         let round = Round::new(deployment, 0, secret, &[], None, random);
         let payloads = round.shares().iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
-        let queries = messages(&self.header(0, deployment.responders(0), Tau::default()), payloads, random);
+        let queries =
+            messages(&self.header(Stage::Phase(0), deployment.responders(0), Tau::default()), payloads, random);
         let tau = queries.first().map(Message::tau).unwrap_or_default();
         let answers = self.ask(&queries)?;
         let symbols: Vec<Option<Vec<Symbol>>> =
@@ -123,7 +122,7 @@ impl Engine {
         let place = candidates.nearest(1).first().map(|&(place, _)| place);
         let fetch = self.replicas[0].fetch(deployment);
         let queries =
-            messages(&self.header(RECORD_PHASE, deployment.servers(), tau), fetch.queries(place, random), random);
+            messages(&self.header(Stage::Record, deployment.servers(), tau), fetch.queries(place, random), random);
         let bodies: Vec<Option<Vec<u8>>> = self.ask(&queries)?.into_iter().map(Some).collect();
         let (sealed, _) = fetch.decode(&bodies, random).map_err(|error| self.fault(error.to_string()))?;
         let record = place.and_then(|_| package::open(&sealed)).unwrap_or_default();
@@ -138,14 +137,14 @@ impl Engine {
     }
 
     /// The header of a message under this deployment.
-    pub(crate) fn header(&self, phase: u8, responders: usize, parent: Tau) -> Header {
-        self.audience.header(&self.deployment, phase, responders, parent)
+    pub(crate) fn header(&self, stage: Stage, responders: usize, parent: Tau) -> Header {
+        self.audience.header(&self.deployment, stage, responders, parent)
     }
 
     /// The answers without their key-check values.
     fn ask(&self, queries: &[Message]) -> Result<Vec<Vec<u8>>, LabError> {
         let answer = |message: &Message| self.respond(message.server.into(), &message.encode());
-        queries.iter().map(|message| Ok(answer(message)?.get(CHECK..).unwrap_or_default().to_vec())).collect()
+        queries.iter().map(|message| Ok(answer(message)?.get(CHECK_LENGTH..).unwrap_or_default().to_vec())).collect()
     }
 
     pub(crate) fn fault(&self, reason: String) -> LabError {

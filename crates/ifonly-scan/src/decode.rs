@@ -9,7 +9,7 @@ use crate::backend::{Backend, Kernels};
 use crate::pack::{packed_length, unpack_u32, unpack_u64};
 use ifonly_core::field::Symbol;
 pub use ifonly_core::interpolate::Interpolation;
-use ifonly_core::interpolate::{Interpolate, Unreadable, Words};
+use ifonly_core::interpolate::{Interpolate, Interpolating, Unreadable, Words};
 use zeroize::Zeroize;
 
 /// Rows decoded at a time; the words of all servers stay in the first-level cache.
@@ -121,20 +121,22 @@ impl Drop for Decoder {
     }
 }
 
-/// Whole answers, decoded by the fastest kernels of this machine.
+/// Answers decoded by the fastest kernels of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ByKernels;
 
 impl Interpolate for ByKernels {
-    fn interpolate(
-        &self,
-        interpolation: &Interpolation,
-        rows: usize,
-        answers: &[&[u8]],
-        visit: &mut dyn FnMut(Words<'_>),
-    ) -> Result<(), Unreadable> {
-        let mut decoder = Decoder::new(interpolation.clone(), rows);
-        decoder.decode_all(answers, &mut |values| visit(values.words())).map_err(|_| Unreadable)
+    fn begin(&self, interpolation: Interpolation, rows: usize) -> Box<dyn Interpolating> {
+        Box::new(Decoder::new(interpolation, rows))
+    }
+}
+
+impl Interpolating for Decoder {
+    fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Words<'_>)) -> Result<(), Unreadable> {
+        // Blocks end with a byte, except for the last, after which nothing is left.
+        let taken = packed_length(self.interpolation.field.bits(), self.next_row * self.outputs());
+        let ahead = answers.iter().map(|answer| answer.get(taken..).unwrap_or_default()).collect();
+        self.decode_blocks(ahead, &mut |values| visit(values.words())).map(|_| ()).map_err(|_| Unreadable)
     }
 }
 

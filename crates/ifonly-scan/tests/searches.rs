@@ -43,7 +43,7 @@ type Found = (Vec<(usize, String, Vec<u8>)>, usize, Vec<usize>);
 fn run(deployment: &Deployment, servers: &[MemoryServer], harm: Harm, kernels: bool) -> Result<Found, Fault> {
     let fixed = deployment.scheme().gate != Gate::None;
     let secret = Secret::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
-    let search = Search::nearest(deployment, secret, servers[0].audience(), 3).unwrap();
+    let search = Search::nearest(deployment.clone(), secret, servers[0].audience(), 3).unwrap();
     let search = if kernels { search.interpolated_by(&ByKernels) } else { search };
     let mut answers = 0;
     let outcome = search.run(&mut SeededRandom::new(5), |server, message| {
@@ -90,4 +90,41 @@ fn kernels_find_and_refuse_what_the_plain_decoder_does() {
         }
     }
     assert!(found > 100 && refused > 100, "{found} found, {refused} refused");
+}
+
+#[test]
+fn kernels_decode_answers_as_they_arrive_and_after_one_was_taken_back() {
+    let ranges = vec![7, 100, 1];
+    let mut random = SeededRandom::new(6);
+    let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect::<Vec<u16>>();
+    let levels: Vec<Vec<u16>> = (0..1300).map(|_| row()).collect();
+    let rows = Rows::new(&ranges, &levels).unwrap();
+    let key = RootKey::new(0, [8; 32]);
+    for scheme in scheme::ALL {
+        let params = Params { weight_limit: 3, ..Params::new(ranges.clone(), rows.len()) };
+        let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+        let servers: Vec<MemoryServer> =
+            (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();
+        let expected = run(&deployment, &servers, Harm::Nothing, false).unwrap();
+        let fixed = deployment.scheme().gate != Gate::None;
+        let secret = Secret::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
+        let search = Search::nearest(deployment, secret, servers[0].audience(), 3).unwrap();
+        let (mut search, mut random) = (search.interpolated_by(&ByKernels), SeededRandom::new(5));
+        while let Some(outgoing) = search.next(&mut random) {
+            let responses: Vec<Vec<u8>> =
+                servers.iter().zip(&outgoing.messages).map(|(s, message)| s.respond(message).unwrap()).collect();
+            // The first server's damaged answer is decoded to its end with the others', then comes again.
+            search.receive_part(1, &responses[0].iter().map(|byte| byte ^ 1).collect::<Vec<u8>>());
+            for chunk in 0..responses[0].len().div_ceil(777) {
+                for (server, response) in (2..).zip(&responses[1..]) {
+                    search.receive_part(server, response.chunks(777).nth(chunk).unwrap());
+                }
+            }
+            search.forget(1);
+            responses[0].chunks(500).for_each(|chunk| search.receive_part(1, chunk));
+        }
+        let outcome = search.finish().unwrap();
+        let found = outcome.found.iter().map(|f| (f.position, format!("{:?}", f.price), f.record.clone()));
+        assert_eq!((found.collect(), outcome.qualifying, outcome.liars), expected, "{}", scheme.name);
+    }
 }

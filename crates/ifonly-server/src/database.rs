@@ -191,21 +191,15 @@ mod tests {
                 let store = RowStore::build(&ranges, &rows).unwrap();
                 let database = Database::new(store, sealed_length, vec![Sealed { epoch: 3, bytes }]);
                 let audience = Audience { digest: [1; 32], epoch: 3, record_length: length };
-                let mut search = Search::new(&deployment, Secret::new(vec![2, 2, 100, 1]), audience).unwrap();
-                let mut messages = vec![];
-                for _ in 0..deployment.phases() {
-                    let asked = search.ask(&mut random);
-                    search.hear(vec![None; asked.len()], &mut random);
-                    messages.push(asked[0].encode().to_vec());
-                }
-                messages.push(search.fetch(0, &mut random)[0].encode().to_vec());
-                for message in messages {
+                let mut search = Search::new(deployment, Secret::new(vec![2, 2, 100, 1]), audience).unwrap();
+                while let Some(outgoing) = search.next(&mut random) {
+                    let message = &outgoing.messages[0];
                     let mut bytes = vec![];
                     let mut sink = |part: &[u8]| {
                         bytes.extend_from_slice(part);
                         ControlFlow::Continue(())
                     };
-                    let length = match replica.open(&message).unwrap() {
+                    let length = match replica.open(message).unwrap() {
                         Request::Answer(ask) => {
                             assert!(database.answer(&ask, &mut sink).is_continue());
                             Database::answer_length(&ask)

@@ -5,7 +5,6 @@
 
 use crate::database::{Database, Sealed};
 use bytes::Bytes;
-use ifonly_core::deployment::Deployment;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::Manifest;
 use ifonly_core::package;
@@ -80,7 +79,7 @@ impl Holding {
         keys: Vec<RootKey>,
     ) -> Result<Holding, HoldingError> {
         let deployments = manifest.deployments();
-        let servers = deployments.iter().map(Deployment::servers).max().unwrap_or(0);
+        let servers = deployments.iter().map(|deployment| deployment.servers()).max().unwrap_or(0);
         if index == 0 || usize::from(index) > servers {
             return Err(HoldingError::Index { index, servers });
         }

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use ifonly_core::replica::{Refusal, Request};
-use ifonly_core::transcript::{Message, RECORD_PHASE};
+use ifonly_core::transcript::Message;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
@@ -242,11 +242,12 @@ impl Work {
 
     fn checked(&self, head: Head) -> Result<(), (Head, Problem)> {
         // Nothing but the public header is looked at here; the replica checks the message as a whole.
-        let header = match Message::decode(&self.body) {
-            Ok(message) => message.header.clone(),
+        let message = match Message::decode(&self.body) {
+            Ok(message) => message,
             Err(error) => return Err((head, Refusal::from(error).into())),
         };
-        let right = if header.phase == RECORD_PHASE { RECORD } else { ANSWER };
+        let header = message.header.clone();
+        let right = header.stage.route().path();
         if right != self.route {
             return Err((head, Problem::WrongPath { path: right }));
         }
@@ -254,7 +255,7 @@ impl Work {
             Ok(holding) => holding,
             Err(refusal) => return Err((head, refusal.into())),
         };
-        let request = match holding.replica().open(&self.body) {
+        let request = match holding.replica().check(message) {
             Ok(request) => request,
             Err(refusal) => return Err((head, refusal.into())),
         };
@@ -271,7 +272,7 @@ impl Work {
             return Ok(());
         }
         let whole = self.write(&holding, &request, &mut writer);
-        let (route, scheme, phase) = (self.route, header.scheme.as_str(), header.phase);
+        let (route, scheme, stage) = (self.route, header.scheme.as_str(), header.stage);
         let took = self.started.elapsed();
         self.app.metrics.request(route, 200, took);
         match whole {
@@ -279,7 +280,7 @@ impl Work {
             ControlFlow::Break(()) => self.app.metrics.aborted.fetch_add(1, Ordering::Relaxed),
         };
         let milliseconds = took.as_millis() as u64;
-        tracing::info!(route, scheme, phase, whole = whole.is_continue(), milliseconds, "answered");
+        tracing::info!(route, scheme, ?stage, whole = whole.is_continue(), milliseconds, "answered");
         Ok(())
     }
 

@@ -18,9 +18,9 @@ use ifonly_core::record;
 use ifonly_core::replica::Request;
 use ifonly_core::schema::{Feature, Kind, Quantiser, Schema, Value};
 use ifonly_core::scheme::{self, Gate, Metric};
-use ifonly_core::search::{Outcome, Search};
+use ifonly_core::search::{Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
-use ifonly_core::transcript::Message;
+use ifonly_core::service::Route;
 use ifonly_core::wishes::Wishes;
 use ifonly_scan::RowStore;
 use ifonly_scan::bench::BenchArgs;
@@ -197,7 +197,7 @@ impl World {
         Ok(World { manifest, levels, profile, secret, nearest })
     }
 
-    fn deployment(&self) -> &Deployment {
+    fn deployment(&self) -> &Arc<Deployment> {
         self.manifest.default_deployment()
     }
 
@@ -233,26 +233,23 @@ impl World {
     fn in_process(&self, holdings: &[Arc<Holding>], times: &mut Times) -> Result<Option<Explanation>, Failure> {
         let random = &mut OsRandom::default();
         let deployment = self.deployment();
-        let search = Search::nearest(deployment, self.secret.clone(), self.manifest.audience(), 1);
+        let search = Search::nearest(deployment.clone(), self.secret.clone(), self.manifest.audience(), 1);
         let mut search = search.map_err(Failure::machine)?.interpolated_by(&ByKernels);
-        let respond = |messages: Vec<Message>, times: &mut Times| {
-            holdings
-                .iter()
-                .zip(&messages)
-                .map(|(holding, message)| respond(holding, message, times).map(Some))
-                .collect()
-        };
-        for _ in 0..deployment.phases() {
-            let messages = times.lap(QUERIES, || search.ask(random));
-            let responses: Result<Vec<_>, Failure> = respond(messages, times);
-            let responses = responses?;
-            times.lap(DECODE, || search.hear(responses, random));
+        // A step's responses are read when the next one is asked for, so there is one step more than messages.
+        let mut part = QUERIES;
+        while let Some(Outgoing { route, messages, .. }) = times.lap(part, || search.next(random)) {
+            let mut responses = vec![];
+            for (holding, message) in holdings.iter().zip(&messages) {
+                responses.push(Some(respond(holding, message, times)?));
+            }
+            let (reading, next) = match route {
+                Route::Answer => (DECODE, QUERIES),
+                Route::Record => (EXPLAIN, EXPLAIN),
+            };
+            times.lap(reading, || search.receive(responses));
+            part = next;
         }
-        let messages = times.lap(QUERIES, || search.fetch(0, random));
-        let responses: Result<Vec<_>, Failure> = respond(messages, times);
-        let responses = responses?;
         times.lap(EXPLAIN, || {
-            search.take(0, responses, random);
             let outcome = search.finish().map_err(Failure::machine)?;
             self.explain(&outcome)
         })
@@ -266,8 +263,8 @@ const RECORDS: &str = "record fetch, all servers";
 const EXPLAIN: &str = "record, opened and confirmed";
 
 /// One server's response, without checksum.
-fn respond(holding: &Holding, message: &Message, times: &mut Times) -> Result<Vec<u8>, Failure> {
-    let request = times.lap(QUERIES, || holding.replica().open(&message.encode())).map_err(Failure::machine)?;
+fn respond(holding: &Holding, message: &[u8], times: &mut Times) -> Result<Vec<u8>, Failure> {
+    let request = times.lap(QUERIES, || holding.replica().open(message)).map_err(Failure::machine)?;
     let mut response = vec![];
     let mut sink = |bytes: &[u8]| {
         response.extend_from_slice(bytes);

@@ -1,6 +1,7 @@
 //! Messages, commitments, τ, the servers' keyed randomness, orders, sealed records and record queries.
 
 use crate::{compare, hex, numbers};
+use ifonly_core::deployment::Deployment;
 use ifonly_core::field::Field;
 use ifonly_core::form::RowRandomness;
 use ifonly_core::keys::{Purpose, RootKey, TranscriptKeys};
@@ -10,7 +11,7 @@ use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::replica::Replica;
 use ifonly_core::share::Points;
 use ifonly_core::spir::Fetch;
-use ifonly_core::transcript::{Header, messages};
+use ifonly_core::transcript::{Header, Stage, messages};
 use serde_json::{Value, json};
 
 const DIGEST: [u8; 32] = [0xd1; 32];
@@ -109,7 +110,7 @@ fn record_query(
 fn transcript_vectors_are_what_the_derivations_give() {
     let header = Header {
         scheme: "baseline".into(),
-        phase: 0,
+        stage: Stage::Phase(0),
         epoch: 7,
         digest: DIGEST,
         responders: vec![1, 2],
@@ -120,7 +121,7 @@ fn transcript_vectors_are_what_the_derivations_give() {
     let keys = root.transcript(&sent[0].tau());
     // Rows 0 and 1 hold the same text and are sealed under keys of their own.
     let records: Vec<Vec<u8>> = (0..11).map(|row: u8| format!("row {:02}", row.max(1)).into_bytes()).collect();
-    let replica = Replica::new(1, DIGEST, vec![], vec![root.clone()], 6);
+    let replica = Replica::new(1, DIGEST, [] as [Deployment; 0], vec![root.clone()], 6);
     let sealed = replica.seal(&root, records.iter().map(Vec::as_slice));
     let query = |faults, servers, row| record_query(&keys, &sealed, faults, servers, row);
     compare(

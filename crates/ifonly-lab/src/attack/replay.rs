@@ -12,7 +12,7 @@ use ifonly_core::keys::RootKey;
 use ifonly_core::params::Params;
 use ifonly_core::random::SeededRandom;
 use ifonly_core::share::Vectors;
-use ifonly_core::transcript::{Tau, messages};
+use ifonly_core::transcript::{Stage, Tau, messages};
 use ifonly_core::wire;
 
 use super::{Share, World};
@@ -83,7 +83,7 @@ impl<'a> Bound<'a> {
     fn message(&mut self, share: &[Symbol]) -> ifonly_core::transcript::Message {
         let deployment = self.engine.deployment();
         let payload = wire::pack(deployment.field(), share);
-        let header = self.engine.header(0, deployment.responders(0), Tau::default());
+        let header = self.engine.header(Stage::Phase(0), deployment.responders(0), Tau::default());
         // The attacker never sends the other servers' messages, but has to commit to something.
         messages(&header, vec![payload; deployment.responders(0)], &mut self.random).swap_remove(0)
     }

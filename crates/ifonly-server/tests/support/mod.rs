@@ -52,17 +52,10 @@ pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Ar
 
 /// The messages to server 1 in one search with this scheme: every phase, then one record.
 pub fn messages(manifest: &Manifest, scheme: &str, seed: u64) -> Vec<Vec<u8>> {
-    let deployment = manifest.deployment(scheme).unwrap();
+    let deployment = manifest.deployment(scheme).unwrap().clone();
     let mut random = SeededRandom::new(seed);
     let mut search = Search::new(deployment, Secret::new(vec![3, 2]), manifest.audience()).unwrap();
-    let mut sent = vec![];
-    for _ in 0..deployment.phases() {
-        let messages = search.ask(&mut random);
-        sent.push(messages[0].encode().to_vec());
-        search.hear(vec![None; messages.len()], &mut random);
-    }
-    sent.push(search.fetch(0, &mut random)[0].encode().to_vec());
-    sent
+    std::iter::from_fn(|| Some(search.next(&mut random)?.messages[0].to_vec())).collect()
 }
 
 pub async fn send(router: &Router, request: Request<Body>) -> Response<Bytes> {

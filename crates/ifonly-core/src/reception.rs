@@ -1,0 +1,123 @@
+//! What comes back to one step of a search, in any pieces and from all servers at once.
+//!
+//! Where nothing can be corrected, values are decoded as soon as every server's bytes are there. The bytes are kept until the
+//! step ends all the same: a response's checksum comes last, so that a transport may find out at its end that it was damaged
+//! and ask again. Then that server's bytes are [forgotten](Reception::forget) and decoding starts again with those of the
+//! others.
+
+use crate::candidates::{Candidates, Implausible, Sieve};
+use crate::interpolate::{Interpolating, Unreadable};
+use crate::search::Fault;
+use crate::service::CHECK_LENGTH;
+use crate::vote::Plurality;
+use zeroize::Zeroizing;
+
+/// Answers that become candidates as they arrive.
+pub(crate) struct Live {
+    interpolating: Box<dyn Interpolating>,
+    sieve: Sieve,
+    unreadable: bool,
+}
+
+impl Live {
+    pub(crate) fn new(interpolating: Box<dyn Interpolating>, sieve: Sieve) -> Live {
+        Live { interpolating, sieve, unreadable: false }
+    }
+
+    /// Reads what `answers` have beyond what was read before.
+    pub(crate) fn advance(&mut self, answers: &[&[u8]]) {
+        if !self.unreadable {
+            let sieve = &mut self.sieve;
+            let read = self.interpolating.advance(answers, &mut |words| sieve.take(words));
+            self.unreadable = read == Err(Unreadable);
+        }
+    }
+
+    /// The candidates of whole answers; `None` if one could not be read.
+    pub(crate) fn finish(self) -> Option<Result<Candidates, Implausible>> {
+        (!self.unreadable).then(|| self.sieve.finish())
+    }
+}
+
+/// The responses to one step, whole or on their way. Together they hold the values that the user learns, so they are wiped.
+pub(crate) struct Reception {
+    length: usize,
+    responses: Vec<Zeroizing<Vec<u8>>>,
+    live: Option<Live>,
+}
+
+impl Reception {
+    /// For `responders` responses of `length` bytes each.
+    pub(crate) fn new(responders: usize, length: usize, live: Option<Live>) -> Reception {
+        Reception { length, responses: (0..responders).map(|_| Zeroizing::default()).collect(), live }
+    }
+
+    /// A whole response of a server, counted from 1.
+    pub(crate) fn whole(&mut self, server: usize, response: Vec<u8>) {
+        let mut response = Zeroizing::new(response);
+        response.truncate(self.length + 1);
+        if let Some(place) = self.place(server) {
+            *place = response;
+        }
+    }
+
+    /// The next bytes of a server, counted from 1.
+    pub(crate) fn part(&mut self, server: usize, bytes: &[u8]) {
+        // One byte too many shows that the response is too long; more than one is not kept.
+        let most = self.length + 1;
+        let Some(place) = self.place(server) else { return };
+        if place.capacity() == 0 {
+            // At once, so that no copy is left behind by growing.
+            place.reserve_exact(most);
+        }
+        let taken = bytes.len().min(most.saturating_sub(place.len()));
+        place.extend_from_slice(&bytes[..taken]);
+    }
+
+    /// Reads what can be read by now.
+    pub(crate) fn advance(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        let body = |response: &'_ Zeroizing<Vec<u8>>| response.len().clamp(CHECK_LENGTH, self.length.max(CHECK_LENGTH));
+        let bodies: Option<Vec<&[u8]>> =
+            self.responses.iter().map(|response| response.get(CHECK_LENGTH..body(response))).collect();
+        if let Some(bodies) = bodies {
+            live.advance(&bodies);
+        }
+    }
+
+    /// Takes back what a server said; `live` starts from the beginning.
+    pub(crate) fn forget(&mut self, server: usize, live: Option<Live>) {
+        if let Some(place) = self.place(server) {
+            *place = Zeroizing::default();
+            self.live = live;
+        }
+    }
+
+    pub(crate) fn take_live(&mut self) -> Option<Live> {
+        self.live.take()
+    }
+
+    /// What follows the key-check values, and who was left out (counted from 1) because theirs is another than most have, as
+    /// long as the deployment bears so many silent and lying servers.
+    pub(crate) fn bodies(&self, borne: usize) -> Result<(Bodies<'_>, Vec<usize>), Fault> {
+        let parts: Vec<Option<(&[u8; CHECK_LENGTH], &[u8])>> =
+            self.responses.iter().map(|response| response.split_first_chunk()).collect();
+        let spoke: Vec<usize> = (0..parts.len()).filter(|&place| parts[place].is_some()).collect();
+        let checks: Vec<&[u8; CHECK_LENGTH]> = parts.iter().flatten().map(|(check, _)| *check).collect();
+        let mut bodies: Bodies<'_> = parts.iter().map(|part| part.map(|(_, body)| body)).collect();
+        let Some(vote) = Plurality::of(&checks) else { return Ok((bodies, vec![])) };
+        if let Some(second) = vote.too_odd(borne) {
+            return Err(Fault::KeyCheck { first: spoke[vote.first] + 1, second: spoke[second] + 1 });
+        }
+        let odd: Vec<usize> = vote.odd.iter().map(|&place| spoke[place]).collect();
+        odd.iter().for_each(|&place| bodies[place] = None);
+        Ok((bodies, odd.into_iter().map(|place| place + 1).collect()))
+    }
+
+    fn place(&mut self, server: usize) -> Option<&mut Zeroizing<Vec<u8>>> {
+        self.responses.get_mut(server.checked_sub(1)?)
+    }
+}
+
+/// One entry per responder, in order; `None` for silence.
+pub(crate) type Bodies<'r> = Vec<Option<&'r [u8]>>;
