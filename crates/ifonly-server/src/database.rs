@@ -209,7 +209,7 @@ mod tests {
                             Database::record_length(&ask)
                         }
                     };
-                    let right = replica.respond(&message, &plain, &sealed).unwrap();
+                    let right = replica.respond(message, &plain, &sealed).unwrap();
                     assert!(
                         bytes == right,
                         "{} {ranges:?}, message of {} bytes, {count} rows, T = {threshold}, shuffle {shuffle}",
