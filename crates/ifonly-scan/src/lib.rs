@@ -32,7 +32,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `unsafe` stands only in the vector backends and in the aligned memory, each block with its reason.
+//! `unsafe` stands only in the vector backends and in aligned or mapped memory, each block with its reason.
 
 pub mod answer;
 mod backend;
@@ -52,4 +52,5 @@ mod tile;
 
 pub use answer::{Query, ScanError, Scanner};
 pub use backend::Backend;
-pub use store::{RowStore, RowStoreBuilder, StoreError};
+pub use memory::FileBytes;
+pub use store::{RowStore, RowStoreBuilder, RowWriter, StoreError};

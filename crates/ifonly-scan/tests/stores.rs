@@ -1,7 +1,9 @@
 //! A row store gives back its rows, survives its serialised form, and believes nothing that does not fit.
 
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_scan::store::{LevelBytes, RowStore, StoreError};
+use ifonly_scan::FileBytes;
+use ifonly_scan::store::{LevelBytes, RowStore, RowWriter, StoreError};
+use std::fs::File;
 
 fn sample(ranges: &[u32], count: usize) -> Vec<Vec<u16>> {
     let mut random = SeededRandom::new(count as u64);
@@ -13,6 +15,16 @@ fn serialised(store: &RowStore) -> Vec<u8> {
     let mut bytes = vec![];
     store.write_to(&mut bytes).unwrap();
     bytes
+}
+
+/// A file that took the rows one by one.
+fn written(ranges: &[u32], rows: &[Vec<u16>]) -> (tempfile::TempDir, File) {
+    let desk = tempfile::tempdir().unwrap();
+    let path = desk.path().join("rows");
+    let mut writer = RowWriter::new(File::create(&path).unwrap(), ranges, rows.len()).unwrap();
+    rows.iter().for_each(|row| writer.push(row).unwrap());
+    writer.finish().unwrap();
+    (desk, File::open(&path).unwrap())
 }
 
 #[test]
@@ -29,7 +41,12 @@ fn rows_come_back_from_memory_and_from_bytes() {
             let bytes = serialised(&built);
             let opened = RowStore::from_bytes(bytes.clone()).unwrap();
             assert_eq!(serialised(&opened), bytes);
-            for store in [built, opened] {
+            assert_eq!(RowStore::serialised_length(&ranges, count), Some(bytes.len()));
+            let (_desk, file) = written(&ranges, &rows);
+            let mapped = RowStore::from_bytes(FileBytes::open(&file, bytes.len()).unwrap()).unwrap();
+            assert_eq!(serialised(&mapped), bytes);
+            assert!(mapped.levels().eq(rows.iter().cloned()));
+            for store in [built, opened, mapped] {
                 assert_eq!((store.rows(), store.features()), (count, ranges.len()));
                 assert_eq!((store.ranges(), store.level_bytes()), (&ranges[..], level_bytes));
                 let mut levels = vec![];
@@ -49,6 +66,20 @@ fn wrong_rows_are_refused_by_name() {
     assert_eq!(refused(&[2], &[vec![1, 2]]), "row 0 has 2 features instead of 1");
     assert_eq!(refused(&[], &[]), "0 features; a row has 1 to 65536");
     assert_eq!(refused(&[65536], &[]), "feature 0 has the range 65536; the largest is 65535");
+}
+
+#[test]
+fn a_writer_takes_as_many_rows_as_it_announced_and_only_right_ones() {
+    let mut writer = RowWriter::new(vec![], &[2, 2], 3).unwrap();
+    writer.push(&[0, 1]).unwrap();
+    assert_eq!(writer.push(&[0, 3]).unwrap_err().to_string(), "row 1, feature 1: level 3 is above 2");
+    writer.push(&[2, 2]).unwrap();
+    assert!(matches!(writer.finish(), Err(StoreError::Count { have: 2, need: 3 })));
+    // Room for the header and half a block.
+    let mut room = [0; 64 + 128];
+    let mut writer = RowWriter::new(&mut room[..], &[2, 2], 3).unwrap();
+    (0..3).for_each(|_| writer.push(&[1, 1]).unwrap());
+    assert!(matches!(writer.finish(), Err(StoreError::Io(_))));
 }
 
 #[test]

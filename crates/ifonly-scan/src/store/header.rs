@@ -63,6 +63,13 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// Of so many rows with these ranges.
+    pub(super) fn of(ranges: &[u32], rows: usize) -> Result<Header, StoreError> {
+        Header::check_ranges(ranges)?;
+        Header::check_rows(rows as u64)?;
+        Ok(Header { rows, level_bytes: LevelBytes::for_ranges(ranges), ranges: ranges.to_vec() })
+    }
+
     pub(super) fn groups(&self) -> usize {
         self.ranges.len().div_ceil(self.level_bytes.features_per_group())
     }
@@ -91,6 +98,49 @@ impl Header {
         }
     }
 
+    /// Positions and the entries of an order are 32-bit numbers.
+    fn check_rows(rows: u64) -> Result<usize, StoreError> {
+        match usize::try_from(rows) {
+            Ok(fits) if rows <= u64::from(u32::MAX) => Ok(fits),
+            _ => Err(StoreError::Rows(rows)),
+        }
+    }
+
+    /// Whether a row is one of these ranges; `row` is its number.
+    pub(super) fn check_row(&self, row: usize, levels: &[u16]) -> Result<(), StoreError> {
+        let ranges = &self.ranges;
+        if levels.len() != ranges.len() {
+            return Err(StoreError::Width { row, have: levels.len(), need: ranges.len() });
+        }
+        match levels.iter().zip(ranges).position(|(&level, &range)| u32::from(level) > range) {
+            Some(feature) => Err(StoreError::Level { row, feature, level: levels[feature], range: ranges[feature] }),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a checked row into its place of its block.
+    pub(super) fn place_row(&self, row: usize, levels: &[u16], block: &mut [u8]) {
+        let start = row % BLOCK_ROWS * GROUP_BYTES;
+        let places =
+            block.chunks_exact_mut(BLOCK_ROWS * GROUP_BYTES).map(|group| &mut group[start..start + GROUP_BYTES]);
+        match self.level_bytes {
+            LevelBytes::One => {
+                for (place, levels) in places.zip(levels.chunks(4)) {
+                    for (byte, &level) in place.iter_mut().zip(levels) {
+                        *byte = level as u8;
+                    }
+                }
+            }
+            LevelBytes::Two => {
+                for (place, levels) in places.zip(levels.chunks(2)) {
+                    for (bytes, &level) in place.chunks_exact_mut(2).zip(levels) {
+                        bytes.copy_from_slice(&level.to_le_bytes());
+                    }
+                }
+            }
+        }
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.length());
         bytes.extend(MAGIC);
@@ -114,11 +164,7 @@ impl Header {
             return Err(StoreError::Version(fixed(8)?));
         }
         let rows = u64::from(fixed(16)?) | u64::from(fixed(20)?) << 32;
-        let rows = usize::try_from(rows).map_err(|_| StoreError::Rows(rows))?;
-        // Positions and the entries of an order are 32-bit numbers.
-        if u32::try_from(rows).is_err() {
-            return Err(StoreError::Rows(rows as u64));
-        }
+        let rows = Header::check_rows(rows)?;
         let features = fixed(24)? as usize;
         if features == 0 || features > MAX_FEATURES {
             return Err(StoreError::Features(features));

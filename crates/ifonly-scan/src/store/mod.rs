@@ -6,15 +6,20 @@
 //! of several rows, and a scan that walks the groups of a block walks the memory in order. Features are padded with
 //! zeros to whole groups, rows to whole blocks.
 //!
+//! There is one layout, in memory and on disk: a file of rows is a header (`header`) and the blocks, and a store uses it where
+//! it is mapped.
+//!
 //! Squared norms are not stored: computing them from the levels is cheaper than reading them from memory.
 
 mod header;
+mod write;
 
 use crate::memory::AlignedBytes;
 pub(crate) use header::GROUP_BYTES;
 use header::Header;
 pub use header::{BLOCK_ROWS, LevelBytes};
 use std::io;
+pub use write::{RowStoreBuilder, RowWriter};
 
 /// Why some bytes or numbers are not a row store. All of them are faults of the input.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +92,17 @@ pub enum StoreError {
         /// The largest level.
         range: u32,
     },
+    /// Another number of rows than was said when writing began.
+    #[error("{have} rows instead of {need}")]
+    Count {
+        /// Rows that came.
+        have: usize,
+        /// Rows that were announced.
+        need: usize,
+    },
+    /// The rows could not be written.
+    #[error("cannot write the rows: {0}")]
+    Io(#[from] io::Error),
 }
 
 enum Storage {
@@ -116,6 +132,12 @@ impl RowStore {
             builder.push(row.as_ref())?;
         }
         Ok(builder.finish())
+    }
+
+    /// The bytes that [`RowStore::write_to`] or a [`RowWriter`] writes for so many rows; `None` if they cannot be addressed.
+    pub fn serialised_length(ranges: &[u32], rows: usize) -> Option<usize> {
+        let header = Header::of(ranges, rows).ok()?;
+        header.data_bytes()?.checked_add(header.length())
     }
 
     /// A store over bytes that [`RowStore::write_to`] wrote: a mapped file, or anything else that holds them. Header,
@@ -177,6 +199,15 @@ impl RowStore {
                 LevelBytes::Two => u16::from_le_bytes([block[at + k % 2 * 2], block[at + k % 2 * 2 + 1]]),
             }
         }));
+    }
+
+    /// All rows in order.
+    pub fn levels(&self) -> impl ExactSizeIterator<Item = Vec<u16>> {
+        (0..self.rows()).map(|row| {
+            let mut levels = vec![];
+            self.read_row(row, &mut levels);
+            levels
+        })
     }
 
     pub(crate) fn block_bytes(&self) -> usize {
@@ -249,76 +280,5 @@ impl RowStore {
             .chunks_exact(BLOCK_ROWS * GROUP_BYTES)
             .all(|group| group[used * GROUP_BYTES..].iter().all(|&byte| byte == 0));
         if clean { Ok(()) } else { Err(StoreError::Padding) }
-    }
-}
-
-/// Takes rows one by one.
-pub struct RowStoreBuilder {
-    header: Header,
-    data: AlignedBytes,
-    capacity_rows: usize,
-}
-
-impl std::fmt::Debug for RowStoreBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "RowStoreBuilder({} rows)", self.header.rows)
-    }
-}
-
-impl RowStoreBuilder {
-    /// An empty store with room for `expected_rows` rows; more may come.
-    pub fn new(ranges: &[u32], expected_rows: usize) -> Result<RowStoreBuilder, StoreError> {
-        Header::check_ranges(ranges)?;
-        let header = Header { rows: 0, level_bytes: LevelBytes::for_ranges(ranges), ranges: ranges.to_vec() };
-        let capacity_rows = expected_rows.max(1).next_multiple_of(BLOCK_ROWS);
-        let bytes = capacity_rows / BLOCK_ROWS * header.block_bytes();
-        Ok(RowStoreBuilder { header, data: AlignedBytes::zeroed(bytes), capacity_rows })
-    }
-
-    /// Appends a row.
-    pub fn push(&mut self, levels: &[u16]) -> Result<(), StoreError> {
-        let row = self.header.rows;
-        let ranges = &self.header.ranges;
-        if levels.len() != ranges.len() {
-            return Err(StoreError::Width { row, have: levels.len(), need: ranges.len() });
-        }
-        if row as u64 >= u64::from(u32::MAX) {
-            return Err(StoreError::Rows(row as u64 + 1));
-        }
-        if let Some(feature) = levels.iter().zip(ranges).position(|(&level, &range)| u32::from(level) > range) {
-            return Err(StoreError::Level { row, feature, level: levels[feature], range: ranges[feature] });
-        }
-        let block_bytes = self.header.block_bytes();
-        if row == self.capacity_rows {
-            self.capacity_rows *= 2;
-            self.data = self.data.grown(self.capacity_rows / BLOCK_ROWS * block_bytes);
-        }
-        let block = &mut self.data.as_mut()[row / BLOCK_ROWS * block_bytes..][..block_bytes];
-        let start = row % BLOCK_ROWS * GROUP_BYTES;
-        let places =
-            block.chunks_exact_mut(BLOCK_ROWS * GROUP_BYTES).map(|group| &mut group[start..start + GROUP_BYTES]);
-        match self.header.level_bytes {
-            LevelBytes::One => {
-                for (place, levels) in places.zip(levels.chunks(4)) {
-                    for (byte, &level) in place.iter_mut().zip(levels) {
-                        *byte = level as u8;
-                    }
-                }
-            }
-            LevelBytes::Two => {
-                for (place, levels) in places.zip(levels.chunks(2)) {
-                    for (bytes, &level) in place.chunks_exact_mut(2).zip(levels) {
-                        bytes.copy_from_slice(&level.to_le_bytes());
-                    }
-                }
-            }
-        }
-        self.header.rows += 1;
-        Ok(())
-    }
-
-    /// The store.
-    pub fn finish(self) -> RowStore {
-        RowStore { header: self.header, storage: Storage::Owned(self.data), data_start: 0 }
     }
 }

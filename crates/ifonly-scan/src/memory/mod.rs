@@ -1,8 +1,11 @@
-//! Memory for row stores and form values: aligned to the machine's huge pages and advised to use them.
+//! Memory for row stores and form values: aligned to the machine's huge pages and advised to use them; and files as memory.
 //!
 //! A scan touches every page once. With 4 KiB pages the address translation alone costs a third of the read speed,
 //! so large buffers start on a 2 MiB boundary and ask the kernel for 2 MiB pages; where it refuses, nothing breaks.
 
+mod file;
+
+pub use file::FileBytes;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -25,15 +28,19 @@ unsafe impl Sync for AlignedBytes {}
 impl AlignedBytes {
     /// `length` zeros.
     pub(crate) fn zeroed(length: usize) -> AlignedBytes {
-        let alignment = if length >= HUGE_PAGE { HUGE_PAGE } else { LINE };
-        let layout = Layout::from_size_align(length.max(1), alignment).expect("a row store fits the address space");
+        AlignedBytes::try_zeroed(length).unwrap_or_else(|| handle_alloc_error(layout_of(length)))
+    }
+
+    /// `length` zeros, if there is memory for them.
+    pub(crate) fn try_zeroed(length: usize) -> Option<AlignedBytes> {
+        let layout = layout_of(length);
         // SAFETY: the layout has a non-zero size.
-        let Some(start) = NonNull::new(unsafe { alloc(layout) }) else { handle_alloc_error(layout) };
+        let start = NonNull::new(unsafe { alloc(layout) })?;
         advise_huge_pages(start.as_ptr(), length);
         // SAFETY: `start` points at `layout.size()` writable bytes. Written after the advice, so that the first touch
         // already takes huge pages.
         unsafe { start.as_ptr().write_bytes(0, layout.size()) };
-        AlignedBytes { start, layout }
+        Some(AlignedBytes { start, layout })
     }
 
     /// The same bytes followed by zeros up to `length`.
@@ -60,6 +67,11 @@ impl AlignedBytes {
         // SAFETY: `start` points at `layout.size()` initialised bytes that `self` owns exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
+}
+
+fn layout_of(length: usize) -> Layout {
+    let alignment = if length >= HUGE_PAGE { HUGE_PAGE } else { LINE };
+    Layout::from_size_align(length.max(1), alignment).expect("a row store fits the address space")
 }
 
 impl std::fmt::Debug for AlignedBytes {
@@ -140,7 +152,7 @@ impl Drop for AlignedBytes {
 fn advise_huge_pages(start: *mut u8, length: usize) {
     let whole_pages = length / HUGE_PAGE * HUGE_PAGE;
     if whole_pages > 0 {
-        // SAFETY: the range lies inside one live allocation; the advice changes no contents. A refusal costs only speed.
+        // SAFETY: the range lies inside one live allocation or map; the advice changes no contents. A refusal costs only speed.
         unsafe { libc::madvise(start.cast(), whole_pages, libc::MADV_HUGEPAGE) };
     }
 }

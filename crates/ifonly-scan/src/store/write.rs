@@ -1,0 +1,102 @@
+//! Rows one by one: into memory, or block by block into a file without holding them.
+
+use super::{BLOCK_ROWS, Header, RowStore, Storage, StoreError};
+use crate::memory::AlignedBytes;
+use std::io;
+
+/// Takes rows one by one and keeps them.
+pub struct RowStoreBuilder {
+    header: Header,
+    data: AlignedBytes,
+    capacity_rows: usize,
+}
+
+impl std::fmt::Debug for RowStoreBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RowStoreBuilder({} rows)", self.header.rows)
+    }
+}
+
+impl RowStoreBuilder {
+    /// An empty store with room for `expected_rows` rows; more may come.
+    pub fn new(ranges: &[u32], expected_rows: usize) -> Result<RowStoreBuilder, StoreError> {
+        let header = Header::of(ranges, 0)?;
+        let capacity_rows = expected_rows.max(1).next_multiple_of(BLOCK_ROWS);
+        let bytes = capacity_rows / BLOCK_ROWS * header.block_bytes();
+        Ok(RowStoreBuilder { header, data: AlignedBytes::zeroed(bytes), capacity_rows })
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, levels: &[u16]) -> Result<(), StoreError> {
+        let row = self.header.rows;
+        self.header.check_row(row, levels)?;
+        if row as u64 >= u64::from(u32::MAX) {
+            return Err(StoreError::Rows(row as u64 + 1));
+        }
+        let block_bytes = self.header.block_bytes();
+        if row == self.capacity_rows {
+            self.capacity_rows *= 2;
+            self.data = self.data.grown(self.capacity_rows / BLOCK_ROWS * block_bytes);
+        }
+        let block = &mut self.data.as_mut()[row / BLOCK_ROWS * block_bytes..][..block_bytes];
+        self.header.place_row(row, levels, block);
+        self.header.rows += 1;
+        Ok(())
+    }
+
+    /// The store.
+    pub fn finish(self) -> RowStore {
+        RowStore { header: self.header, storage: Storage::Owned(self.data), data_start: 0 }
+    }
+}
+
+/// Takes rows one by one and writes what [`RowStore::write_to`] would, holding one block.
+pub struct RowWriter<W> {
+    to: W,
+    header: Header,
+    block: Vec<u8>,
+    taken: usize,
+}
+
+impl<W> std::fmt::Debug for RowWriter<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RowWriter({} of {} rows)", self.taken, self.header.rows)
+    }
+}
+
+impl<W: io::Write> RowWriter<W> {
+    /// Begins with the header, which says how many rows will come.
+    pub fn new(mut to: W, ranges: &[u32], rows: usize) -> Result<RowWriter<W>, StoreError> {
+        let header = Header::of(ranges, rows)?;
+        to.write_all(&header.to_bytes())?;
+        Ok(RowWriter { block: vec![0; header.block_bytes()], to, header, taken: 0 })
+    }
+
+    /// The next row.
+    pub fn push(&mut self, levels: &[u16]) -> Result<(), StoreError> {
+        self.header.check_row(self.taken, levels)?;
+        self.header.place_row(self.taken, levels, &mut self.block);
+        self.taken += 1;
+        if self.taken.is_multiple_of(BLOCK_ROWS) {
+            self.write_block()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the last block; all announced rows must have come.
+    pub fn finish(mut self) -> Result<W, StoreError> {
+        if self.taken != self.header.rows {
+            return Err(StoreError::Count { have: self.taken, need: self.header.rows });
+        }
+        if !self.taken.is_multiple_of(BLOCK_ROWS) {
+            self.write_block()?;
+        }
+        Ok(self.to)
+    }
+
+    fn write_block(&mut self) -> io::Result<()> {
+        self.to.write_all(&self.block)?;
+        self.block.fill(0);
+        Ok(())
+    }
+}
