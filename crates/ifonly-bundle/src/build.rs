@@ -4,7 +4,7 @@ use crate::accept::Accept;
 use crate::deploy;
 use crate::deviation::with_deviations;
 use crate::error::{BuildError, Place};
-use crate::format::{self, Shape};
+use crate::format;
 use crate::infer::{self, Verdict};
 use crate::options::BuildOptions;
 use crate::report::{FeatureReport, LeftOut, Report, Sizes};
@@ -17,6 +17,7 @@ use ifonly_core::params::Params;
 use ifonly_core::record;
 use ifonly_core::schema::{Column, Encoded, Feature, Schema, Value};
 use ifonly_core::scheme;
+use ifonly_scan::RowWriter;
 use std::collections::HashMap;
 
 /// Builds a bundle. `progress` is called now and then during both passes over the data.
@@ -230,19 +231,18 @@ impl<'a> Plan<'a> {
             .into_iter()
             .map(|column| Ok((find_column(self.source.columns(), column.name, "schema")?, column)))
             .collect::<Result<_, BuildError>>()?;
-        // A multiple of 16, so that it does not tell the exact length of the longest row.
-        let longest: usize = columns.iter().map(|(place, _)| 2 + learnt.stats[*place].longest).sum();
-        let record_length = longest.next_multiple_of(16);
-        let (row_shape, record_shape) =
-            (Shape::rows(learnt.accepted, &schema.ranges()), Shape::records(learnt.accepted, record_length));
-        let (mut rows, mut records) = (staging.file(format::ROWS)?, staging.file(format::RECORDS)?);
-        rows.write(&row_shape.header())?;
-        records.write(&record_shape.header())?;
+        let record_length = format::record_length(columns.iter().map(|(place, _)| learnt.stats[*place].longest));
+        // `learn` has compared the number with the largest M.
+        let accepted = learnt.accepted as usize;
+        let rows_path = self.options.output.join(format::ROWS);
+        let of_rows = |error| BuildError::of_rows(error, &rows_path);
+        let mut rows = RowWriter::new(staging.file(format::ROWS)?, &schema.ranges(), accepted).map_err(of_rows)?;
+        let mut records = staging.file(format::RECORDS)?;
+        records.write(&format::records_header(accepted, record_length))?;
         let mut histograms: Vec<Vec<u64>> = schema.ranges().iter().map(|&range| vec![0; range as usize + 1]).collect();
         let mut clamped = vec![0; schema.features().len()];
         let mut memory: Vec<HashMap<String, Vec<Encoded>>> = vec![HashMap::new(); columns.len()];
         let mut written = 0;
-        let width = usize::from(row_shape.width());
         self.scan(Stage::Encoding, progress, &mut |row, accepted| {
             if !accepted {
                 return Ok(());
@@ -271,14 +271,13 @@ impl<'a> Plan<'a> {
                     return Err(self.cell(row.place, *place, reason));
                 }
             }
-            let mut bytes = Vec::with_capacity(levels.len() * width);
             for (feature, encoded) in levels.iter().enumerate() {
                 // A schema's levels end at its ranges.
                 histograms[feature][encoded.level as usize] += 1;
                 clamped[feature] += u64::from(encoded.clamped);
-                bytes.extend(&encoded.level.to_le_bytes()[..width]);
             }
-            rows.write(&bytes)?;
+            let levels: Vec<u16> = levels.iter().map(|encoded| encoded.level as u16).collect();
+            rows.push(&levels).map_err(of_rows)?;
             let record = record::encode(&texts, record_length).map_err(|error| BuildError::Row {
                 path: self.source.path().clone(),
                 place: row.place,
@@ -290,7 +289,12 @@ impl<'a> Plan<'a> {
             let reason = "the file changed while it was being read; try again".into();
             return Err(BuildError::File { path: self.source.path().clone(), reason });
         }
-        Ok(EncodedRows { record_length, files: [rows.finish()?, records.finish()?], histograms, clamped })
+        Ok(EncodedRows {
+            record_length,
+            files: [rows.finish().map_err(of_rows)?.finish()?, records.finish()?],
+            histograms,
+            clamped,
+        })
     }
 
     fn cell(&self, place: Place, column: usize, reason: String) -> BuildError {

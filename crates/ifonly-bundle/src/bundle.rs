@@ -1,20 +1,30 @@
 //! A bundle as servers load it: nothing is believed before lengths, checksums and levels have been checked.
+//!
+//! The files are mapped and used where they are: the rows are scanned, and the records sealed, straight from the map. A bundle on
+//! disk is therefore never written to; a new one takes its place by renaming (see `ifonly_scan::FileBytes`).
 
-use crate::error::OpenError;
-use crate::format::{self, HEADER, Shape};
-use ifonly_core::form::{Rows, RowsError};
+use crate::error::{BuildError, OpenError};
+use crate::format::{self, RECORDS_HEADER};
+use crate::write::Hashed;
 use ifonly_core::manifest::{MAX_JSON, Manifest};
+use ifonly_scan::{FileBytes, RowStore, StoreError};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// A checked bundle in memory.
+/// A checked bundle.
 pub struct Bundle {
     manifest: Manifest,
-    rows: Vec<u8>,
-    records: Vec<u8>,
-    width: u8,
+    rows: Arc<RowStore>,
+    records: Records,
     data_digest: [u8; 32],
+}
+
+enum Records {
+    /// With their header.
+    File(FileBytes),
+    Memory(Vec<u8>),
 }
 
 impl std::fmt::Debug for Bundle {
@@ -25,16 +35,47 @@ impl std::fmt::Debug for Bundle {
 }
 
 impl Bundle {
-    /// Reads and checks a bundle.
+    /// Maps and checks a bundle.
     pub fn open(directory: &Path) -> Result<Bundle, OpenError> {
         let (manifest, hashes) = read_manifest(directory)?;
-        let (row_shape, record_shape) = Shape::of(&manifest);
-        let rows = read_shaped(directory.join(format::ROWS), row_shape, &hashes[1])?;
-        let records = read_shaped(directory.join(format::RECORDS), record_shape, &hashes[2])?;
+        let path = directory.join(format::ROWS);
+        let length = RowStore::serialised_length(&manifest.schema().ranges(), manifest.rows());
+        let rows = RowStore::from_bytes(checked_file(&path, length, &hashes[1])?);
+        let rows =
+            rows.map_err(|error| OpenError::Malformed { path: path.clone(), reason: in_words(error, &manifest) })?;
+        let contradicts = |path| OpenError::Malformed { path, reason: "its header contradicts the manifest".into() };
+        if check_rows(&manifest, &rows).is_err() {
+            return Err(contradicts(path));
+        }
+        let path = directory.join(format::RECORDS);
+        let (count, length) = (manifest.rows(), manifest.record_length());
+        let records = checked_file(&path, format::records_length(count, length), &hashes[2])?;
+        if records.as_ref()[..RECORDS_HEADER] != format::records_header(count, length) {
+            return Err(contradicts(path));
+        }
         let data_digest = data_digest(&hashes);
-        let bundle = Bundle { manifest, rows, records, width: row_shape.width(), data_digest };
-        bundle.check_levels().map_err(|reason| OpenError::Malformed { path: directory.join(format::ROWS), reason })?;
-        Ok(bundle)
+        Ok(Bundle { manifest, rows: Arc::new(rows), records: Records::File(records), data_digest })
+    }
+
+    /// A bundle without files, from its three parts: for demonstrations, measurements, tests and other programs. Its digest is that of the
+    /// same bundle on disk.
+    pub fn in_memory(manifest: Manifest, rows: RowStore, records: Vec<u8>) -> Result<Bundle, BuildError> {
+        check_rows(&manifest, &rows).map_err(BuildError::Mismatch)?;
+        let (count, length) = (manifest.rows(), manifest.record_length());
+        if count.checked_mul(length) != Some(records.len()) {
+            let reason = format!("{} bytes are not {count} records of {length} bytes", records.len());
+            return Err(BuildError::Mismatch(reason));
+        }
+        let mut rows_hash = Hashed::new(io::sink());
+        let mut records_hash = Hashed::new(io::sink());
+        let hashed = rows.write_to(&mut rows_hash).and_then(|()| {
+            records_hash.write_all(&format::records_header(count, length))?;
+            records_hash.write_all(&records)
+        });
+        hashed.map_err(|source| BuildError::Io { action: "hash", path: format::ROWS.into(), source })?;
+        let hashes = [blake3::hash(manifest.json().as_bytes()), rows_hash.hash(), records_hash.hash()];
+        let data_digest = data_digest(&hashes);
+        Ok(Bundle { manifest, rows: Arc::new(rows), records: Records::Memory(records), data_digest })
     }
 
     /// Reads and checks the manifest only, for whoever wants to look at a bundle but not to serve it.
@@ -47,22 +88,18 @@ impl Bundle {
         &self.manifest
     }
 
-    /// The rows in order, as levels.
-    pub fn levels(&self) -> impl ExactSizeIterator<Item = Vec<u16>> + '_ {
-        let width = usize::from(self.width);
-        let row = self.manifest.schema().features().len() * width;
-        let level = move |bytes: &[u8]| bytes.iter().rev().fold(0, |level, &byte| level << 8 | u16::from(byte));
-        self.rows[HEADER..].chunks_exact(row).map(move |row| row.chunks_exact(width).map(level).collect())
-    }
-
-    /// The rows for the plain evaluator.
-    pub fn rows(&self) -> Result<Rows, RowsError> {
-        Rows::new(&self.manifest.schema().ranges(), self.levels())
+    /// The rows as they are scanned. Their levels have been checked.
+    pub fn rows(&self) -> &Arc<RowStore> {
+        &self.rows
     }
 
     /// The records in order, before they are sealed.
     pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.records[HEADER..].chunks_exact(self.manifest.record_length())
+        let bytes = match &self.records {
+            Records::File(file) => &file.as_ref()[RECORDS_HEADER..],
+            Records::Memory(bytes) => bytes,
+        };
+        bytes.chunks_exact(self.manifest.record_length())
     }
 
     /// A digest of everything in the bundle, the rows included. It must stay among the servers: with it, anybody could test
@@ -70,18 +107,28 @@ impl Bundle {
     pub fn data_digest(&self) -> [u8; 32] {
         self.data_digest
     }
+}
 
-    fn check_levels(&self) -> Result<(), String> {
-        let features = self.manifest.schema().features();
-        let ranges = self.manifest.schema().ranges();
-        for (number, row) in (1..).zip(self.levels()) {
-            for ((&level, &range), feature) in row.iter().zip(&ranges).zip(features) {
-                if u32::from(level) > range {
-                    return Err(format!("row {number}, feature {:?}: level {level} is above {range}", feature.name));
-                }
-            }
+/// Whether rows are as many and as wide as the manifest says. Their levels were checked against their own ranges.
+fn check_rows(manifest: &Manifest, rows: &RowStore) -> Result<(), String> {
+    if rows.rows() != manifest.rows() {
+        return Err(format!("{} rows, and a manifest of {}", rows.rows(), manifest.rows()));
+    }
+    if rows.ranges() != manifest.schema().ranges() {
+        return Err("the rows have other ranges than the manifest's features".into());
+    }
+    Ok(())
+}
+
+/// A fault of the rows with the names that people know: features by theirs, rows counted from 1.
+fn in_words(error: StoreError, manifest: &Manifest) -> String {
+    match error {
+        StoreError::Level { row, feature, level, range } => {
+            let name = manifest.schema().features().get(feature).map_or("", |feature| &feature.name);
+            format!("row {}, feature {name:?}: level {level} is above {range}", row + 1)
         }
-        Ok(())
+        StoreError::NotRows | StoreError::Version(_) => format!("{error}; build the bundle again"),
+        other => other.to_string(),
     }
 }
 
@@ -124,25 +171,21 @@ fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, OpenError> {
     Ok(bytes)
 }
 
-/// A file with exactly the shape that the manifest implies. Its length is compared before anything is allocated.
-fn read_shaped(path: PathBuf, shape: Shape, hash: &blake3::Hash) -> Result<Vec<u8>, OpenError> {
-    let io = |source| OpenError::Io { path: path.clone(), source };
-    let mut file = File::open(&path).map_err(io)?;
+/// A file with the length that the manifest implies, compared before anything is mapped or allocated, and the listed hash.
+fn checked_file(path: &Path, need: Option<usize>, hash: &blake3::Hash) -> Result<FileBytes, OpenError> {
+    let io = |source| OpenError::Io { path: path.into(), source };
+    let file = File::open(path).map_err(io)?;
     let have = file.metadata().map_err(io)?.len();
-    let need = shape.file_length().unwrap_or(u64::MAX);
-    if have != need {
-        return Err(OpenError::Length { path, have, need });
-    }
-    let length = usize::try_from(need).map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
-    let mut bytes = vec![];
-    bytes.try_reserve_exact(length).map_err(|_| io(io::ErrorKind::OutOfMemory.into()))?;
-    // The file may have grown since; its checksum tells.
-    (&mut file).take(need).read_to_end(&mut bytes).map_err(io)?;
-    if blake3::hash(&bytes) != *hash {
-        return Err(OpenError::Checksum { path });
-    }
-    if bytes.len() != length || bytes[..HEADER] != shape.header() {
-        return Err(OpenError::Malformed { path, reason: "its header contradicts the manifest".into() });
+    let need = match need {
+        Some(need) if need as u64 == have => need,
+        need => {
+            let need = need.map_or(u64::MAX, |need| need as u64);
+            return Err(OpenError::Length { path: PathBuf::from(path), have, need });
+        }
+    };
+    let bytes = FileBytes::open(&file, need).map_err(io)?;
+    if blake3::hash(bytes.as_ref()) != *hash {
+        return Err(OpenError::Checksum { path: path.into() });
     }
     Ok(bytes)
 }

@@ -2,7 +2,8 @@
 
 use ifonly_core::manifest::ManifestError;
 use ifonly_core::schema::SchemaError;
-use std::path::PathBuf;
+use ifonly_scan::StoreError;
+use std::path::{Path, PathBuf};
 
 /// Where in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +102,25 @@ pub enum BuildError {
     /// The deployment makes no sense.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
+    /// Manifest, rows and records are not those of one bundle.
+    #[error("{0}; all three must be made from the same rows")]
+    Mismatch(String),
     /// There is something already.
     #[error("{path} exists already; choose another name or ask to replace it")]
     Exists {
         /// The output.
         path: PathBuf,
     },
+}
+
+impl BuildError {
+    /// What went wrong with the rows on their way into this file.
+    pub(crate) fn of_rows(error: StoreError, path: &Path) -> BuildError {
+        match error {
+            StoreError::Io(source) => BuildError::Io { action: "write", path: path.into(), source },
+            other => BuildError::File { path: path.into(), reason: other.to_string() },
+        }
+    }
 }
 
 /// Why a bundle is not served. Whoever copied or made it must do so again.

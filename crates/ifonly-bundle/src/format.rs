@@ -1,68 +1,36 @@
 //! The files of a bundle, byte by byte.
 //!
-//! `rows` and `records` begin with 32 bytes: eight letters of magic, then M (eight bytes), the number of columns or the record
-//! length (four bytes), the width of an entry in bytes (one byte) and zeros, all little-endian. After that `rows` has the
-//! levels row by row, one byte each when every range is at most 255 and two otherwise; `records` has the records one after
-//! another. `checksums` lists the BLAKE3 hash of the other files, in the form that `b3sum --check` reads.
-
-use ifonly_core::manifest::Manifest;
+//! `rows` is a row store of `ifonly-scan`, in the layout in which a scan reads it (see its `store`). `records` begins with 32
+//! bytes: eight letters of magic, then M (eight bytes), the record length (four bytes), a one and zeros, all little-endian; then come
+//! the records one after another. `checksums` lists the BLAKE3 hash of the other files, in the form that `b3sum --check` reads.
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const ROWS: &str = "rows";
 pub(crate) const RECORDS: &str = "records";
 pub(crate) const CHECKSUMS: &str = "checksums";
 
-pub(crate) const HEADER: usize = 32;
-const ROWS_MAGIC: &[u8; 8] = b"ifonlyR1";
+/// Bytes in front of the records.
+pub(crate) const RECORDS_HEADER: usize = 32;
 const RECORDS_MAGIC: &[u8; 8] = b"ifonlyO1";
 
-/// The first bytes of `rows` or `records`, and what follows them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    magic: &'static [u8; 8],
-    count: u64,
-    columns: u32,
-    width: u8,
+/// Bytes of a record, from the longest text of each column: a multiple of 16, so that it does not tell the length of the longest row.
+pub(crate) fn record_length(longest: impl IntoIterator<Item = usize>) -> usize {
+    longest.into_iter().map(|bytes| 2 + bytes).sum::<usize>().next_multiple_of(16)
 }
 
-impl Shape {
-    /// Levels for these ranges.
-    pub(crate) fn rows(count: u64, ranges: &[u32]) -> Shape {
-        let width = if ranges.iter().all(|&range| range <= 255) { 1 } else { 2 };
-        // A schema has at most 4096 features.
-        Shape { magic: ROWS_MAGIC, count, columns: ranges.len() as u32, width }
-    }
+/// What stands in front of `count` records of `length` bytes, which a manifest limits to 1 MiB.
+pub(crate) fn records_header(count: usize, length: usize) -> [u8; RECORDS_HEADER] {
+    let mut header = [0; RECORDS_HEADER];
+    header[..8].copy_from_slice(RECORDS_MAGIC);
+    header[8..16].copy_from_slice(&(count as u64).to_le_bytes());
+    header[16..20].copy_from_slice(&(length as u32).to_le_bytes());
+    header[20] = 1;
+    header
+}
 
-    /// Records of this length, which a manifest limits to 1 MiB.
-    pub(crate) fn records(count: u64, length: usize) -> Shape {
-        Shape { magic: RECORDS_MAGIC, count, columns: length as u32, width: 1 }
-    }
-
-    /// Both shapes of a manifest's bundle.
-    pub(crate) fn of(manifest: &Manifest) -> (Shape, Shape) {
-        let count = manifest.rows() as u64;
-        (Shape::rows(count, &manifest.schema().ranges()), Shape::records(count, manifest.record_length()))
-    }
-
-    /// Bytes per level.
-    pub(crate) fn width(&self) -> u8 {
-        self.width
-    }
-
-    pub(crate) fn header(&self) -> [u8; HEADER] {
-        let mut header = [0; HEADER];
-        header[..8].copy_from_slice(self.magic);
-        header[8..16].copy_from_slice(&self.count.to_le_bytes());
-        header[16..20].copy_from_slice(&self.columns.to_le_bytes());
-        header[20] = self.width;
-        header
-    }
-
-    /// Bytes of the whole file; `None` if no file is that long.
-    pub(crate) fn file_length(&self) -> Option<u64> {
-        let row = u64::from(self.columns) * u64::from(self.width);
-        self.count.checked_mul(row)?.checked_add(HEADER as u64)
-    }
+/// Bytes of the file of so many records; `None` if no file is that long.
+pub(crate) fn records_length(count: usize, length: usize) -> Option<usize> {
+    count.checked_mul(length)?.checked_add(RECORDS_HEADER)
 }
 
 /// The text of `checksums`.
@@ -91,11 +59,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_take_one_byte_up_to_255() {
-        assert_eq!(Shape::rows(10, &[255, 1]).file_length(), Some(32 + 20));
-        assert_eq!(Shape::rows(10, &[256, 1]).file_length(), Some(32 + 40));
-        assert_eq!(Shape::records(u64::MAX, 64).file_length(), None);
-        assert_eq!(&Shape::rows(3, &[7]).header()[..21], b"ifonlyR1\x03\0\0\0\0\0\0\0\x01\0\0\0\x01");
+    fn records_say_how_many_and_how_long_they_are() {
+        assert_eq!(records_length(10, 48), Some(32 + 480));
+        assert_eq!(records_length(usize::MAX, 64), None);
+        assert_eq!(&records_header(3, 7)[..21], b"ifonlyO1\x03\0\0\0\0\0\0\0\x07\0\0\0\x01");
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod settings;
 mod source;
 mod stats;
 mod summary;
+mod values;
 mod write;
 
 pub use accept::Accept;

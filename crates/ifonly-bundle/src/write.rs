@@ -28,12 +28,7 @@ impl Staging {
     pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
         let path = self.directory.join(name);
         let file = File::create_new(&path).map_err(io("create", &path))?;
-        Ok(HashedFile {
-            writer: BufWriter::with_capacity(1 << 16, file),
-            hasher: blake3::Hasher::new(),
-            bytes: 0,
-            path,
-        })
+        Ok(HashedFile { hashed: Hashed::new(BufWriter::with_capacity(1 << 16, file)), path })
     }
 
     /// Puts the bundle in its place.
@@ -104,23 +99,61 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Build
 
 /// A file that knows its checksum and length.
 pub(crate) struct HashedFile {
-    writer: BufWriter<File>,
-    hasher: blake3::Hasher,
-    bytes: u64,
+    hashed: Hashed<BufWriter<File>>,
     path: PathBuf,
 }
 
 impl HashedFile {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), BuildError> {
-        self.hasher.update(bytes);
-        self.bytes += bytes.len() as u64;
-        self.writer.write_all(bytes).map_err(io("write", &self.path))
+        self.hashed.write_all(bytes).map_err(io("write", &self.path))
     }
 
     /// The checksum and the length, after everything is on the disk.
     pub(crate) fn finish(self) -> Result<(blake3::Hash, u64), BuildError> {
-        let file = self.writer.into_inner().map_err(|error| io("write", &self.path)(error.into_error()))?;
+        let Hashed { to, hasher, bytes } = self.hashed;
+        let file = to.into_inner().map_err(|error| io("write", &self.path)(error.into_error()))?;
         file.sync_all().map_err(io("sync", &self.path))?;
-        Ok((self.hasher.finalize(), self.bytes))
+        Ok((hasher.finalize(), bytes))
+    }
+}
+
+/// The row store's writer speaks of `io` errors; [`BuildError::of_rows`] gives them their path back.
+impl Write for HashedFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.hashed.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.hashed.flush()
+    }
+}
+
+/// Counts and hashes what is written.
+pub(crate) struct Hashed<W> {
+    to: W,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl<W: Write> Hashed<W> {
+    pub(crate) fn new(to: W) -> Hashed<W> {
+        Hashed { to, hasher: blake3::Hasher::new(), bytes: 0 }
+    }
+
+    pub(crate) fn hash(&self) -> blake3::Hash {
+        self.hasher.finalize()
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hasher.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.to.flush()
     }
 }

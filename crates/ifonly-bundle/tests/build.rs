@@ -37,7 +37,7 @@ fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
     let left_out: Vec<&str> = report.left_out.iter().map(|out| out.column.as_str()).collect();
     assert_eq!(left_out, ["id", "branch"]);
     assert_eq!(bundle.manifest().contents().dataset.name, "loans");
-    assert_eq!(bundle.rows().unwrap().len(), 3);
+    assert_eq!(bundle.rows().rows(), 3);
     assert!(report.to_string().contains("3 of 4 rows accepted"), "{report}");
 }
 
@@ -173,7 +173,7 @@ fn wide_features_take_two_bytes() {
     let (report, bundle) = bundle(csv, "levels = 1000\n");
     assert_eq!(bundle.manifest().schema().ranges(), [996]);
     assert_eq!(report.sizes.rows, 32 + 2000);
-    assert!(bundle.levels().zip(0..).all(|(row, n)| row == [(n * n % 997) as u16]));
+    assert!(bundle.rows().levels().zip(0..).all(|(row, n)| row == [(n * n % 997) as u16]));
 }
 
 #[test]

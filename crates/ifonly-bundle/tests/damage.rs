@@ -70,17 +70,35 @@ fn right_checksums_do_not_make_wrong_files_right() {
     let (manifest, rows) = (read("manifest.json"), read("rows"));
     let error = || Bundle::open(&options.output).unwrap_err().to_string();
 
-    let mut level = rows.clone();
-    *level.last_mut().unwrap() = 200;
-    forge(&options.output, "rows", &level);
-    assert!(error().contains("row 4, feature \"b\": level 200 is above 2"), "{}", error());
+    // Behind the header of 64 bytes, the two levels of a row stand in four bytes.
+    let with = |place: usize, byte: u8| {
+        let mut bent = rows.clone();
+        bent[place] = byte;
+        forge(&options.output, "rows", &bent);
+        error()
+    };
+    assert!(with(64 + 3 * 4 + 1, 200).contains("row 4, feature \"b\": level 200 is above 2"), "{}", error());
+    assert!(with(64 + 3 * 4 + 2, 1).contains("padding"), "{}", error());
+    assert!(with(64 + 4 * 4, 1).contains("padding"), "{}", error());
 
+    // Another magic, format, width of levels, number of rows and of features, block, range of a feature, padding.
+    assert!(with(0, b'i').contains("build the bundle again"), "{}", error());
+    assert!(with(8, 2).contains("build the bundle again"), "{}", error());
+    assert!(with(12, 2).contains("bytes per level"), "{}", error());
+    assert!(with(16, 5).contains("contradicts the manifest"), "{}", error());
+    assert!(with(24, 1).contains("padding"), "{}", error());
+    assert!(with(28, 32).contains("blocks of 32"), "{}", error());
+    assert!(with(32, rows[32] + 1).contains("contradicts the manifest"), "{}", error());
+    assert!(with(63, 1).contains("padding"), "{}", error());
+
+    let records = read("records");
     for place in [0, 8, 16, 20, 31] {
-        let mut header = rows.clone();
+        let mut header = records.clone();
         header[place] ^= 1;
-        forge(&options.output, "rows", &header);
-        assert!(error().contains("header contradicts"), "{}", error());
+        forge(&options.output, "records", &header);
+        assert!(error().contains("contradicts the manifest"), "{}", error());
     }
+    forge(&options.output, "records", &records);
 
     forge(&options.output, "rows", &rows[..rows.len() - 1]);
     assert!(error().contains("bytes instead of"), "{}", error());

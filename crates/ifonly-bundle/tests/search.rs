@@ -5,6 +5,7 @@ mod common;
 use common::*;
 use ifonly_bundle::{Bundle, DeploymentOptions};
 use ifonly_core::candidates::Price;
+use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::random::SeededRandom;
 use ifonly_core::record::Record;
@@ -44,7 +45,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
         _ => Some(Value::from("Oslo")),
     };
     let x: Vec<u32> = schema.encode(me).unwrap().iter().map(|encoded| encoded.level).collect();
-    let rows = bundle.rows().unwrap();
+    let rows = Rows::new(&schema.ranges(), bundle.rows().levels()).unwrap();
     let key = RootKey::new(manifest.audience().epoch, [7; 32]);
     let mut random = SeededRandom::new(5);
     let ask = |deployment: &std::sync::Arc<ifonly_core::deployment::Deployment>| {

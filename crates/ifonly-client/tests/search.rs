@@ -261,7 +261,7 @@ async fn servers_that_do_not_belong_together_are_named() {
     );
     // Other data under the same manifest: the same.
     let mut edited = world.clone();
-    edited.data = [99; 32];
+    edited.levels[0][0] ^= 1;
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(edited.server(2))];
     let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
     let error = meeting.search(deployment, secret(), 1, &mut OsRandom::default()).await.unwrap_err();

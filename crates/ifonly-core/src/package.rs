@@ -12,13 +12,22 @@ pub const OVERHEAD: usize = ZEROS + KEY;
 
 /// The encoding under the 16-byte key k.
 pub fn seal(record: &[u8], key: &[u8; KEY]) -> Vec<u8> {
-    let mut sealed = Vec::with_capacity(record.len() + OVERHEAD);
-    sealed.extend_from_slice(record);
-    sealed.extend_from_slice(&[0; ZEROS]);
-    mask(&mut sealed, key);
-    let tail = add(&digest(&sealed), key);
-    sealed.extend_from_slice(&tail);
+    let mut sealed = vec![0; record.len() + OVERHEAD];
+    seal_into(record, key, &mut sealed);
     sealed
+}
+
+/// The encoding to where it is stored, [`OVERHEAD`] bytes longer than the record.
+///
+/// # Panics
+/// If the place has another length.
+pub fn seal_into(record: &[u8], key: &[u8; KEY], sealed: &mut [u8]) {
+    assert_eq!(sealed.len(), record.len() + OVERHEAD, "a sealed record has its own length");
+    let (body, tail) = sealed.split_at_mut(record.len() + ZEROS);
+    body[..record.len()].copy_from_slice(record);
+    body[record.len()..].fill(0);
+    mask(body, key);
+    tail.copy_from_slice(&add(&digest(body), key));
 }
 
 /// The record, if the bytes are one whole encoding.
@@ -34,9 +43,12 @@ pub fn open(sealed: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn mask(bytes: &mut [u8], key: &[u8; KEY]) {
-    let mut stream = vec![0; bytes.len()];
-    blake3::Hasher::new_derive_key("ifonly record mask v1").update(key).finalize_xof().fill(&mut stream);
-    bytes.iter_mut().zip(stream).for_each(|(byte, mask)| *byte ^= mask);
+    let mut stream = blake3::Hasher::new_derive_key("ifonly record mask v1").update(key).finalize_xof();
+    let mut masks = [0; 64];
+    for bytes in bytes.chunks_mut(masks.len()) {
+        stream.fill(&mut masks);
+        bytes.iter_mut().zip(masks).for_each(|(byte, mask)| *byte ^= mask);
+    }
 }
 
 fn digest(body: &[u8]) -> [u8; KEY] {

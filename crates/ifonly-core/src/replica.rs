@@ -220,6 +220,11 @@ impl Replica {
         (0..).zip(records).map(|(row, record)| package::seal(record, &key.record(&self.digest, row))).collect()
     }
 
+    /// One of them to where it is stored; see [`package::seal_into`].
+    pub fn seal_into(&self, key: &RootKey, row: u64, record: &[u8], sealed: &mut [u8]) {
+        package::seal_into(record, &key.record(&self.digest, row), sealed);
+    }
+
     /// The whole response to a message, computed plainly from rows and the records sealed for its epoch. Tests and demonstrations use it; a
     /// server streams the same bytes from a faster scan.
     pub fn respond(&self, bytes: &[u8], rows: &Rows, sealed: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {

@@ -1,14 +1,13 @@
 //! A server as a process: load what the configuration names, serve, reload on SIGHUP, finish on SIGTERM or SIGINT.
 
 use crate::config::{Config, ConfigError};
-use crate::holding::{Holding, HoldingError, Records};
+use crate::holding::{Holding, HoldingError};
 use crate::keyfile::{self, KeyFileError};
 use crate::routes::App;
 use crate::serve::{Control, ServeError, Server};
 use crate::tls::{self, TlsError};
 use crate::tokens::{Tokens, TokensError};
 use ifonly_bundle::{Bundle, OpenError};
-use ifonly_scan::{RowStore, StoreError};
 use rustls::ServerConfig;
 use std::sync::Arc;
 
@@ -22,9 +21,6 @@ pub enum DaemonError {
     /// The bundle.
     #[error(transparent)]
     Bundle(Box<OpenError>),
-    /// The rows of the bundle.
-    #[error(transparent)]
-    Rows(#[from] StoreError),
     /// What does not fit together.
     #[error(transparent)]
     Holding(#[from] HoldingError),
@@ -80,10 +76,7 @@ fn load(config: &Config) -> Result<Loaded, DaemonError> {
     let tokens = Tokens::new(config.tokens.clone(), config.ledger.as_deref())?;
     let tls = config.tls.as_ref().map(|tls| tls::server(&tls.certificate, &tls.key)).transpose()?;
     let bundle = Bundle::open(bundle).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
-    let manifest = bundle.manifest();
-    let rows = RowStore::build(&manifest.schema().ranges(), bundle.levels())?;
-    let records = Records { length: manifest.record_length(), bytes: bundle.records().flatten().copied().collect() };
-    let holding = Holding::new(manifest, rows, &records, &bundle.data_digest(), index, keys)?;
+    let holding = Holding::new(&bundle, index, keys)?;
     Ok(Loaded { holding, tokens, tls })
 }
 

@@ -52,8 +52,7 @@ pub struct Sealed {
 
 impl Database {
     /// These rows and records.
-    pub fn new(rows: RowStore, sealed_length: usize, sealed: Vec<Sealed>) -> Database {
-        let rows = Arc::new(rows);
+    pub fn new(rows: Arc<RowStore>, sealed_length: usize, sealed: Vec<Sealed>) -> Database {
         let passes = Passes::new(SCANNER.clone(), rows.clone());
         Database { rows, passes, sealed_length, sealed }
     }
@@ -188,7 +187,7 @@ mod tests {
                 let plain = Rows::new(&ranges, &rows).unwrap();
                 let sealed_length = length + ifonly_core::package::OVERHEAD;
                 let bytes = sealed.concat();
-                let store = RowStore::build(&ranges, &rows).unwrap();
+                let store = Arc::new(RowStore::build(&ranges, &rows).unwrap());
                 let database = Database::new(store, sealed_length, vec![Sealed { epoch: 3, bytes }]);
                 let audience = Audience { digest: [1; 32], epoch: 3, record_length: length };
                 let mut search = Search::new(deployment, Secret::new(vec![2, 2, 100, 1]), audience).unwrap();

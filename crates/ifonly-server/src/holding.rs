@@ -5,27 +5,12 @@
 
 use crate::database::{Database, Sealed};
 use bytes::Bytes;
+use ifonly_bundle::Bundle;
 use ifonly_core::keys::RootKey;
-use ifonly_core::manifest::Manifest;
 use ifonly_core::package;
 use ifonly_core::replica::{Refusal, Replica};
-use ifonly_scan::RowStore;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
-
-/// Records of one length, one after another.
-pub struct Records {
-    /// Bytes of one.
-    pub length: usize,
-    /// All of them.
-    pub bytes: Vec<u8>,
-}
-
-impl std::fmt::Debug for Records {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Records({} bytes each, ..)", self.length)
-    }
-}
 
 /// Why a server cannot serve what it was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,9 +33,6 @@ pub enum HoldingError {
     /// The current epoch has no key.
     #[error("the manifest's current key epoch is {0}, and no root key for it was given")]
     NoCurrentKey(u32),
-    /// Manifest, rows and records do not belong together.
-    #[error("the bundle's manifest, rows and records do not fit together; build it again")]
-    Mismatch,
 }
 
 /// One version, ready to answer.
@@ -66,18 +48,13 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Server `index`'s replica. Seals every record under every key, which takes a moment for large databases.
+    /// Server `index`'s replica. It shares the bundle's rows and seals every record under every key, straight from where the
+    /// bundle has them, which takes a moment for large databases; the records as they were are not needed any more.
     ///
     /// The manifest does not cover the rows, since everybody could then test guesses at the database. Its keys do instead:
-    /// every root key is mixed with `data_digest`, so servers with different data have different key-check values.
-    pub fn new(
-        manifest: &Manifest,
-        rows: RowStore,
-        records: &Records,
-        data_digest: &[u8; 32],
-        index: u8,
-        keys: Vec<RootKey>,
-    ) -> Result<Holding, HoldingError> {
+    /// every root key is mixed with the bundle's data digest, so servers with different data have different key-check values.
+    pub fn new(bundle: &Bundle, index: u8, keys: Vec<RootKey>) -> Result<Holding, HoldingError> {
+        let manifest = bundle.manifest();
         let deployments = manifest.deployments();
         let servers = deployments.iter().map(|deployment| deployment.servers()).max().unwrap_or(0);
         if index == 0 || usize::from(index) > servers {
@@ -96,25 +73,20 @@ impl Holding {
         if keys.iter().all(|key| key.epoch() != current) {
             return Err(HoldingError::NoCurrentKey(current));
         }
-        let whole = records.length.checked_mul(rows.rows()) == Some(records.bytes.len());
-        if !whole
-            || manifest.rows() != rows.rows()
-            || manifest.schema().ranges() != rows.ranges()
-            || manifest.record_length() != records.length
-        {
-            return Err(HoldingError::Mismatch);
-        }
-        let keys: Vec<RootKey> = keys.iter().map(|key| bound(key, data_digest)).collect();
-        let sealed_length = records.length + package::OVERHEAD;
-        let replica = Replica::new(index, manifest.digest(), deployments.to_vec(), keys.clone(), records.length);
+        let keys: Vec<RootKey> = keys.iter().map(|key| bound(key, &bundle.data_digest())).collect();
+        let record_length = manifest.record_length();
+        let sealed_length = record_length + package::OVERHEAD;
+        let replica = Replica::new(index, manifest.digest(), deployments.to_vec(), keys.clone(), record_length);
         let seal = |key: &RootKey| {
-            let mut bytes = Vec::with_capacity(sealed_length * rows.rows());
-            let plain = (0..rows.rows()).map(|row| &records.bytes[row * records.length..(row + 1) * records.length]);
-            replica.seal(key, plain).iter().for_each(|sealed| bytes.extend_from_slice(sealed));
+            let mut bytes = vec![0; sealed_length * manifest.rows()];
+            let places = bytes.chunks_exact_mut(sealed_length);
+            for (row, (record, sealed)) in (0..).zip(bundle.records().zip(places)) {
+                replica.seal_into(key, row, record, sealed);
+            }
             Sealed { epoch: key.epoch(), bytes }
         };
         let sealed = keys.iter().map(seal).collect();
-        let database = Database::new(rows, sealed_length, sealed);
+        let database = Database::new(bundle.rows().clone(), sealed_length, sealed);
         Ok(Holding {
             index,
             manifest: manifest.json().to_owned().into(),

@@ -22,5 +22,5 @@ pub mod tls;
 pub mod tokens;
 
 pub use config::Config;
-pub use holding::{Holding, Records, Shelf};
+pub use holding::{Holding, Shelf};
 pub use serve::{ServeError, Server};

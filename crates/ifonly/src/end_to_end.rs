@@ -7,6 +7,7 @@
 //! all processors.
 
 use crate::exit::Failure;
+use ifonly_bundle::Bundle;
 use ifonly_client::http::{HttpServer, Trust};
 use ifonly_client::{Explanation, Meeting, Policy, Profile, Report, Transport};
 use ifonly_core::deployment::Deployment;
@@ -28,7 +29,7 @@ use ifonly_scan::decode::ByKernels;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
-use ifonly_server::{Holding, Records, Server, tls};
+use ifonly_server::{Holding, Server, tls};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -205,14 +206,15 @@ impl World {
         self.levels.chunks_exact(self.manifest.schema().features().len())
     }
 
-    fn records(&self) -> Result<Records, Failure> {
+    fn bundle(&self) -> Result<Bundle, Failure> {
         let length = self.manifest.record_length();
-        let mut records = Records { length, bytes: Vec::with_capacity(length * self.manifest.rows()) };
+        let mut records = Vec::with_capacity(length * self.manifest.rows());
         for row in self.rows() {
             let texts: Vec<String> = row.iter().map(u16::to_string).collect();
-            records.bytes.extend(record::encode(&texts, length).map_err(Failure::machine)?);
+            records.extend(record::encode(&texts, length).map_err(Failure::machine)?);
         }
-        Ok(records)
+        let rows = RowStore::build(&self.manifest.schema().ranges(), self.rows()).map_err(Failure::machine)?;
+        Bundle::in_memory(self.manifest.clone(), rows, records).map_err(Failure::machine)
     }
 
     /// What a search found; a gate may let nothing pass.
@@ -318,11 +320,10 @@ impl Servers {
             rcgen::generate_simple_self_signed(names).map_err(Failure::machine)?;
         let trust = Trust::pem(cert.pem().as_bytes())?;
         let key = RootKey::generate(0, &mut OsRandom::default());
-        let records = world.records()?;
         let mut servers = Servers { runtimes: vec![], holdings: vec![], transports: vec![] };
         for index in 1..=world.deployment().servers() as u8 {
-            let rows = RowStore::build(&world.manifest.schema().ranges(), world.rows()).map_err(Failure::machine)?;
-            let holding = Holding::new(&world.manifest, rows, &records, &[0; 32], index, vec![key.clone()]);
+            // Each has rows of its own, as on machines of their own.
+            let holding = Holding::new(&world.bundle()?, index, vec![key.clone()]);
             let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
             let app = App::new(holding.map_err(Failure::machine)?, tokens, Limits::default(), vec![]);
             let private = signing_key.serialize_der().try_into().map_err(Failure::machine)?;

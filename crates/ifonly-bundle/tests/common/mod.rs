@@ -71,14 +71,14 @@ pub fn refused(csv: impl AsRef<[u8]>, schema: &str, change: impl FnOnce(&mut Bui
 }
 
 pub fn levels(bundle: &Bundle) -> Vec<Vec<u16>> {
-    bundle.levels().collect()
+    bundle.rows().levels().collect()
 }
 
 /// Checks that every record gives the stored row back.
 pub fn check_records(bundle: &Bundle) {
     let schema = bundle.manifest().schema();
     assert_eq!(bundle.records().len(), bundle.manifest().rows());
-    for (row, record) in bundle.levels().zip(bundle.records()) {
+    for (row, record) in bundle.rows().levels().zip(bundle.records()) {
         assert_eq!(Record::decode(schema, record).unwrap().levels(schema).unwrap(), row);
     }
 }

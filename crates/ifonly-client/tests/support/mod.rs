@@ -6,6 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
+use ifonly_bundle::Bundle;
 use ifonly_client::transport::{Pending, unwrap};
 use ifonly_client::{Greeting, Meeting, Policy, Route, Transport, TransportError};
 use ifonly_core::keys::RootKey;
@@ -14,10 +15,10 @@ use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::record;
 use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
 use ifonly_scan::RowStore;
+use ifonly_server::Holding;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::{self, App};
 use ifonly_server::tokens::Tokens;
-use ifonly_server::{Holding, Records};
 use std::sync::{Arc, Mutex};
 use tower::ServiceExt;
 
@@ -39,7 +40,6 @@ pub struct World {
     pub levels: Vec<Vec<u16>>,
     pub texts: Vec<Vec<String>>,
     pub key: [u8; 32],
-    pub data: [u8; 32],
 }
 
 impl World {
@@ -62,15 +62,15 @@ impl World {
         tune(&mut contents);
         contents.offer_all();
         let manifest = Manifest::new(contents).unwrap();
-        World { manifest, levels, texts, key: [7; 32], data: [seed as u8; 32] }
+        World { manifest, levels, texts, key: [7; 32] }
     }
 
     pub fn holding(&self, index: u8) -> Holding {
         let length = self.manifest.record_length();
         let records = self.texts.iter().flat_map(|texts| record::encode(texts, length).unwrap());
-        let records = Records { length, bytes: records.collect() };
         let rows = RowStore::build(&self.manifest.schema().ranges(), &self.levels).unwrap();
-        Holding::new(&self.manifest, rows, &records, &self.data, index, vec![RootKey::new(0, self.key)]).unwrap()
+        let bundle = Bundle::in_memory(self.manifest.clone(), rows, records.collect()).unwrap();
+        Holding::new(&bundle, index, vec![RootKey::new(0, self.key)]).unwrap()
     }
 
     pub fn router(&self, index: u8) -> Router {

@@ -6,6 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use ifonly_bundle::Bundle;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{Random, SeededRandom};
@@ -14,10 +15,10 @@ use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
 use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
 use ifonly_scan::RowStore;
+use ifonly_server::Holding;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::{self, App};
 use ifonly_server::tokens::{TokenEntry, Tokens};
-use ifonly_server::{Holding, Records};
 use std::path::Path;
 use std::sync::Arc;
 use tower::ServiceExt;
@@ -40,8 +41,8 @@ pub fn holding(manifest: &Manifest, index: u8) -> Holding {
     let short = |text: &String| text.chars().take(6).collect::<String>();
     let bytes = rows.iter().flat_map(|row| record::encode(&texts(row).map(|text| short(&text)), 16).unwrap()).collect();
     let rows = RowStore::build(&[9, 4], &rows).unwrap();
-    let records = Records { length: 16, bytes };
-    Holding::new(manifest, rows, &records, &[1; 32], index, vec![RootKey::new(0, [5; 32])]).unwrap()
+    let bundle = Bundle::in_memory(manifest.clone(), rows, bytes).unwrap();
+    Holding::new(&bundle, index, vec![RootKey::new(0, [5; 32])]).unwrap()
 }
 
 pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Arc<App> {

@@ -6,6 +6,7 @@ use crate::exit::{Done, Failure};
 use crate::loans::{self, Application};
 use crate::show;
 use bytes::Bytes;
+use ifonly_bundle::Bundle;
 use ifonly_client::http::{HttpServer, Trust};
 use ifonly_client::transport::Pending;
 use ifonly_client::{Explanation, Greeting, Meeting, Policy, Profile, Report, Route, Transport};
@@ -13,16 +14,14 @@ use ifonly_core::deployment::Deployment;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{OsRandom, SeededRandom};
-use ifonly_core::record;
 use ifonly_core::schema::{Schema, Value};
 use ifonly_core::scheme::Gate;
 use ifonly_core::transcript::Message;
 use ifonly_core::wishes::Wishes;
-use ifonly_scan::RowStore;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
-use ifonly_server::{Holding, Records, Server};
+use ifonly_server::{Holding, Server};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -52,9 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
 
 /// The made-up database.
 struct World {
-    manifest: Manifest,
-    levels: Vec<Vec<u16>>,
-    records: Records,
+    bundle: Bundle,
     applicant: Application,
 }
 
@@ -69,42 +66,29 @@ impl World {
             .find(Application::narrowly_rejected)
             .unwrap_or_else(|| accepted[0].clone());
         let texts: Vec<Vec<String>> = accepted.iter().map(Application::texts).collect();
-        let length = texts.iter().map(|texts| record::encoded_length(texts)).max().unwrap_or(0);
-        let mut records = Records { length, bytes: Vec::with_capacity(length * texts.len()) };
-        for texts in &texts {
-            records.bytes.extend(record::encode(texts, length).map_err(Failure::machine)?);
-        }
-        let levels = |texts: &Vec<String>| levels(&schema, texts);
-        let levels = texts.iter().map(levels).collect::<Result<Vec<_>, _>>()?;
+        let contents = |schema, rows, length, servers| Contents::new("made-up loans", schema, rows, length, servers);
         // As many servers as the scheme needs and no more.
-        let contents = |servers| Contents::new("made-up loans", schema.clone(), texts.len(), length, servers);
-        let all = Manifest::new(contents(8)).map_err(Failure::machine)?;
+        let all = Manifest::new(contents(schema.clone(), texts.len(), 1, 8)).map_err(Failure::machine)?;
         let servers = all.deployment(&args.scheme).map_err(Failure::input)?.servers() as u8;
-        let manifest = Contents { default_scheme: args.scheme.clone(), ..contents(servers) };
-        Ok(World { manifest: Manifest::new(manifest).map_err(Failure::machine)?, levels, records, applicant })
+        let bundle = Bundle::of_values(&schema, &texts, |schema, rows, length| {
+            let contents = contents(schema, rows, length, servers);
+            Manifest::new(Contents { default_scheme: args.scheme.clone(), ..contents })
+        });
+        Ok(World { bundle: bundle.map_err(Failure::machine)?, applicant })
     }
-}
-
-fn levels(schema: &Schema, texts: &[String]) -> Result<Vec<u16>, Failure> {
-    let columns = schema.columns();
-    let place = |name: &str| columns.iter().position(|column| column.name == name);
-    let encoded = schema.encode(|name| Some(Value::from(texts[place(name)?].as_str()))).map_err(Failure::machine)?;
-    Ok(encoded.iter().map(|encoded| encoded.level as u16).collect())
 }
 
 async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let mut times = Times::start();
     let world = World::make(args)?;
     times.lap("made the data");
-    let deployment = world.manifest.default_deployment().clone();
+    let deployment = world.bundle.manifest().default_deployment().clone();
     let seen = Arc::new(Mutex::new(vec![]));
     let mut transports: Vec<Arc<dyn Transport>> = vec![];
     let key = RootKey::generate(0, &mut OsRandom::default());
     let trust = Trust::system()?;
     for index in 1..=deployment.servers() as u8 {
-        let records = &world.records;
-        let rows = RowStore::build(&world.manifest.schema().ranges(), &world.levels).map_err(Failure::machine)?;
-        let holding = Holding::new(&world.manifest, rows, records, &[0; 32], index, vec![key.clone()]);
+        let holding = Holding::new(&world.bundle, index, vec![key.clone()]);
         let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
         let app = App::new(holding.map_err(Failure::machine)?, tokens, Limits::default(), vec![]);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
