@@ -172,7 +172,8 @@ fn wide_features_take_two_bytes() {
     let csv: String = "a\n".to_owned() + &(0..1000).map(|n| format!("{}\n", n * n % 997)).collect::<String>();
     let (report, bundle) = bundle(csv, "levels = 1000\n");
     assert_eq!(bundle.manifest().schema().ranges(), [996]);
-    assert_eq!(report.sizes.rows, 32 + 2000);
+    // A header, and 16 blocks of 64 rows with one group of four bytes each.
+    assert_eq!(report.sizes.rows, 64 + 16 * 256);
     assert!(bundle.rows().levels().zip(0..).all(|(row, n)| row == [(n * n % 997) as u16]));
 }
 
