@@ -91,6 +91,8 @@ fn right_checksums_do_not_make_wrong_files_right() {
     assert!(with(32, rows[32] + 1).contains("contradicts the manifest"), "{}", error());
     assert!(with(63, 1).contains("padding"), "{}", error());
 
+    forge(&options.output, "rows", &rows);
+
     let records = read("records");
     for place in [0, 8, 16, 20, 31] {
         let mut header = records.clone();
