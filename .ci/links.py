@@ -1,0 +1,56 @@
+"""Checks that the links in the Markdown files lead to files and headings that exist. Links to other sites are not followed."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# [text](target) outside of code, the target without a title.
+LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)")
+# `docs/protocol.md`, `crates/ifonly-core/src/lib.rs`: a path of this repository in code quotes.
+PATH = re.compile(r"`((?:\.ci|bench|crates|docs|fuzz|vectors)/[\w./+-]+)`")
+
+
+def prose(text):
+    """The text without its fenced blocks, whose brackets are no links."""
+    return re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.M | re.S)
+
+
+def anchors(path):
+    """The names of a file's headings, as a renderer makes them; a repeated one gets a number."""
+    found = {}
+    for heading in re.findall(r"^#+ +(.+?) *#*$", prose(path.read_text()), flags=re.M):
+        heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found[name] = found.get(name, 0) + 1
+    return {name if k == 0 else f"{name}-{k}" for name, count in found.items() for k in range(count)}
+
+
+def faults(path):
+    text = prose(path.read_text())
+    for target in LINK.findall(re.sub(r"`[^`\n]*`", "", text)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (path.parent / name).resolve() if name else path
+        if not file.exists():
+            yield f"{target}: there is no such file"
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file):
+            yield f"{target}: there is no such heading"
+    for target in PATH.findall(text):
+        if not (ROOT / target).exists():
+            yield f"`{target}`: there is no such file"
+
+
+def main():
+    # Not what was built or downloaded.
+    folders = [folder for folder in ROOT.iterdir() if folder.is_dir() and folder.name not in ("target", ".git")]
+    files = [*ROOT.glob("*.md"), *(file for folder in folders for file in folder.rglob("*.md"))]
+    files = [file for file in files if not {".venv", "node_modules", "target"} & set(file.parts[len(ROOT.parts):])]
+    found = [f"{file.relative_to(ROOT)}: {fault}" for file in files for fault in faults(file)]
+    print("\n".join(found) or f"{len(files)} files, every link leads somewhere")
+    sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()
