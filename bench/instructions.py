@@ -21,7 +21,7 @@ BINARY = ROOT / "target" / "release" / "examples" / "repeat"
 RECORD = ROOT / "bench" / "instructions.json"
 ROWS = 19_200
 KERNELS = [
-    "linear", "linear-61-bit", "u16-linear", "squares", "table", "gated", "order", "decode-2", "decode-3", "xor", "gf256",
+    "linear", "linear-61-bit", "u16-linear", "squares", "table", "gated", "gated-table", "order", "decode-2", "decode-3", "xor", "gf256",
 ]
 
 

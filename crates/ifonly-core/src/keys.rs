@@ -285,6 +285,11 @@ impl SymbolStream {
         self.limit
     }
 
+    /// What is left of a word before it is compared with the limit: the smallest 2^b − 1 that covers it.
+    pub fn mask(&self) -> u64 {
+        mask_for(self.limit)
+    }
+
     /// Added to each number: 1 for a non-zero stream.
     pub fn shift(&self) -> u64 {
         self.shift
@@ -297,7 +302,7 @@ impl SymbolStream {
 
     /// The number of a position whose first word (already read from the stream) is `word`.
     pub fn symbol_from_word(&self, position: u64, word: u64) -> Symbol {
-        let mask = mask_for(self.limit);
+        let mask = self.mask();
         let mut draw = word & mask;
         let mut attempt = 0;
         while draw >= self.limit {

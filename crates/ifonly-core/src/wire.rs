@@ -38,7 +38,9 @@ pub enum WireError {
 
 /// Bytes of `count` packed symbols; `None` if that number does not fit.
 pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
-    Some(count.checked_mul(field.bits() as usize)?.div_ceil(8))
+    // Eight symbols take `bits` bytes; apart from the rest, so that nothing overflows before the length itself would.
+    let (eights, rest, bits) = (count / 8, count % 8, field.bits() as usize);
+    eights.checked_mul(bits)?.checked_add((rest * bits).div_ceil(8))
 }
 
 /// Whether `count` symbols may be packed in these bytes: their number is right and the padding is zero.

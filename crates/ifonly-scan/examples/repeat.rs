@@ -7,9 +7,10 @@ use ifonly_core::keys::RootKey;
 use ifonly_core::order;
 use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::wire;
 use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
 use ifonly_scan::records::RecordScanner;
-use ifonly_scan::{Backend, RowStore, Scanner, pack};
+use ifonly_scan::{Backend, RowStore, Scanner};
 use std::error::Error;
 use std::hint::black_box;
 
@@ -20,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [_, kernel, backend, rows, times] = &arguments[..] else {
         return Err("usage: repeat KERNEL BACKEND ROWS TIMES".into());
     };
-    let backend = Backend::available().into_iter().find(|b| b.to_string() == *backend).ok_or("no such backend here")?;
+    let backend = Backend::named(backend).ok_or("no such backend here")?;
     let (rows, times): (usize, usize) = (rows.parse()?, times.parse()?);
     let mut random = SeededRandom::new(1);
     let range = if kernel.starts_with("u16") { 1000 } else { 255 };
@@ -42,16 +43,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         "squares" => Program::new([form("squares")], [Output::Plain(0)]),
         "table" => Program::new([form("table")], [Output::Plain(0)]),
         "gated" => Program::new([form("squares"), form("squares")], gated),
+        "gated-table" => Program::new([form("table"), form("table")], gated),
         _ => Program::new([form("linear")], [Output::Plain(0)]),
     };
     let transcript = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
     let keys = transcript.rows(&field, program.outputs.len(), 1, 1);
     let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
-    let scanner = Scanner::new().with_backend(backend).ok_or("no such backend here")?;
-    let records = RecordScanner::with_backend(backend).ok_or("no such backend here")?;
+    let scanner = Scanner::new().with_backend(backend);
+    let records = RecordScanner::with_backend(backend);
 
     match kernel.as_str() {
-        "linear" | "squares" | "table" | "gated" | "linear-61-bit" | "u16-linear" => {
+        "linear" | "squares" | "table" | "gated" | "gated-table" | "linear-61-bit" | "u16-linear" => {
             for _ in 0..times {
                 black_box(scanner.answer_to_vec(&store, &job, &keys)?);
             }
@@ -65,10 +67,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let inverse = |n| field.inverse(field.reduce(n)).ok_or("q is too small");
             let third = inverse(3)?;
             let weights = if servers == 2 { vec![inverse(2)?; 2] } else { vec![Symbol::ONE, third, field.neg(third)] };
-            let answer = pack::pack(field.bits(), &(0..rows as u64).collect::<Vec<u64>>());
+            let symbols: Vec<Symbol> = (0..rows as u64).map(|symbol| field.reduce(symbol)).collect();
+            let answer = wire::pack(&field, &symbols);
             for _ in 0..times {
                 let interpolation = Interpolation::new(&field, weights.clone(), vec![Symbol::ONE]);
-                let mut decoder = Decoder::with_backend(interpolation, rows, backend).ok_or("no such backend here")?;
+                let mut decoder = Decoder::with_backend(interpolation, rows, backend);
                 let mut nearest = Nearest::plain();
                 decoder.decode_all(&vec![&answer[..]; servers], &mut |values| nearest.visit(values))?;
                 black_box(nearest.found());

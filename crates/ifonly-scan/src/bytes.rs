@@ -8,7 +8,7 @@
 //!
 //! Squared norms of one-byte levels come as `Σ y·(y − 128)`, a product of bytes as well, with 128 added to the slope.
 
-use crate::dot::{Features, Term};
+use crate::dot::{Features, Term, Width};
 use crate::store::{LevelBytes, RowStore};
 use ifonly_core::field::{Field, Symbol};
 
@@ -24,7 +24,7 @@ pub(crate) type Digits = [[i8; 4]; MOST_LIMBS];
 
 /// What is done with a feature group beside the products with its digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ByteKind {
+pub(crate) enum ByteMeaning {
     /// There are no feature groups.
     Planes,
     /// Nothing.
@@ -37,10 +37,17 @@ pub(crate) enum ByteKind {
     WordNorm,
 }
 
+impl ByteMeaning {
+    /// Entries of [`Piece::groups`] for each group of the rows.
+    pub(crate) const fn per_group(self) -> usize {
+        if matches!(self, ByteMeaning::Squares) { 3 } else { 1 }
+    }
+}
+
 /// A dot product over the feature groups and some planes, plus a constant.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteDot {
-    pub(crate) kind: ByteKind,
+    pub(crate) meaning: ByteMeaning,
     pub(crate) q: u64,
     /// 3, 4 or 8.
     pub(crate) limbs: usize,
@@ -53,32 +60,37 @@ pub(crate) struct Piece {
     /// What the sums start from: the digits of the constant.
     pub(crate) start: [i32; MOST_LIMBS],
     pub(crate) first_group: usize,
-    /// One entry per group, three for [`ByteKind::Squares`].
+    /// [`ByteMeaning::per_group`] entries per group.
     pub(crate) groups: Vec<Digits>,
     /// Planes by number with their digits.
     pub(crate) planes: Vec<(usize, Digits)>,
 }
 
 impl ByteDot {
-    /// The plan of `constant + features + Σ factor·number`; numbers have one plane if `wide` is false, else two. `None` for
-    /// what has no byte form: large levels of two bytes, or their squares.
+    /// Planes of a number.
+    pub(crate) fn planes(&self) -> usize {
+        if self.limbs == MOST_LIMBS { 2 } else { 1 }
+    }
+
+    /// The plan of `constant + features + Σ factor·number`. `None` for what has no byte form: large levels of two bytes, or
+    /// their squares.
     pub(crate) fn new(
+        width: Width,
         field: &Field,
         store: &RowStore,
         features: &Features<'_>,
         terms: &[Term],
         constant: Symbol,
-        wide: bool,
     ) -> Option<ByteDot> {
-        let kind = match (features, store.level_bytes()) {
-            (Features::None, _) => ByteKind::Planes,
-            (Features::Linear { norm: false, .. }, _) => ByteKind::Bytes,
-            (Features::Linear { norm: true, .. }, LevelBytes::One) => ByteKind::Norm,
-            (Features::Linear { norm: true, .. }, LevelBytes::Two) => ByteKind::WordNorm,
-            (Features::Squares { .. }, LevelBytes::One) => ByteKind::Squares,
+        let meaning = match (features, store.level_bytes()) {
+            (Features::None, _) => ByteMeaning::Planes,
+            (Features::Linear { norm: false, .. }, _) => ByteMeaning::Bytes,
+            (Features::Linear { norm: true, .. }, LevelBytes::One) => ByteMeaning::Norm,
+            (Features::Linear { norm: true, .. }, LevelBytes::Two) => ByteMeaning::WordNorm,
+            (Features::Squares { .. }, LevelBytes::One) => ByteMeaning::Squares,
             (Features::Squares { .. }, LevelBytes::Two) => return None,
         };
-        let mut planner = Planner::new(field, kind, wide);
+        let mut planner = Planner::new(width, field, meaning);
         for (limb, digit) in planner.digits([constant]).into_iter().enumerate() {
             planner.current.start[limb] = i32::from(digit[0]);
         }
@@ -92,7 +104,7 @@ impl ByteDot {
                     };
                     let ([a, b], [c, d]) = (both(0), both(1));
                     let squares = ranges.iter().map(|&range| u64::from(range) * u64::from(range)).sum();
-                    planner.add_group([[a, b, c, d]], if kind == ByteKind::WordNorm { squares } else { 0 })?;
+                    planner.add_group([[a, b, c, d]], if meaning == ByteMeaning::WordNorm { squares } else { 0 })?;
                 }
             }
             Features::Linear { norm, slope } => {
@@ -108,7 +120,7 @@ impl ByteDot {
                 }
             }
         }
-        terms.iter().for_each(|term| planner.add_number(term, wide));
+        terms.iter().for_each(|term| planner.add_number(term));
         Some(planner.finish())
     }
 }
@@ -127,13 +139,13 @@ struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(field: &'a Field, kind: ByteKind, wide: bool) -> Self {
-        let limbs = match field.q() {
-            _ if wide => MOST_LIMBS,
-            q if q <= 1 << 24 => 3,
-            _ => 4,
+    fn new(width: Width, field: &'a Field, meaning: ByteMeaning) -> Self {
+        let limbs = match width {
+            Width::Wide => MOST_LIMBS,
+            Width::Narrow if field.q() <= 1 << 24 => 3,
+            Width::Narrow => 4,
         };
-        let dot = ByteDot { kind, q: field.q(), limbs, pieces: vec![] };
+        let dot = ByteDot { meaning, q: field.q(), limbs, pieces: vec![] };
         Planner { field, dot, current: Piece::default(), squares: 0, groups_done: 0 }
     }
 
@@ -170,8 +182,8 @@ impl<'a> Planner<'a> {
         Some(())
     }
 
-    fn add_number(&mut self, term: &Term, wide: bool) {
-        let planes = if wide { 2 } else { 1 };
+    fn add_number(&mut self, term: &Term) {
+        let planes = self.dot.planes();
         let mut factor = term.factor;
         for plane in 0..planes {
             if self.current.groups.len() + self.current.planes.len() == PIECE_GROUPS {
@@ -202,66 +214,22 @@ impl<'a> Planner<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{Backend, Blocks, Planes};
+    use crate::store::BLOCK_ROWS;
     use ifonly_core::form::{Form, Shape};
     use ifonly_core::prime::{self, FieldRule};
     use ifonly_core::random::{Random, SeededRandom};
 
-    /// What a kernel does with one row, digit by digit; also that no sum leaves its word.
-    fn evaluate(dot: &ByteDot, levels: &[u16], two_bytes: bool, planes: &[u32]) -> u64 {
-        let mut total = 0i128;
-        for piece in &dot.pieces {
-            let mut sums = piece.start.map(i128::from);
-            let mut add = |bytes: [u8; 4], digits: &Digits| {
-                for (sum, digits) in sums.iter_mut().zip(digits) {
-                    *sum += bytes.iter().zip(digits).map(|(&b, &d)| i128::from(b) * i128::from(d)).sum::<i128>();
-                }
-            };
-            let mut norm = 0i128;
-            let level = |k: usize| levels.get(k).copied().unwrap_or(0);
-            let per_group = if dot.kind == ByteKind::Squares { 3 } else { 1 };
-            for (group, digits) in piece.groups.chunks(per_group).enumerate() {
-                let group = piece.first_group + group;
-                if two_bytes {
-                    let [a, b] = [level(2 * group), level(2 * group + 1)];
-                    let ([a0, a1], [b0, b1]) = (a.to_le_bytes(), b.to_le_bytes());
-                    add([a0, a1, b0, b1], &digits[0]);
-                    norm += i128::from(a) * i128::from(a) + i128::from(b) * i128::from(b);
-                    continue;
-                }
-                let y: [u16; 4] = std::array::from_fn(|t| level(4 * group + t));
-                add(y.map(|y| y as u8), &digits[0]);
-                match dot.kind {
-                    ByteKind::Norm => norm += y.map(|y| i128::from(y) * (i128::from(y) - 128)).iter().sum::<i128>(),
-                    ByteKind::Squares => {
-                        add(y.map(|y| (y * y) as u8), &digits[1]);
-                        add(y.map(|y| ((y * y) >> 8) as u8), &digits[2]);
-                    }
-                    _ => {}
-                }
-            }
-            for (plane, digits) in &piece.planes {
-                add(planes[*plane].to_le_bytes(), digits);
-            }
-            if matches!(dot.kind, ByteKind::Norm | ByteKind::WordNorm) {
-                sums[0] += norm;
-            }
-            for pair in sums.chunks(2) {
-                assert!((pair[0] + 256 * pair[1]).unsigned_abs() < 1 << 31, "two limbs fit 32 bits");
-            }
-            total += sums.iter().rev().fold(0, |value, sum| 256 * value + sum);
-        }
-        total.rem_euclid(i128::from(dot.q)) as u64
-    }
-
     #[test]
     fn plans_are_the_forms_at_every_width() {
         let mut random = SeededRandom::new(4);
-        for (bits, wide) in [(5, false), (16, false), (24, false), (25, false), (31, false), (32, true), (62, true)] {
+        for bits in [5, 16, 24, 25, 31, 32, 62] {
             let q = prime::choose(1 << (bits - 1), FieldRule::Deployment).unwrap();
             let field = Field::new(q).unwrap();
             for (d, range) in [(1, 1), (7, 255), (32, 255), (200, 255), (33, 1000), (9, 15_000)] {
-                let store = RowStore::build(&vec![range; d], [vec![range as u16; d]]).unwrap();
-                let two_bytes = range > 255;
+                let levels: Vec<u16> = (0..d).map(|_| range as u16 - random.below(2) as u16).collect();
+                let store = RowStore::build(&vec![range; d], [&levels]).unwrap();
+                let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
                 let edge = |v: u64| vec![field.symbol(v % q).unwrap(); d];
                 let slopes = [
                     edge(q / 2),
@@ -285,18 +253,24 @@ mod tests {
                             }
                             _ => Shape::Linear { norm: Symbol::ZERO, slope: slope.clone() },
                         };
+                        let width = Width::of(&field);
                         let number = random.below(q);
                         let term = Term { number: 0, factor: field.sample(&mut random), below: q };
-                        let Some(dot) = ByteDot::new(&field, &store, &features, &[term], constant, wide) else {
-                            assert!(squared && two_bytes);
+                        let Some(dot) = ByteDot::new(width, &field, &store, &features, &[term], constant) else {
+                            assert!(squared && range > 255);
                             continue;
                         };
                         let form = Form { shape, constant };
-                        let levels: Vec<u16> = (0..d).map(|_| range as u16 - random.below(2) as u16).collect();
                         let expected =
                             field.mul_add(field.symbol(number).unwrap(), term.factor, form.evaluate(&field, &levels));
-                        let planes = [number as u32, (number >> 32) as u32];
-                        assert_eq!(evaluate(&dot, &levels, two_bytes, &planes), expected.value());
+                        let words = [[number as u32; BLOCK_ROWS], [(number >> 32) as u32; BLOCK_ROWS]];
+                        let planes = Planes { words: words.as_flattened(), stride: BLOCK_ROWS };
+                        for backend in Backend::available() {
+                            let mut out = vec![7; width.planes() * BLOCK_ROWS];
+                            backend.kernels().byte_dot(&dot, blocks, planes, &mut out);
+                            let high = out.get(BLOCK_ROWS).map_or(0, |&high| u64::from(high) << 32);
+                            assert_eq!(u64::from(out[0]) | high, expected.value(), "{backend}, {bits} bits");
+                        }
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! The client's side of an answer: packed streams of N servers in, decoded values out, in memory O(block).
+//! The client's side of an answer: packed streams of N servers in, decoded values out, in memory that does not grow with the rows.
 //!
 //! With the weights w_n that interpolate at 0, the value of every symbol is `constant + Σ_n w_n·A_n`; the constant takes
 //! away what the client knows. Values come in the order of the answer, so a minimum with a strict comparison is the
@@ -6,14 +6,15 @@
 //! plain and gated answers, everything else reads the values.
 
 use crate::backend::{Backend, Kernels};
-use crate::pack::{packed_length, unpack_u32, unpack_u64};
+use crate::dot::Width;
+use crate::pack::{packed_length, unpack_long_words, unpack_words};
 use ifonly_core::field::Symbol;
 pub use ifonly_core::interpolate::Interpolation;
 use ifonly_core::interpolate::{Interpolate, Interpolating, Unreadable, Words};
 use zeroize::Zeroize;
 
 /// Rows decoded at a time; the words of all servers stay in the first-level cache.
-const BLOCK_ROWS: usize = 512;
+const RUN_ROWS: usize = 512;
 
 /// A stream that does not fit its answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +38,7 @@ pub enum DecodeError {
     NotReduced {
         /// Which server, counted from 0.
         server: usize,
-        /// The first row of the block.
+        /// The first row of the run.
         row: usize,
     },
 }
@@ -46,7 +47,7 @@ pub enum DecodeError {
 #[derive(Debug)]
 pub struct Decoder {
     interpolation: Interpolation,
-    kernels: Kernels,
+    kernels: &'static dyn Kernels,
     rows: usize,
     next_row: usize,
     parts: Vec<Part>,
@@ -92,7 +93,7 @@ pub struct Values<'a> {
     pub first_row: usize,
     /// Symbols per row.
     pub outputs: usize,
-    kernels: Kernels,
+    kernels: &'static dyn Kernels,
     words: Words<'a>,
 }
 
@@ -111,7 +112,7 @@ impl<'a> Values<'a> {
     }
 }
 
-// Values of a whole search are as secret as the profile; the last block's are still there at the end.
+// Values of a whole search are as secret as the profile; the last run's are still there at the end.
 impl Drop for Decoder {
     fn drop(&mut self) {
         self.words.zeroize();
@@ -141,21 +142,17 @@ impl Interpolating for Decoder {
 }
 
 impl Decoder {
-    /// A decoder for answers of `rows` rows.
+    /// A decoder for answers of `rows` rows, on the fastest backend.
     pub fn new(interpolation: Interpolation, rows: usize) -> Decoder {
-        Decoder::with_kernels(interpolation, rows, Kernels::best())
+        Decoder::with_backend(interpolation, rows, Backend::best())
     }
 
-    /// A decoder on another backend, or `None` if this machine cannot run it.
-    pub fn with_backend(interpolation: Interpolation, rows: usize, backend: Backend) -> Option<Decoder> {
-        Some(Decoder::with_kernels(interpolation, rows, Kernels::new(backend)?))
-    }
-
-    fn with_kernels(interpolation: Interpolation, rows: usize, kernels: Kernels) -> Decoder {
+    /// A decoder on another backend.
+    pub fn with_backend(interpolation: Interpolation, rows: usize, backend: Backend) -> Decoder {
         let servers = interpolation.weights.len();
         Decoder {
             interpolation,
-            kernels,
+            kernels: backend.kernels(),
             rows,
             next_row: 0,
             parts: (0..servers).map(|_| Part::default()).collect(),
@@ -177,7 +174,7 @@ impl Decoder {
 
     /// Bytes of one whole answer.
     pub fn answer_length(&self) -> usize {
-        packed_length(self.interpolation.field.bits(), self.rows * self.outputs())
+        packed_length(&self.interpolation.field, self.rows * self.outputs())
     }
 
     /// The next bytes of one server; `visit` sees every run of rows that they complete.
@@ -199,7 +196,7 @@ impl Decoder {
         result
     }
 
-    /// Decodes all blocks that are complete; those of `server` where they lie, in the bytes that just came.
+    /// Decodes all runs that are complete; those of `server` where they lie, in the bytes that just came.
     fn decode_ready(
         &mut self,
         parts: &mut [Part],
@@ -210,13 +207,13 @@ impl Decoder {
         loop {
             let begun = parts[server].ahead().len();
             if begun > 0 {
-                let (head, tail) = bytes.split_at(self.block_bytes().saturating_sub(begun).min(bytes.len()));
+                let (head, tail) = bytes.split_at(self.run_bytes().saturating_sub(begun).min(bytes.len()));
                 parts[server].keep(head);
                 *bytes = tail;
             }
             let here = |number: usize| number == server && begun == 0;
             let ahead = parts.iter().enumerate().map(|(n, part)| if here(n) { *bytes } else { part.ahead() });
-            let used = self.decode_blocks(ahead.collect(), visit)?;
+            let used = self.decode_runs(ahead.collect(), visit)?;
             if used == 0 {
                 return Ok(());
             }
@@ -230,21 +227,17 @@ impl Decoder {
         }
     }
 
-    /// Decodes all blocks that every server has ahead; returns how many bytes of each that took.
-    fn decode_blocks(
-        &mut self,
-        mut ahead: Vec<&[u8]>,
-        visit: &mut dyn FnMut(Values<'_>),
-    ) -> Result<usize, DecodeError> {
+    /// Decodes all runs that every server has ahead; returns how many bytes of each that took.
+    fn decode_runs(&mut self, mut ahead: Vec<&[u8]>, visit: &mut dyn FnMut(Values<'_>)) -> Result<usize, DecodeError> {
         let mut used = 0;
         while self.next_row < self.rows {
-            let block = self.block_bytes();
-            if ahead.iter().any(|ahead| ahead.len() < block) {
+            let run = self.run_bytes();
+            if ahead.iter().any(|ahead| ahead.len() < run) {
                 break;
             }
-            self.decode_block(&ahead, visit)?;
-            ahead.iter_mut().for_each(|ahead| *ahead = &ahead[block..]);
-            used += block;
+            self.decode_run(&ahead, visit)?;
+            ahead.iter_mut().for_each(|ahead| *ahead = &ahead[run..]);
+            used += run;
         }
         Ok(used)
     }
@@ -255,7 +248,7 @@ impl Decoder {
             self.parts[server].received += answer.len();
         }
         self.finish()?;
-        self.decode_blocks(answers.to_vec(), visit).map(|_| ())
+        self.decode_runs(answers.to_vec(), visit).map(|_| ())
     }
 
     /// Checks that every server sent its whole answer.
@@ -276,25 +269,27 @@ impl Decoder {
         self.interpolation.constants.len()
     }
 
-    fn block_rows(&self) -> usize {
-        BLOCK_ROWS.min(self.rows - self.next_row)
+    fn run_rows(&self) -> usize {
+        RUN_ROWS.min(self.rows - self.next_row)
     }
 
-    fn block_bytes(&self) -> usize {
-        packed_length(self.interpolation.field.bits(), self.block_rows() * self.outputs())
+    fn run_bytes(&self) -> usize {
+        packed_length(&self.interpolation.field, self.run_rows() * self.outputs())
     }
 
-    /// Decodes the next block, with which each part begins.
-    fn decode_block(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
-        let rows = self.block_rows();
+    /// Decodes the next run, with which each part begins.
+    fn decode_run(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
+        let rows = self.run_rows();
         let count = rows * self.outputs();
-        let q = self.interpolation.field.q();
-        let words = if q < 1 << 31 && q % 2 == 1 {
-            self.decode_narrow(parts, count)?;
-            Words::Narrow(&self.narrow_values)
-        } else {
-            self.decode_wide(parts, count)?;
-            Words::Wide(&self.values)
+        let words = match Width::of(&self.interpolation.field) {
+            Width::Narrow => {
+                self.decode_narrow(parts, count)?;
+                Words::Narrow(&self.narrow_values)
+            }
+            Width::Wide => {
+                self.decode_wide(parts, count)?;
+                Words::Wide(&self.values)
+            }
         };
         visit(Values {
             first_row: self.next_row,
@@ -311,7 +306,7 @@ impl Decoder {
         let q = field.q() as u32;
         for (server, (words, bytes)) in self.words.iter_mut().zip(parts).enumerate() {
             words.resize(count, 0);
-            if unpack_u32(self.kernels, field.bits(), bytes, words) >= q {
+            if unpack_words(self.kernels, field.bits(), bytes, words) >= q {
                 return Err(DecodeError::NotReduced { server, row: self.next_row });
             }
         }
@@ -347,7 +342,7 @@ impl Decoder {
         self.values.extend(constants.iter().cycle().take(count).map(|constant| constant.value()));
         let q = field.q();
         for (server, (bytes, &weight)) in parts.iter().zip(weights).enumerate() {
-            unpack_u64(field.bits(), bytes, &mut self.symbols);
+            unpack_long_words(field.bits(), bytes, &mut self.symbols);
             if self.symbols.iter().fold(0, |largest, &symbol| largest.max(symbol)) >= q {
                 return Err(DecodeError::NotReduced { server, row: self.next_row });
             }

@@ -26,7 +26,7 @@ pub(crate) const WIDE: usize = 4;
 const LOW_WEIGHT: i64 = 65280;
 /// The weight of each limb.
 pub(crate) const WEIGHTS: [i64; WIDE] = [1, LOW_WEIGHT, LOW_WEIGHT << 16, LOW_WEIGHT << 32];
-/// The weight of the second of two limbs for [`Kind::CentredSquares`].
+/// The weight of the second of two limbs for [`Meaning::CentredSquares`].
 const CENTRED_WEIGHT: i64 = 1 << 12;
 /// The largest number with two digits of 12 bits; there are 2^24 of them.
 const MOST_CENTRED: i64 = 2047 * (CENTRED_WEIGHT + 1);
@@ -50,9 +50,32 @@ pub(crate) fn lane([a, b]: [i16; 2]) -> i32 {
     (u32::from(a as u16) | u32::from(b as u16) << 16) as i32
 }
 
+/// How numbers modulo q stand beside the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// One plane of words, for odd q < 2^31: Montgomery products need an odd one.
+    Narrow,
+    /// A plane of low and a plane of high halves.
+    Wide,
+}
+
+impl Width {
+    pub(crate) fn of(field: &Field) -> Width {
+        if field.q() < 1 << 31 && field.q() % 2 == 1 { Width::Narrow } else { Width::Wide }
+    }
+
+    /// Words per number.
+    pub(crate) fn planes(self) -> usize {
+        match self {
+            Width::Narrow => 1,
+            Width::Wide => 2,
+        }
+    }
+}
+
 /// What the bytes of a feature group mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Meaning {
     /// No features: planes only.
     Planes,
     /// `Σ c·y`, one byte per level.
@@ -69,13 +92,51 @@ pub(crate) enum Kind {
     WordsNorm,
 }
 
-impl Kind {
+impl Meaning {
     /// Entries of [`Chunk::groups`] for each group of the rows.
     pub(crate) const fn per_group(self) -> usize {
         match self {
-            Kind::BytesSquares => 3,
-            Kind::CentredSquares => 2,
+            Meaning::BytesSquares => 3,
+            Meaning::CentredSquares => 2,
             _ => 1,
+        }
+    }
+}
+
+/// The meanings as types, for kernels that are compiled for each of them.
+pub(crate) mod groups {
+    /// No features.
+    pub(crate) struct None;
+    /// Levels of one byte, with or without `y²`.
+    pub(crate) struct Bytes<const NORM: bool>;
+    /// Levels of one byte and both bytes of their squares.
+    pub(crate) struct Squares;
+    /// Levels of one byte less 128, and their squares.
+    pub(crate) struct CentredSquares;
+    /// Levels of two bytes, with or without `y²`.
+    pub(crate) struct Words<const NORM: bool>;
+}
+
+/// A dot product in the width of its numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum AnyDot {
+    Narrow(Dot<NARROW>),
+    Wide(Dot<WIDE>),
+}
+
+impl AnyDot {
+    /// [`Dot::new`].
+    pub(crate) fn new(
+        width: Width,
+        field: &Field,
+        store: &RowStore,
+        features: &Features<'_>,
+        terms: &[Term],
+        constant: Symbol,
+    ) -> Option<AnyDot> {
+        match width {
+            Width::Narrow => Dot::new(field, store, features, terms, constant).map(AnyDot::Narrow),
+            Width::Wide => Dot::new(field, store, features, terms, constant).map(AnyDot::Wide),
         }
     }
 }
@@ -83,12 +144,12 @@ impl Kind {
 /// A dot product over the feature groups and some planes, plus a constant.
 #[derive(Clone, Debug)]
 pub(crate) struct Dot<const L: usize> {
-    pub(crate) kind: Kind,
+    pub(crate) meaning: Meaning,
     pub(crate) q: u64,
     /// The weight of each limb; only the second ever differs from [`WEIGHTS`], and only in narrow plans.
     pub(crate) weights: [i64; L],
     pub(crate) chunks: Vec<Chunk<L>>,
-    /// The groups of the only chunk, if it is [`Kind::BytesNorm`] and they are short; else nothing.
+    /// The groups of the only chunk, if it is [`Meaning::BytesNorm`] and they are short; else nothing.
     pub(crate) short_digits: Vec<ShortDigits>,
 }
 
@@ -98,7 +159,7 @@ pub(crate) struct Chunk<const L: usize> {
     /// What the sums start from: the digits of the constant.
     pub(crate) start: [i32; L],
     pub(crate) first_group: usize,
-    /// [`Kind::per_group`] entries per group.
+    /// [`Meaning::per_group`] entries per group.
     pub(crate) groups: Vec<GroupDigits<L>>,
     /// Planes by number with their digits.
     pub(crate) planes: Vec<(usize, GroupDigits<L>)>,
@@ -147,15 +208,15 @@ impl<const L: usize> Dot<L> {
         terms: &[Term],
         constant: Symbol,
     ) -> Option<Dot<L>> {
-        let kind = kind_of(store, features, L == NARROW && field.q() <= 1 << 24)?;
+        let meaning = meaning_of(store, features, L == NARROW && field.q() <= 1 << 24)?;
         let mut constant = constant;
-        if let (Kind::CentredSquares, Features::Squares { linear, square }) = (kind, features) {
+        if let (Meaning::CentredSquares, Features::Squares { linear, square }) = (meaning, features) {
             // c·y + e·y² = (c + 256·e)·u + e·u² + (128·c + 16384·e).
             for (&c, &e) in linear.iter().zip(*square) {
                 constant = field.mul_add(c, field.reduce(128), field.mul_add(e, field.reduce(16384), constant));
             }
         }
-        let mut plan = Planner::<L>::new(field, kind, constant);
+        let mut plan = Planner::<L>::new(field, meaning, constant);
         match features {
             Features::None => {}
             Features::Linear { norm, slope } => {
@@ -164,7 +225,7 @@ impl<const L: usize> Dot<L> {
                     plan.add_group(&[slope], ranges, *norm)?;
                 }
             }
-            Features::Squares { linear, square } if kind == Kind::CentredSquares => {
+            Features::Squares { linear, square } if meaning == Meaning::CentredSquares => {
                 let times_256 = field.reduce(256);
                 for (linear, square) in linear.chunks(4).zip(square.chunks(4)) {
                     let both = linear.iter().zip(square);
@@ -193,17 +254,17 @@ fn largest_second_digit(q: u64) -> i64 {
     (q as i64 / 2 + 32768) / LOW_WEIGHT
 }
 
-fn kind_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<Kind> {
+fn meaning_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<Meaning> {
     match (features, store.level_bytes()) {
-        (Features::None, _) => Some(Kind::Planes),
-        (Features::Linear { norm: false, .. }, LevelBytes::One) => Some(Kind::Bytes),
-        (Features::Linear { norm: true, .. }, LevelBytes::One) => Some(Kind::BytesNorm),
-        (Features::Squares { .. }, LevelBytes::One) if centred => Some(Kind::CentredSquares),
-        (Features::Squares { .. }, LevelBytes::One) => Some(Kind::BytesSquares),
+        (Features::None, _) => Some(Meaning::Planes),
+        (Features::Linear { norm: false, .. }, LevelBytes::One) => Some(Meaning::Bytes),
+        (Features::Linear { norm: true, .. }, LevelBytes::One) => Some(Meaning::BytesNorm),
+        (Features::Squares { .. }, LevelBytes::One) if centred => Some(Meaning::CentredSquares),
+        (Features::Squares { .. }, LevelBytes::One) => Some(Meaning::BytesSquares),
         (Features::Squares { .. }, LevelBytes::Two) => None,
         (Features::Linear { norm, .. }, LevelBytes::Two) => {
             let signed = store.ranges().iter().all(|&range| range < 1 << 15);
-            signed.then_some(if *norm { Kind::WordsNorm } else { Kind::Words })
+            signed.then_some(if *norm { Meaning::WordsNorm } else { Meaning::Words })
         }
     }
 }
@@ -242,10 +303,10 @@ struct Planner<'a, const L: usize> {
 }
 
 impl<'a, const L: usize> Planner<'a, L> {
-    fn new(field: &'a Field, kind: Kind, constant: Symbol) -> Self {
-        let second = if kind == Kind::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
+    fn new(field: &'a Field, meaning: Meaning, constant: Symbol) -> Self {
+        let second = if meaning == Meaning::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
         let weights = std::array::from_fn(|limb| if limb == 1 { second } else { WEIGHTS[limb] });
-        let dot = Dot { kind, q: field.q(), weights, chunks: vec![], short_digits: vec![] };
+        let dot = Dot { meaning, q: field.q(), weights, chunks: vec![], short_digits: vec![] };
         let mut planner = Planner { field, dot, current: Chunk::starting(0), bounds: [0; L], groups_done: 0 };
         planner.current.start = planner.digits(constant).map(i32::from);
         planner.bounds = planner.current.start.map(|digit| i128::from(digit.abs()));
@@ -253,22 +314,22 @@ impl<'a, const L: usize> Planner<'a, L> {
     }
 
     fn digits(&self, c: Symbol) -> [i16; L] {
-        if self.dot.kind == Kind::CentredSquares { centred_digits(self.field, c) } else { digits(self.field, c) }
+        if self.dot.meaning == Meaning::CentredSquares { centred_digits(self.field, c) } else { digits(self.field, c) }
     }
 
     /// One feature group; `parts` are the factors of y, or of y and both bytes of y², or of u and u². The ranges are those of
     /// the levels where they count.
     fn add_group(&mut self, parts: &[&[Symbol]], ranges: &[u32], norm: bool) -> Option<()> {
-        let words = matches!(self.dot.kind, Kind::Words | Kind::WordsNorm);
+        let words = matches!(self.dot.meaning, Meaning::Words | Meaning::WordsNorm);
         let mut entries = vec![];
         let mut added = [0i128; L];
         for (number, part) in parts.iter().enumerate() {
             let mut entry = [[0; 4]; L];
             for (k, &factor) in part.iter().enumerate() {
                 let digits = self.digits(factor);
-                let range = match self.dot.kind {
-                    Kind::Words | Kind::WordsNorm => i128::from(ranges[k]),
-                    Kind::CentredSquares => i128::from(ranges[k]).pow(1 + number as u32),
+                let range = match self.dot.meaning {
+                    Meaning::Words | Meaning::WordsNorm => i128::from(ranges[k]),
+                    Meaning::CentredSquares => i128::from(ranges[k]).pow(1 + number as u32),
                     _ => 255,
                 };
                 // Words stand in memory order; bytes as 0, 2, 1, 3.
@@ -344,7 +405,7 @@ impl<'a, const L: usize> Planner<'a, L> {
     fn finish(mut self) -> Dot<L> {
         self.dot.chunks.push(self.current);
         let short = 2 * SHORT_GROUPS as i64 * 255 * largest_second_digit(self.dot.q) <= i64::from(i16::MAX);
-        if let ([chunk], Kind::BytesNorm, true) = (&self.dot.chunks[..], self.dot.kind, short && L == NARROW) {
+        if let ([chunk], Meaning::BytesNorm, true) = (&self.dot.chunks[..], self.dot.meaning, short && L == NARROW) {
             let lanes = |digits: &GroupDigits<L>| {
                 let ([a, c, b, d], second) = (digits[0], digits[1]);
                 let bytes = [second[0], second[2], second[1], second[3]].map(|digit| digit as u8);

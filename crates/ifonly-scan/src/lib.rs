@@ -43,7 +43,7 @@ pub mod decode;
 mod dot;
 mod memory;
 mod numbers;
-pub mod pack;
+mod pack;
 mod plan;
 pub mod records;
 pub mod store;

@@ -4,8 +4,8 @@
 //! by [`SymbolStream::symbol_from_word`], which is also the definition. Wide numbers (q ≥ 2^31) are kept as a plane of low
 //! and a plane of high halves.
 
-use crate::backend::Kernels;
-use crate::dot::NARROW;
+use crate::backend::{Draws, Kernels};
+use crate::dot::Width;
 use crate::store::BLOCK_ROWS;
 use ifonly_core::keys::{KeyStream, SymbolStream};
 
@@ -14,22 +14,22 @@ const SPARE_BLOCKS: usize = 4;
 
 /// Fills `out` (one plane if narrow, else a low and a high one) with the numbers of positions `first..`; `first` is a
 /// multiple of 64.
-pub(crate) fn fill<const L: usize>(
-    kernels: Kernels,
+pub(crate) fn fill(
+    kernels: &dyn Kernels,
+    width: Width,
     stream: &SymbolStream,
     first: usize,
     key: &mut KeyBytes,
     out: &mut [u32],
 ) {
-    let rows = out.len() / (L / NARROW);
-    let width = stream.width();
+    let rows = out.len() / width.planes();
+    let bytes_each = stream.width();
     debug_assert!(first.is_multiple_of(64) && rows.is_multiple_of(64), "tiles are whole blocks");
-    let blocks = (rows * width / 16).next_multiple_of(kernels.cipher_blocks());
-    let bytes = key.read(stream, (first * width / 16) as u128, blocks);
-    if L == NARROW {
-        fill_narrow(kernels, stream, first, bytes, out);
-    } else {
-        fill_wide(kernels, stream, first, bytes, out);
+    let blocks = (rows * bytes_each / 16).next_multiple_of(kernels.cipher_blocks());
+    let bytes = key.read(stream, (first * bytes_each / 16) as u128, blocks);
+    match width {
+        Width::Narrow => fill_narrow(kernels, stream, first, bytes, out),
+        Width::Wide => fill_wide(kernels, stream, first, bytes, out),
     }
 }
 
@@ -56,9 +56,10 @@ impl KeyBytes {
     }
 }
 
-/// The smallest 2^b − 1 that covers `0..n`.
-fn mask_for(n: u64) -> u64 {
-    u64::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0)
+/// How a stream is drawn from; `None` for numbers that could reach q (a d_min above it), which are left to the definition.
+fn draws_of(stream: &SymbolStream) -> Option<Draws> {
+    let (width, mask, limit, shift) = (stream.width(), stream.mask(), stream.limit(), stream.shift());
+    (limit.saturating_add(shift) <= stream.field().q()).then_some(Draws { width, mask, limit, shift })
 }
 
 /// The little-endian word of at most eight bytes.
@@ -66,21 +67,19 @@ fn word_of(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-fn fill_narrow(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
-    let (limit, shift, width) = (stream.limit(), stream.shift(), stream.width());
-    // Numbers that could reach q (a d_min above it) are left to the definition.
-    let simple = limit.saturating_add(shift) <= stream.field().q();
-    if simple && kernels.mask_words(width, bytes, mask_for(limit) as u32, limit as u32, shift as u32, out) {
+fn fill_narrow(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
+    let draws = draws_of(stream);
+    if draws.is_some_and(|draws| kernels.mask_words(draws, bytes, out)) {
         return;
     }
     // What the kernel left is right except where the word was not below the limit, which is rare: few runs hold one.
-    let bound = if simple { (limit + shift) as u32 } else { 0 };
+    let bound = draws.map_or(0, |draws| (draws.limit + draws.shift) as u32);
     let redo = |number: u32| number >= bound;
     for (run, numbers) in out.chunks_mut(BLOCK_ROWS).enumerate() {
         if !numbers.iter().fold(false, |any, &number| any | redo(number)) {
             continue;
         }
-        let words = bytes.chunks_exact(width).skip(run * BLOCK_ROWS);
+        let words = bytes.chunks_exact(stream.width()).skip(run * BLOCK_ROWS);
         for (place, (number, bytes)) in numbers.iter_mut().zip(words).enumerate().filter(|(_, (n, _))| redo(**n)) {
             let position = (first + run * BLOCK_ROWS + place) as u64;
             *number = stream.symbol_from_word(position, word_of(bytes)).value() as u32;
@@ -88,22 +87,18 @@ fn fill_narrow(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u
     }
 }
 
-fn fill_wide(kernels: Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
+fn fill_wide(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
     let rows = out.len() / 2;
     let (low, high) = out.split_at_mut(rows);
-    let (limit, shift, mask) = (stream.limit(), stream.shift(), mask_for(stream.limit()));
-    let width = stream.width();
-    let simple = limit.saturating_add(shift) <= stream.field().q();
-    if simple && width == 8 && kernels.mask_long_words(bytes, mask, limit, shift, low, high) {
+    let draws = draws_of(stream);
+    if draws.is_some_and(|draws| draws.width == 8 && kernels.mask_long_words(draws, bytes, low, high)) {
         return;
     }
-    for (row, bytes) in bytes.chunks_exact(width).take(rows).enumerate() {
+    for (row, bytes) in bytes.chunks_exact(stream.width()).take(rows).enumerate() {
         let word = word_of(bytes);
-        let draw = word & mask;
-        let number = if simple && draw < limit {
-            draw + shift
-        } else {
-            stream.symbol_from_word((first + row) as u64, word).value()
+        let number = match draws {
+            Some(Draws { mask, limit, shift, .. }) if word & mask < limit => (word & mask) + shift,
+            _ => stream.symbol_from_word((first + row) as u64, word).value(),
         };
         low[row] = number as u32;
         high[row] = (number >> 32) as u32;

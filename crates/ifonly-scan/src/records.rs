@@ -3,7 +3,9 @@
 //! Two servers: the XOR of the records that a subset names. More: `Σ_i c_i·record_i` byte by byte in GF(2^8), the field
 //! modulo x^8 + x^4 + x^3 + x + 1. Both read the chosen records once, in order.
 
-use crate::backend::{Backend, Kernels};
+use crate::backend::{Backend, Kernels, NibbleTables};
+use ifonly_core::decode::Arithmetic;
+use ifonly_core::gf256::Gf256;
 use rayon::prelude::*;
 
 /// Why records and a selection do not fit together. A fault of the caller.
@@ -31,7 +33,7 @@ pub enum RecordError {
 /// Sums records on a backend, with threads of the current rayon pool if more than one is there.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordScanner {
-    kernels: Kernels,
+    kernels: &'static dyn Kernels,
 }
 
 /// Records per task.
@@ -50,12 +52,12 @@ struct Sizes {
 impl RecordScanner {
     /// On the fastest backend.
     pub fn new() -> RecordScanner {
-        RecordScanner { kernels: Kernels::best() }
+        RecordScanner::with_backend(Backend::best())
     }
 
-    /// On another backend, or `None` if this machine cannot run it.
-    pub fn with_backend(backend: Backend) -> Option<RecordScanner> {
-        Some(RecordScanner { kernels: Kernels::new(backend)? })
+    /// On another backend.
+    pub fn with_backend(backend: Backend) -> RecordScanner {
+        RecordScanner { kernels: backend.kernels() }
     }
 
     /// The XOR of the records whose bit is set: bit `i mod 8` of byte `⌊i/8⌋` stands for record i.
@@ -141,16 +143,6 @@ impl Default for RecordScanner {
     }
 }
 
-/// [`RecordScanner::xor`] on the fastest backend.
-pub fn xor_records(records: &[u8], length: usize, subset: &[u8]) -> Result<Vec<u8>, RecordError> {
-    RecordScanner::new().xor(records, length, subset)
-}
-
-/// [`RecordScanner::gf256`] on the fastest backend.
-pub fn gf256_records(records: &[u8], length: usize, coefficients: &[u8]) -> Result<Vec<u8>, RecordError> {
-    RecordScanner::new().gf256(records, length, coefficients)
-}
-
 fn count(records: &[u8], length: usize) -> Result<usize, RecordError> {
     if length == 0 || !records.len().is_multiple_of(length) {
         return Err(RecordError::Length { bytes: records.len(), length });
@@ -162,24 +154,12 @@ fn check_selection(have: usize, need: usize) -> Result<(), RecordError> {
     if have == need { Ok(()) } else { Err(RecordError::Selection { have, need }) }
 }
 
-/// The product modulo x^8 + x^4 + x^3 + x + 1, bit by bit.
-fn gf256_product(mut a: u8, b: u8) -> u8 {
-    let mut product = 0;
-    for bit in 0..8 {
-        product ^= if b >> bit & 1 == 1 { a } else { 0 };
-        let carry = a >> 7;
-        a = (a << 1) ^ (carry * 0x1B);
-    }
-    product
-}
-
-/// For each factor, its products with 0..16 and with 16·(0..16).
-fn nibble_tables() -> Box<[[u8; 32]; 256]> {
+fn nibble_tables() -> Box<NibbleTables> {
     let mut tables = Box::new([[0; 32]; 256]);
     for (factor, table) in tables.iter_mut().enumerate() {
         for nibble in 0..16 {
-            table[usize::from(nibble)] = gf256_product(factor as u8, nibble);
-            table[16 + usize::from(nibble)] = gf256_product(factor as u8, nibble << 4);
+            table[usize::from(nibble)] = Gf256.mul(factor as u8, nibble);
+            table[16 + usize::from(nibble)] = Gf256.mul(factor as u8, nibble << 4);
         }
     }
     tables
@@ -205,12 +185,12 @@ mod tests {
             for (i, record) in records.chunks_exact(length).enumerate() {
                 for k in 0..length {
                     xor[k] ^= if subset[i / 8] >> (i % 8) & 1 == 1 { record[k] } else { 0 };
-                    sum[k] ^= gf256_product(coefficients[i], record[k]);
+                    sum[k] ^= Gf256.mul(coefficients[i], record[k]);
                 }
             }
             let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
             for backend in Backend::available() {
-                let scanner = RecordScanner::with_backend(backend).unwrap();
+                let scanner = RecordScanner::with_backend(backend);
                 let run = || (scanner.xor(&records, length, &subset), scanner.gf256(&records, length, &coefficients));
                 let wanted = (Ok(xor.clone()), Ok(sum.clone()));
                 assert_eq!(run(), wanted, "{backend}, {count} records of {length}");
@@ -230,12 +210,12 @@ mod tests {
             let mut sum = vec![0; stripe];
             for (record, coefficients) in records.chunks_exact(length).zip(coefficients.chunks_exact(stripes)) {
                 for (part, &coefficient) in record.chunks(stripe).zip(coefficients) {
-                    sum.iter_mut().zip(part).for_each(|(sum, &byte)| *sum ^= gf256_product(coefficient, byte));
+                    sum.iter_mut().zip(part).for_each(|(sum, &byte)| *sum ^= Gf256.mul(coefficient, byte));
                 }
             }
             let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
             for backend in Backend::available() {
-                let scanner = RecordScanner::with_backend(backend).unwrap();
+                let scanner = RecordScanner::with_backend(backend);
                 let run = || scanner.gf256_striped(&records, length, stripes, &coefficients);
                 assert_eq!(run(), Ok(sum.clone()), "{backend}, {count} records of {length} in {stripes}");
                 assert_eq!(pool.install(run), Ok(sum.clone()), "{backend}, two threads");
@@ -245,18 +225,12 @@ mod tests {
 
     #[test]
     fn selections_of_another_length_are_refused() {
+        let scanner = RecordScanner::new();
         let need = |have, need| Err(RecordError::Selection { have, need });
-        assert_eq!(xor_records(&[0; 18], 2, &[0]), need(1, 2));
-        assert_eq!(gf256_records(&[0; 18], 2, &[0; 8]), need(8, 9));
-        assert_eq!(RecordScanner::new().gf256_striped(&[0; 18], 3, 2, &[0; 6]), need(6, 12));
-        assert_eq!(xor_records(&[0; 17], 2, &[0; 2]), Err(RecordError::Length { bytes: 17, length: 2 }));
-        assert_eq!(xor_records(&[], 0, &[]), Err(RecordError::Length { bytes: 0, length: 0 }));
-    }
-
-    #[test]
-    fn the_field_of_256_elements_has_inverses() {
-        for a in 1..=255 {
-            assert_eq!((1..=255).filter(|&b| gf256_product(a, b) == 1).count(), 1);
-        }
+        assert_eq!(scanner.xor(&[0; 18], 2, &[0]), need(1, 2));
+        assert_eq!(scanner.gf256(&[0; 18], 2, &[0; 8]), need(8, 9));
+        assert_eq!(scanner.gf256_striped(&[0; 18], 3, 2, &[0; 6]), need(6, 12));
+        assert_eq!(scanner.xor(&[0; 17], 2, &[0; 2]), Err(RecordError::Length { bytes: 17, length: 2 }));
+        assert_eq!(scanner.xor(&[], 0, &[]), Err(RecordError::Length { bytes: 0, length: 0 }));
     }
 }

@@ -75,10 +75,10 @@ impl PlaneTables {
 
 impl Tables {
     /// The tables of `form` for the features of `store`.
-    pub(crate) fn new(kernels: Kernels, field: &Field, store: &RowStore, form: &Form) -> Tables {
+    pub(crate) fn new(kernels: &dyn Kernels, field: &Field, store: &RowStore, form: &Form) -> Tables {
         let columns = columns(field, store, form);
         let start = form.constant.value();
-        let planes = kernels.multiplies_bytes() && store.features() <= MOST_PLANE_FEATURES;
+        let planes = kernels.prefers_bytes() && store.features() <= MOST_PLANE_FEATURES;
         let entries = match store.level_bytes() {
             LevelBytes::One if planes => Entries::Planes(PlaneTables::new(field, form.constant, columns)),
             LevelBytes::One if sums_fit(field, store) => {
@@ -91,8 +91,8 @@ impl Tables {
     }
 
     /// The tables of two forms at once, where that is faster than one after the other.
-    pub(crate) fn of_two(kernels: Kernels, field: &Field, store: &RowStore, forms: [&Form; 2]) -> Option<Tables> {
-        if kernels.multiplies_bytes() || store.level_bytes() == LevelBytes::Two || !sums_fit(field, store) {
+    pub(crate) fn of_two(kernels: &dyn Kernels, field: &Field, store: &RowStore, forms: [&Form; 2]) -> Option<Tables> {
+        if kernels.prefers_bytes() || store.level_bytes() == LevelBytes::Two || !sums_fit(field, store) {
             return None;
         }
         let [first, second] = forms.map(|form| columns(field, store, form));
@@ -105,16 +105,15 @@ impl Tables {
     }
 
     /// The form for the rows `0..low.len()`, the lower and (if `high` is not empty) the upper 32 bits apart; of two forms
-    /// the other one into `second`. Reduced where it has an upper half.
+    /// the other one stays in the upper halves of `sums`. Reduced where it has an upper half.
     pub(crate) fn evaluate(
         &self,
-        kernels: Kernels,
+        kernels: &dyn Kernels,
         blocks: Blocks<'_>,
         low: &mut [u32],
         high: &mut [u32],
-        second: &mut Vec<u32>,
+        sums: &mut Vec<u64>,
     ) {
-        let rows = low.len();
         match &self.entries {
             Entries::One(lookups) => {
                 lookups.sum_into(blocks, low);
@@ -124,37 +123,36 @@ impl Tables {
                 }
             }
             Entries::Two(lookups) => {
-                let mut sums = vec![0; rows];
-                lookups.sum_into(blocks, &mut sums);
-                second.resize(rows, 0);
-                split(&sums, low, second);
+                sums.resize(low.len(), 0);
+                lookups.sum_into(blocks, sums);
+                split(sums, low, &mut []);
             }
             Entries::Planes(tables) => kernels.look_up(tables, blocks, low, high),
             Entries::Long(lookups) => {
-                let mut sums = vec![lookups.start; rows];
+                start_from(lookups.start, low.len(), sums);
                 for (pair, tables) in lookups.pairs.iter().enumerate() {
                     for (group, tables) in tables.as_chunks::<GROUP_BYTES>().0.iter().enumerate() {
                         // Reduced sums, so that four terms below 2^62 fit with room for none more.
-                        for_rows(blocks, 2 * pair + group, &mut sums, |sum, [a, b, c, d]| {
+                        for_rows(blocks, 2 * pair + group, sums, |sum, [a, b, c, d]| {
                             let first = self.add(tables[0][a], tables[1][b]);
                             let second = self.add(tables[2][c], tables[3][d]);
                             *sum = self.add(*sum, self.add(first, second));
                         });
                     }
                 }
-                split(&sums, low, high);
+                split(sums, low, high);
             }
             Entries::Words { start, columns } => {
-                let mut sums = vec![*start; rows];
+                start_from(*start, low.len(), sums);
                 for (group, tables) in columns.chunks(2).enumerate() {
-                    for_rows(blocks, group, &mut sums, |sum, [a, b, c, d]| {
+                    for_rows(blocks, group, sums, |sum, [a, b, c, d]| {
                         for (table, level) in tables.iter().zip([a | b << 8, c | d << 8]) {
                             // Levels were checked against their ranges when the rows were loaded.
                             *sum = self.add(*sum, table.get(level).copied().unwrap_or(0));
                         }
                     });
                 }
-                split(&sums, low, high);
+                split(sums, low, high);
             }
         }
     }
@@ -274,6 +272,11 @@ fn for_rows<S>(blocks: Blocks<'_>, group: usize, sums: &mut [S], add: impl Fn(&m
             add(sum, bytes.map(usize::from));
         }
     }
+}
+
+fn start_from(start: u64, rows: usize, sums: &mut Vec<u64>) {
+    sums.clear();
+    sums.resize(rows, start);
 }
 
 fn split(sums: &[u64], low: &mut [u32], high: &mut [u32]) {

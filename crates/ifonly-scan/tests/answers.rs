@@ -6,7 +6,8 @@ use ifonly_core::keys::{KeyedRows, RootKey, TranscriptKeys};
 use ifonly_core::order;
 use ifonly_core::prime::{self, FieldRule};
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner, pack};
+use ifonly_core::wire;
+use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner};
 use std::ops::ControlFlow;
 
 struct World {
@@ -74,15 +75,14 @@ impl World {
 
 /// The definition's answer as a packed stream.
 fn expected(job: &Job<'_>, rows: &Rows, keys: &KeyedRows) -> Vec<u8> {
-    let symbols: Vec<u64> = form::answer(job, rows, keys).iter().map(|symbol| symbol.value()).collect();
-    pack::pack(job.field.bits(), &symbols)
+    wire::pack(job.field, &form::answer(job, rows, keys))
 }
 
 fn scanners() -> Vec<(String, Scanner)> {
     let mut scanners = vec![];
     for backend in Backend::available() {
         for (threads, span) in [(1, 1 << 14), (1, 64), (2, 512), (3, 704)] {
-            let scanner = Scanner::new().with_backend(backend).unwrap().with_span_rows(span);
+            let scanner = Scanner::new().with_backend(backend).with_span_rows(span);
             scanners
                 .push((format!("{backend}, {threads} threads, {span} rows"), scanner.with_threads(threads).unwrap()));
         }
@@ -361,11 +361,11 @@ fn sums_of_table_entries_may_fill_a_word() {
         let order = shuffled.then(|| order::permutation(&world.keys, 200));
         let keys = world.keys.rows(&field, 3, 1, 1);
         let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: order.as_deref() };
-        let expected: Vec<u64> = form::answer(&job, &rows, &keys).iter().map(|symbol| symbol.value()).collect();
+        let expected = expected(&job, &rows, &keys);
         for backend in Backend::available() {
-            let scanner = Scanner::new().with_backend(backend).unwrap();
+            let scanner = Scanner::new().with_backend(backend);
             let answer = scanner.answer_to_vec(&store, &job, &keys).unwrap();
-            assert_eq!(answer, pack::pack(field.bits(), &expected), "{backend}, shuffled {shuffled}");
+            assert_eq!(answer, expected, "{backend}, shuffled {shuffled}");
         }
     }
 }

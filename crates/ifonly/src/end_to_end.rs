@@ -24,7 +24,7 @@ use ifonly_core::secret::Secret;
 use ifonly_core::service::Route;
 use ifonly_core::wishes::Wishes;
 use ifonly_scan::RowStore;
-use ifonly_scan::bench::BenchArgs;
+use ifonly_scan::bench::Options;
 use ifonly_scan::decode::ByKernels;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
@@ -104,8 +104,8 @@ impl std::fmt::Display for EndToEnd {
 }
 
 /// Measures; the answers are compared with brute force before.
-pub(crate) fn measure(args: &BenchArgs, scheme: &str, order: Order) -> Result<EndToEnd, Failure> {
-    let world = World::make(args, scheme, order)?;
+pub(crate) fn measure(options: &Options, scheme: &str, order: Order) -> Result<EndToEnd, Failure> {
+    let world = World::make(options, scheme, order)?;
     let servers = Servers::start(&world)?;
     let client = Runtime::new().map_err(Failure::machine)?;
     let started = Instant::now();
@@ -120,7 +120,7 @@ pub(crate) fn measure(args: &BenchArgs, scheme: &str, order: Order) -> Result<En
     world.check(&explanation)?;
     world.check(&world.in_process(&servers.holdings, &mut Times::default())?)?;
     let (mut times, mut search) = (Times::default(), Duration::MAX);
-    for _ in 0..args.rounds.max(1) {
+    for _ in 0..options.rounds.max(1) {
         let started = Instant::now();
         std::hint::black_box(over_https()?);
         search = search.min(started.elapsed());
@@ -157,16 +157,16 @@ struct World {
 }
 
 impl World {
-    fn make(args: &BenchArgs, scheme: &str, order: Order) -> Result<World, Failure> {
+    fn make(options: &Options, scheme: &str, order: Order) -> Result<World, Failure> {
         let scheme = scheme::named(scheme)
             .ok_or_else(|| Failure::Input(format!("there is no scheme {scheme:?}; docs/schemes.md lists them")))?;
-        let (range, columns) = (args.range, args.features);
+        let (range, columns) = (options.range, options.features);
         let kind = Kind::Numeric { min: 0.0, max: range.into(), levels: range, quantiser: Quantiser::Round };
         let features = (0..columns).map(|k| Feature::new(format!("feature {k}"), kind.clone())).collect();
         let schema = Schema::new(features).map_err(Failure::input)?;
-        let mut random = SeededRandom::new(args.seed);
+        let mut random = SeededRandom::new(options.seed);
         let mut level = || random.below(u64::from(range) + 1) as u16;
-        let levels: Vec<u16> = (0..args.rows * columns).map(|_| level()).collect();
+        let levels: Vec<u16> = (0..options.rows * columns).map(|_| level()).collect();
         let x: Vec<u16> = (0..columns).map(|_| level()).collect();
         let profile = Profile::new(&schema, |name| {
             let place = schema.features().iter().position(|feature| feature.name == name)?;
@@ -174,9 +174,9 @@ impl World {
         })?;
         // A record holds its row as text, however short records were asked for.
         let longest = columns * (2 + range.to_string().len());
-        let mut contents = Contents::new("bench", schema, args.rows, longest.max(args.record_bytes), 1);
+        let mut contents = Contents::new("bench", schema, options.rows, longest.max(options.record_bytes), 1);
         // As `--servers` says where the scheme is linear in the shares: N = T + 1.
-        contents.threshold = args.servers - 1;
+        contents.threshold = options.servers - 1;
         contents.shuffle = order == Order::Shuffled;
         let deployment = Deployment::new(scheme, contents.params(), FieldRule::Deployment).map_err(Failure::input)?;
         let servers = u8::try_from(deployment.servers()).map_err(Failure::input)?;

@@ -3,13 +3,13 @@
 //! A first pass over the rows keeps the values of all rows. With the keys of the order it sends each to its bucket of
 //! [`Shuffle`], in parts of the rows that threads do on their own. A bucket is put together and brought into its final order only
 //! when the answer reaches it, in a window of few positions, so that its values are in the cache for that and for
-//! what follows. With a finished order ([`Order::Picked`]) the values stay where they are and are picked one by one.
+//! what follows. With a finished order ([`Placement::Picked`]) the values stay where they are and are picked one by one.
 
 use super::Scanner;
 use crate::memory::{self, AlignedBytes};
-use crate::plan::{AnyProgram, Order, Plan};
+use crate::plan::{Placement, Plan};
 use crate::store::RowStore;
-use crate::tile::{Gathered, Scratch};
+use crate::tile::{Gathered, Scratch, TileProgram};
 use ifonly_core::order::Shuffle;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use std::ops::Range;
 const PART_ROWS: [usize; 2] = [99_584, 361_728];
 
 /// The form values of one query; none if it is not shuffled.
-pub(super) struct Values {
+pub(super) struct FormValues {
     /// Of all rows: in stored order if they will be picked, else part by part in their buckets.
     pub(super) all: AlignedBytes,
     part_rows: usize,
@@ -32,19 +32,19 @@ pub(super) struct Values {
     end: usize,
 }
 
-impl Values {
+impl FormValues {
     /// What a tile inside the window reads.
     pub(super) fn gathered<'v>(&'v self, plan: &'v Plan<'_>) -> Option<Gathered<'v>> {
-        plan.shuffle.as_ref().map(|(_, order)| match order {
-            Order::Picked(order) => Gathered::Picked { values: self.all.words(), order },
-            Order::Moved(_) => Gathered::Moved { values: &self.window, first: self.first },
+        plan.shuffle.as_ref().map(|(_, placement)| match placement {
+            Placement::Picked(order) => Gathered::Picked { values: self.all.words(), order },
+            Placement::Moved(_) => Gathered::Moved { values: &self.window, first: self.first },
         })
     }
 }
 
 impl Scanner {
     /// The first pass of a query.
-    pub(super) fn values(&self, store: &RowStore, plan: &Plan<'_>) -> Values {
+    pub(super) fn values(&self, store: &RowStore, plan: &Plan<'_>) -> FormValues {
         let words = plan.shuffle.as_ref().map_or(0, |(program, _)| program.words_per_row());
         // In huge pages: where values are picked or placed at random, every small page would cost a translation.
         let mut all = self.spare.take(store.rows() * words * 4);
@@ -53,13 +53,13 @@ impl Scanner {
         let part_rows = if store.rows() < 4 * self.threads * long { short } else { long };
         let parts = match &plan.shuffle {
             None => vec![],
-            Some((program, Order::Picked(_))) => {
+            Some((program, Placement::Picked(_))) => {
                 self.map_chunks(out, self.span_rows * words, |span, out, scratch| {
-                    program.write_rows(self.kernels, span * self.span_rows, out, scratch);
+                    program.write_rows(span * self.span_rows, out, scratch);
                 });
                 vec![]
             }
-            Some((program, Order::Moved(shuffle))) => {
+            Some((program, Placement::Moved(shuffle))) => {
                 self.map_chunks(out, part_rows * words, |part, out, scratch| match words {
                     1 => self.scatter::<1>(program, shuffle, part * part_rows, out, scratch),
                     2 => self.scatter::<2>(program, shuffle, part * part_rows, out, scratch),
@@ -67,13 +67,13 @@ impl Scanner {
                 })
             }
         };
-        Values { all, part_rows, parts, window: vec![], first: 0, buckets: 0, end: 0 }
+        FormValues { all, part_rows, parts, window: vec![], first: 0, buckets: 0, end: 0 }
     }
 
-    /// Values of W words per row into the buckets of a part, whose places it returns.
+    /// FormValues of W words per row into the buckets of a part, whose places it returns.
     fn scatter<const W: usize>(
         &self,
-        program: &AnyProgram<'_>,
+        program: &TileProgram<'_>,
         shuffle: &Shuffle<'_>,
         start: usize,
         out: &mut [u32],
@@ -86,7 +86,7 @@ impl Scanner {
         for first in (0..out.len()).step_by(tile) {
             let rows = tile.min(out.len() - first);
             let (places, values) = (&mut places[..rows], &mut values[..rows * W]);
-            program.write_rows(self.kernels, start + first, values, scratch);
+            program.write_rows(start + first, values, scratch);
             scatter.places(places);
             memory::scatter(places, values.as_chunks::<W>().0, out);
         }
@@ -94,17 +94,17 @@ impl Scanner {
     }
 
     /// Moves the window on to these positions.
-    pub(super) fn order_values(&self, plan: &Plan<'_>, values: &mut Values, positions: Range<usize>) {
-        let Some((program, Order::Moved(shuffle))) = &plan.shuffle else { return };
+    pub(super) fn advance(&self, plan: &Plan<'_>, values: &mut FormValues, positions: Range<usize>) {
+        let Some((program, Placement::Moved(shuffle))) = &plan.shuffle else { return };
         match program.words_per_row() {
-            1 => self.order_buckets::<1>(shuffle, values, positions),
-            2 => self.order_buckets::<2>(shuffle, values, positions),
-            _ => self.order_buckets::<4>(shuffle, values, positions),
+            1 => self.place_buckets::<1>(shuffle, values, positions),
+            2 => self.place_buckets::<2>(shuffle, values, positions),
+            _ => self.place_buckets::<4>(shuffle, values, positions),
         }
     }
 
-    fn order_buckets<const W: usize>(&self, shuffle: &Shuffle<'_>, values: &mut Values, positions: Range<usize>) {
-        let Values { all, part_rows, parts, window, first, buckets, end } = values;
+    fn place_buckets<const W: usize>(&self, shuffle: &Shuffle<'_>, values: &mut FormValues, positions: Range<usize>) {
+        let FormValues { all, part_rows, parts, window, first, buckets, end } = values;
         let passed = (positions.start - *first) * W;
         window.drain(..passed.min(window.len()));
         *first = positions.start;
@@ -126,7 +126,7 @@ impl Scanner {
         }
         *buckets += work.len();
         let all = all.words().as_chunks::<W>().0;
-        let order = |(number, bucket): (usize, &mut [[u32; W]])| {
+        let place = |(number, bucket): (usize, &mut [[u32; W]])| {
             let mut rest = &mut *bucket;
             for (part, places) in parts.iter().enumerate().map(|(part, buckets)| (part, &buckets[number])) {
                 let (here, behind) = rest.split_at_mut(places.len());
@@ -136,8 +136,8 @@ impl Scanner {
             shuffle.shuffle_bucket(number, bucket);
         };
         match &self.pool {
-            Some(pool) => pool.install(|| work.into_par_iter().for_each(order)),
-            None => work.into_iter().for_each(order),
+            Some(pool) => pool.install(|| work.into_par_iter().for_each(place)),
+            None => work.into_iter().for_each(place),
         }
     }
 }

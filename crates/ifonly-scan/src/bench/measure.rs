@@ -2,18 +2,17 @@
 //! parts of one run then compares times from the same quiet moments. Work on one thread is timed by that thread's CPU
 //! clock, which stands still while the machine runs something else.
 
-use clap::ValueEnum;
 use cpu_time::ThreadTime;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
 /// What times are read from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clock {
-    /// The CPU time of the measuring thread
+    /// The CPU time of the measuring thread.
     Thread,
-    /// The time on the wall; the only one that means something for several threads
+    /// The time on the wall; the only one that means something for several threads.
     Wall,
 }
 

@@ -10,11 +10,12 @@ mod setup;
 use crate::answer::{Query, Scanner};
 use crate::backend::{Backend, Kernels};
 use crate::decode::{Decoder, Nearest};
+use crate::dot::Width;
 use crate::numbers::{self, KeyBytes};
 use crate::pack;
 use crate::records::RecordScanner;
 use crate::tile::{Scratch, TileProgram};
-use clap::{Args, ValueEnum};
+use ifonly_core::field::Field;
 use ifonly_core::form::{Job, Shape};
 use ifonly_core::keys::{KeyedRows, RootKey};
 use ifonly_core::order;
@@ -26,78 +27,51 @@ use setup::Setup;
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
-/// What `ifonly bench` takes.
-#[derive(Args, Clone, Debug)]
-pub struct BenchArgs {
-    /// Rows of the database
-    #[arg(long, default_value_t = 4_000_000)]
+/// What is measured, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Rows of the database.
     pub rows: usize,
-    /// Features of a row
-    #[arg(long, default_value_t = 32)]
+    /// Features of a row.
     pub features: usize,
-    /// The largest level of every feature
-    #[arg(long, default_value_t = 255)]
+    /// The largest level of every feature.
     pub range: u32,
-    /// Which row function
-    #[arg(long, alias = "scheme", value_enum, default_value_t = BenchForm::Baseline)]
+    /// Which row function.
     pub form: BenchForm,
-    /// Bits of the field; as few as the form allows if not given
-    #[arg(long)]
+    /// Bits of the field; as few as the form allows if not given.
     pub bits: Option<u32>,
-    /// Servers, so that there are one fewer pads per symbol
-    #[arg(long, default_value_t = 2)]
+    /// Servers, so that there are one fewer pads per symbol.
     pub servers: usize,
-    /// Threads of one answer
-    #[arg(long, default_value_t = 1)]
+    /// Threads of one answer.
     pub threads: usize,
-    /// Queries that share a pass; 1 measures no batch
-    #[arg(long, default_value_t = 1)]
+    /// Queries that share a pass; 1 measures no batch.
     pub batch: usize,
-    /// Bytes of a record
-    #[arg(long, default_value_t = 64)]
+    /// Bytes of a record.
     pub record_bytes: usize,
-    /// Rounds; every part keeps its best
-    #[arg(long, default_value_t = 15)]
+    /// Rounds; every part keeps its best.
     pub rounds: usize,
-    /// Which kernels; the fastest if not given
-    #[arg(long, value_enum)]
-    pub backend: Option<BenchBackend>,
-    /// Which clock; the thread's for one thread, else the wall's, if not given
-    #[arg(long, value_enum)]
+    /// Which kernels.
+    pub backend: Backend,
+    /// Which clock; the thread's for one thread, else the wall's, if not given.
     pub clock: Option<Clock>,
-    /// Seed of the random rows
-    #[arg(long, default_value_t = 1)]
+    /// Seed of the random rows.
     pub seed: u64,
-    /// Print JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// The row functions that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BenchForm {
-    /// Squared distance: `‖y‖² + slope·y`
+    /// Squared distance: `‖y‖² + slope·y`.
     Baseline,
-    /// Weighted squared distance
+    /// Weighted squared distance.
     Weighted,
-    /// One table per feature
+    /// One table per feature.
     Table,
-    /// Two weighted quadratic forms and two symbols per row
+    /// Two weighted quadratic forms and two symbols per row.
     Gated,
-    /// Two table forms and two symbols per row
+    /// Two table forms and two symbols per row.
     GatedTable,
-}
-
-/// The backends by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BenchBackend {
-    /// Plain Rust
-    Portable,
-    /// 256-bit vectors
-    Avx2,
-    /// 512-bit vectors with products of bytes
-    Avx512,
 }
 
 /// One line of a report.
@@ -176,34 +150,13 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// Measures, and prints as the arguments say.
-pub fn run(args: &BenchArgs) -> Result<(), String> {
-    let report = measure(args)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?);
-    } else {
-        print!("{report}");
-    }
-    Ok(())
-}
-
 /// Measures.
-pub fn measure(args: &BenchArgs) -> Result<Report, String> {
-    check(args)?;
-    let backend = match args.backend {
-        Some(BenchBackend::Portable) => Backend::Portable,
-        Some(BenchBackend::Avx2) => Backend::Avx2,
-        Some(BenchBackend::Avx512) => Backend::Avx512,
-        None => Backend::best(),
-    };
-    let kernels = Kernels::new(backend).ok_or_else(|| {
-        let here: Vec<String> = Backend::available().iter().map(Backend::to_string).collect();
-        format!("this machine cannot run the {backend} backend; choose --backend {}", here.join(" or "))
-    })?;
-    let alone = Scanner::new().with_backend(backend).ok_or("this machine cannot run that backend")?;
-    let scanner = Scanner::new().with_threads(args.threads).map_err(|error| error.to_string())?;
-    let scanner = scanner.with_backend(backend).ok_or("this machine cannot run that backend")?;
-    let setup = Setup::new(args)?;
+pub fn measure(options: &Options) -> Result<Report, String> {
+    check(options)?;
+    let (backend, kernels) = (options.backend, options.backend.kernels());
+    let alone = Scanner::new().with_backend(backend);
+    let scanner = alone.clone().with_threads(options.threads).map_err(|error| error.to_string())?;
+    let setup = Setup::new(options)?;
     let programs = setup.programs();
     let transcript = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
     let outputs = programs[0].outputs.len();
@@ -215,7 +168,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         program: &programs[server],
         order: None,
     };
-    let answers: Vec<Vec<u8>> = (0..args.servers)
+    let answers: Vec<Vec<u8>> = (0..options.servers)
         .map(|server| scanner.answer_to_vec(&setup.store, &job(server), &keys).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
     let answers: Vec<&[u8]> = answers.iter().map(Vec::as_slice).collect();
@@ -226,7 +179,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
     }
 
     let one = job(0);
-    let order = order::permutation(&transcript, args.rows);
+    let order = order::permutation(&transcript, options.rows);
     let picked = Job { order: Some(&order), ..one.clone() };
     let shuffled = Query::new(&one, &keys).shuffled_by(Some(&transcript));
     let in_order = |query: &Query<'_>| {
@@ -241,10 +194,10 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         return Err("the two ways to shuffle differ".to_owned());
     }
     let bare = Job { kappa: 0, ..one.clone() };
-    let symbols: Vec<u32> = random_symbols(&setup, args.rows * outputs);
-    let (records, subset) = random_records(args);
-    let record_scanner = RecordScanner::with_backend(backend).ok_or("this machine cannot run that backend")?;
-    let batch_jobs: Vec<Job<'_>> = (0..args.batch).map(|i| job(i % args.servers)).collect();
+    let symbols: Vec<u32> = random_symbols(&setup, options.rows * outputs);
+    let (records, subset) = random_records(options);
+    let record_scanner = RecordScanner::with_backend(backend);
+    let batch_jobs: Vec<Job<'_>> = (0..options.batch).map(|i| job(i % options.servers)).collect();
     let queries: Vec<Query<'_>> = batch_jobs.iter().map(|job| Query::new(job, &keys)).collect();
     let mut to_nowhere = |bytes: &[u8]| {
         black_box(bytes);
@@ -258,8 +211,8 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
             black_box(kernels.read(black_box(setup.store.data())));
         }),
         Part::new("scan", || scan_only(kernels, &setup, &bare)),
-        Part::new("pads", || pads_only(kernels, &keys, outputs, setup.kappa, args.rows)),
-        Part::new("pack", || pack_only(kernels, setup.field.bits(), &symbols)),
+        Part::new("pads", || pads_only(kernels, &keys, outputs, setup.kappa, options.rows)),
+        Part::new("pack", || pack_only(kernels, &setup.field, &symbols)),
         Part::new("whole answer", || {
             scanner.answer(&setup.store, &one, &keys, &mut to_nowhere).expect("the job was run before");
         }),
@@ -267,7 +220,7 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
             scanner.answer_query(&setup.store, &shuffled, &mut to_nowhere_again).expect("the job was run before");
         }),
         Part::new("order of the rows alone", || {
-            black_box(order::permutation(&transcript, args.rows));
+            black_box(order::permutation(&transcript, options.rows));
         }),
         Part::new("decode and argmin", || {
             black_box(decode(&setup, backend, &answers)).expect("the answers were decoded before");
@@ -276,13 +229,14 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
             black_box(kernels.read(black_box(&records)));
         }),
         Part::new("XOR of half the records", || {
-            black_box(record_scanner.xor(&records, args.record_bytes, &subset)).expect("the subset fits the records");
+            black_box(record_scanner.xor(&records, options.record_bytes, &subset))
+                .expect("the subset fits the records");
         }),
     ];
-    if args.form == BenchForm::Baseline {
+    if options.form == BenchForm::Baseline {
         parts.push(Part::new("plain row loop, one % per row", || plain_row_loop(&setup, &one)));
     }
-    if args.batch > 1 {
+    if options.batch > 1 {
         parts.push(Part::new("batch, per query", || {
             let mut sink = |_: usize, bytes: &[u8]| {
                 black_box(bytes);
@@ -297,24 +251,24 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
             }
         }));
     }
-    if args.threads > 1 {
+    if options.threads > 1 {
         parts.push(Part::new("whole answer, one thread", || {
             alone.answer(&setup.store, &one, &keys, &mut to_nowhere_alone).expect("the job was run before");
         }));
     }
-    let clock = args.clock.unwrap_or(if args.threads > 1 { Clock::Wall } else { Clock::Thread });
-    interleave(&mut parts, args.rounds, clock);
+    let clock = options.clock.unwrap_or(if options.threads > 1 { Clock::Wall } else { Clock::Thread });
+    interleave(&mut parts, options.rounds, clock);
 
     let read = parts[0].seconds();
     let seconds_of = |name: &str| parts.iter().find(|part| part.name == name).map(Part::seconds);
     let mut report = Report {
-        rows: args.rows,
-        features: args.features,
-        range: args.range,
-        form: args.form,
+        rows: options.rows,
+        features: options.features,
+        range: options.range,
+        form: options.form,
         bits: setup.field.bits(),
-        servers: args.servers,
-        threads: args.threads,
+        servers: options.servers,
+        threads: options.threads,
         backend: backend.to_string(),
         clock,
         speed_up: seconds_of("whole answer, one thread").zip(seconds_of("whole answer")).map(|(one, all)| one / all),
@@ -329,9 +283,9 @@ pub fn measure(args: &BenchArgs) -> Result<Report, String> {
         if part.name == "read the records" {
             read_now = part.seconds();
         }
-        let shared = if part.name.ends_with("per query") { args.batch as f64 } else { 1.0 };
+        let shared = if part.name.ends_with("per query") { options.batch as f64 } else { 1.0 };
         let compared = if part.name.contains("records") { read_now } else { read };
-        report.lines.push(line(part.name, part.seconds() / shared, args.rows, compared));
+        report.lines.push(line(part.name, part.seconds() / shared, options.rows, compared));
     }
     for (name, seconds) in ["build the store, once", "open its bytes, once"].into_iter().zip(setup.once) {
         report.add(name, seconds);
@@ -344,25 +298,25 @@ const MOST_BYTES: usize = 1 << 34;
 /// Records that are summed, however many rows there are.
 const MOST_RECORDS: usize = 1_000_000;
 
-fn check(args: &BenchArgs) -> Result<(), String> {
-    let complaint = match args {
-        BenchArgs { rows: 0, .. } | BenchArgs { features: 0, .. } | BenchArgs { record_bytes: 0, .. } => {
+fn check(options: &Options) -> Result<(), String> {
+    let complaint = match options {
+        Options { rows: 0, .. } | Options { features: 0, .. } | Options { record_bytes: 0, .. } => {
             "rows, features and record bytes must not be 0"
         }
-        BenchArgs { rows, features, .. } if rows.checked_mul(*features).is_none_or(|levels| levels > MOST_BYTES) => {
+        Options { rows, features, .. } if rows.checked_mul(*features).is_none_or(|levels| levels > MOST_BYTES) => {
             "--rows times --features may be 2^34 at most"
         }
-        BenchArgs { rows, record_bytes, .. }
+        Options { rows, record_bytes, .. }
             if record_bytes.checked_mul(*rows.min(&MOST_RECORDS)).is_none_or(|bytes| bytes > MOST_BYTES) =>
         {
             "--record-bytes times --rows (or 10^6, if there are more) may be 2^34 at most"
         }
-        BenchArgs { threads, .. } if *threads > 1024 => "--threads may be 1024 at most",
-        BenchArgs { rounds: 0, .. } => "--rounds must not be 0",
-        BenchArgs { servers, .. } if !(2..=16).contains(servers) => "2 to 16 servers can be measured",
-        BenchArgs { batch, .. } if !(1..=1024).contains(batch) => "a batch has 1 to 1024 queries",
-        BenchArgs { range, .. } if !(1..=65535).contains(range) => "the range is 1 to 65535",
-        BenchArgs { bits: Some(bits), .. } if !(2..=62).contains(bits) => "a field has 2 to 62 bits",
+        Options { threads, .. } if *threads > 1024 => "--threads may be 1024 at most",
+        Options { rounds: 0, .. } => "--rounds must not be 0",
+        Options { servers, .. } if !(2..=16).contains(servers) => "2 to 16 servers can be measured",
+        Options { batch, .. } if !(1..=1024).contains(batch) => "a batch has 1 to 1024 queries",
+        Options { range, .. } if !(1..=65535).contains(range) => "the range is 1 to 65535",
+        Options { bits: Some(bits), .. } if !(2..=62).contains(bits) => "a field has 2 to 62 bits",
         _ => return Ok(()),
     };
     Err(complaint.to_owned())
@@ -379,59 +333,44 @@ fn line(part: &str, seconds: f64, rows: usize, read: f64) -> Line {
 
 /// Interpolates whole answers and returns the nearest row's value and position.
 fn decode(setup: &Setup, backend: Backend, answers: &[&[u8]]) -> Result<Option<(u64, usize)>, String> {
-    let mut decoder = Decoder::with_backend(setup.interpolation(), setup.store.rows(), backend)
-        .ok_or("this machine cannot run that backend")?;
+    let mut decoder = Decoder::with_backend(setup.interpolation(), setup.store.rows(), backend);
     let mut nearest = if setup.outputs() == 1 { Nearest::plain() } else { Nearest::gated() };
     decoder.decode_all(answers, &mut |values| nearest.visit(values)).map_err(|error| error.to_string())?;
     Ok(nearest.found().map(|found| (found.value, found.row)))
 }
 
 /// Forms only: no pads, no packing.
-fn scan_only(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
-    fn run<const L: usize>(kernels: Kernels, setup: &Setup, job: &Job<'_>) {
-        let program = TileProgram::<L>::values(kernels, &setup.store, job);
-        let mut scratch = Scratch::default();
-        for first in (0..setup.store.rows()).step_by(kernels.tile_rows()) {
-            program.run(first, kernels.tile_rows().min(setup.store.rows() - first), None, &mut scratch);
-            black_box(&scratch);
-        }
-    }
-    if setup.field.q() < 1 << 31 {
-        run::<{ crate::dot::NARROW }>(kernels, setup, job)
-    } else {
-        run::<{ crate::dot::WIDE }>(kernels, setup, job)
+fn scan_only(kernels: &'static dyn Kernels, setup: &Setup, job: &Job<'_>) {
+    let program = TileProgram::values(kernels, &setup.store, job);
+    let mut scratch = Scratch::default();
+    for first in (0..setup.store.rows()).step_by(kernels.tile_rows()) {
+        program.run(first, kernels.tile_rows().min(setup.store.rows() - first), None, &mut scratch);
+        black_box(&scratch);
     }
 }
 
-fn pads_only(kernels: Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, rows: usize) {
+fn pads_only(kernels: &dyn Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, rows: usize) {
     let mut key = KeyBytes::default();
-    let planes = if keys.rho_stream().field().q() < 1 << 31 { 1 } else { 2 };
-    let mut out = vec![0; kernels.tile_rows() * planes];
+    let width = Width::of(keys.rho_stream().field());
+    let mut out = vec![0; kernels.tile_rows() * width.planes()];
     for first in (0..rows).step_by(kernels.tile_rows()) {
         for output in 0..outputs {
             for j in 1..=kappa {
-                let stream = keys.pad_stream(output, j);
-                if planes == 1 {
-                    numbers::fill::<{ crate::dot::NARROW }>(kernels, stream, first, &mut key, &mut out);
-                } else {
-                    numbers::fill::<{ crate::dot::WIDE }>(kernels, stream, first, &mut key, &mut out);
-                }
+                numbers::fill(kernels, width, keys.pad_stream(output, j), first, &mut key, &mut out);
                 black_box(&out);
             }
         }
     }
 }
 
-fn pack_only(kernels: Kernels, bits: u32, symbols: &[u32]) {
-    let mut out = vec![0; pack::packed_length(bits, kernels.tile_rows())];
+fn pack_only(kernels: &dyn Kernels, field: &Field, symbols: &[u32]) {
+    let mut out = vec![0; pack::packed_length(field, kernels.tile_rows())];
     for tile in symbols.chunks(kernels.tile_rows()) {
-        let out = &mut out[..pack::packed_length(bits, tile.len())];
-        if bits <= 32 {
-            pack::pack_u32(kernels, bits, tile, out);
-        } else {
-            pack::pack_halves(kernels, bits, tile, tile, out);
+        match Width::of(field) {
+            Width::Narrow => pack::pack_words(kernels, field.bits(), tile, &mut out),
+            Width::Wide => pack::pack_halves(kernels, field.bits(), tile, tile, &mut out),
         }
-        black_box(out);
+        black_box(&out);
     }
 }
 
@@ -462,10 +401,10 @@ fn random_symbols(setup: &Setup, count: usize) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word) & mask).collect()
 }
 
-fn random_records(args: &BenchArgs) -> (Vec<u8>, Vec<u8>) {
+fn random_records(options: &Options) -> (Vec<u8>, Vec<u8>) {
     let mut random = SeededRandom::new(6);
-    let count = args.rows.min(MOST_RECORDS);
-    let mut records = vec![0; count * args.record_bytes];
+    let count = options.rows.min(MOST_RECORDS);
+    let mut records = vec![0; count * options.record_bytes];
     let mut subset = vec![0; count.div_ceil(8)];
     random.fill(&mut records);
     random.fill(&mut subset);

@@ -3,7 +3,7 @@
 //! Every form here is linear in its shares: server n holds `coefficient + α_n·Z` with Z uniform, so the numbers that the
 //! kernels see are as large as they ever are. Interpolating the answers at 0 gives the value for the secret coefficients.
 
-use super::{BenchArgs, BenchForm, Clock};
+use super::{BenchForm, Clock, Options};
 use crate::decode::Interpolation;
 use crate::store::RowStore;
 use ifonly_core::field::{Field, Symbol};
@@ -29,10 +29,10 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    pub(super) fn new(args: &BenchArgs) -> Result<Setup, String> {
-        let mut random = SeededRandom::new(args.seed);
-        let (d, range) = (args.features, args.range);
-        let rows = random_levels(&mut random, args.rows * d, range);
+    pub(super) fn new(options: &Options) -> Result<Setup, String> {
+        let mut random = SeededRandom::new(options.seed);
+        let (d, range) = (options.features, options.range);
+        let rows = random_levels(&mut random, options.rows * d, range);
         let mut built = None;
         let build = Clock::Thread.time(&mut || built = Some(RowStore::build(&vec![range; d], rows.chunks_exact(d))));
         let store = built.ok_or("nothing was built")?.map_err(|error| error.to_string())?;
@@ -42,11 +42,11 @@ impl Setup {
         let open = Clock::Thread.time(&mut || opened = RowStore::from_bytes(std::mem::take(&mut bytes)).map(drop));
         opened.map_err(|error| error.to_string())?;
         let profile = random_levels(&mut random, d, range);
-        let field = field_of(args)?;
-        let (secret, constants) = secret_program(args.form, &field, &profile, range, &mut random);
-        let alphas = alphas(&field, args.servers);
+        let field = field_of(options)?;
+        let (secret, constants) = secret_program(options.form, &field, &profile, range, &mut random);
+        let alphas = alphas(&field, options.servers);
         let once = [build.as_secs_f64(), open.as_secs_f64()];
-        Ok(Setup { field, store, once, rows, secret, alphas, constants, kappa: args.servers - 1 })
+        Ok(Setup { field, store, once, rows, secret, alphas, constants, kappa: options.servers - 1 })
     }
 
     pub(super) fn alpha(&self, server: usize) -> Symbol {
@@ -121,16 +121,16 @@ fn alphas(field: &Field, servers: usize) -> Vec<Symbol> {
     (0..servers as i64).map(|n| field.reduce_signed(if n % 2 == 0 { 1 + n / 2 } else { -1 - n / 2 })).collect()
 }
 
-fn field_of(args: &BenchArgs) -> Result<Field, String> {
-    let delta = u128::from(args.range).pow(2) * args.features as u128;
-    let bound = match args.form {
+fn field_of(options: &Options) -> Result<Field, String> {
+    let delta = u128::from(options.range).pow(2) * options.features as u128;
+    let bound = match options.form {
         BenchForm::Baseline => delta,
         BenchForm::Weighted | BenchForm::Gated => delta * u128::from(LARGEST_WEIGHT),
         BenchForm::Table | BenchForm::GatedTable => {
-            u128::from(args.range) * args.features as u128 * u128::from(LARGEST_WEIGHT)
+            u128::from(options.range) * options.features as u128 * u128::from(LARGEST_WEIGHT)
         }
     };
-    let bound = match args.bits {
+    let bound = match options.bits {
         Some(bits) if 1 << bits <= bound => {
             return Err(format!("{bits} bits do not hold the bound {bound} of this form"));
         }

@@ -3,7 +3,7 @@
 
 use super::{Scratch, Step, TileProgram, blocks_of};
 use crate::backend::{Kernels, Pair, Planes};
-use crate::dot::{Dot, Features, NARROW};
+use crate::dot::{AnyDot, Dot, Features, NARROW, Width};
 use crate::store::{BLOCK_ROWS, RowStore};
 use ifonly_core::field::{Field, Symbol};
 
@@ -12,21 +12,22 @@ const NORM_FIELD: u64 = (1 << 31) - 1;
 
 /// The squared norms of the rows.
 pub(crate) struct Norms<'a> {
-    kernels: Kernels,
+    kernels: &'static dyn Kernels,
     store: &'a RowStore,
-    dot: Dot<NARROW>,
+    dot: AnyDot,
 }
 
 impl<'a> Norms<'a> {
     /// `None` where pairs are not taken, or norms could be too large.
-    pub(crate) fn new(kernels: Kernels, store: &'a RowStore) -> Option<Norms<'a>> {
+    pub(crate) fn new(kernels: &'static dyn Kernels, store: &'a RowStore) -> Option<Norms<'a>> {
         let largest: u64 = store.ranges().iter().map(|&range| u64::from(range).pow(2)).sum();
-        if !kernels.takes_pairs() || largest >= NORM_FIELD {
+        if !kernels.prefers_pairs() || largest >= NORM_FIELD {
             return None;
         }
         let field = Field::new(NORM_FIELD).ok()?;
         let slope = vec![Symbol::ZERO; store.features()];
-        let dot = Dot::new(&field, store, &Features::Linear { norm: true, slope: &slope }, &[], Symbol::ZERO)?;
+        let squares = Features::Linear { norm: true, slope: &slope };
+        let dot = AnyDot::new(Width::Narrow, &field, store, &squares, &[], Symbol::ZERO)?;
         Some(Norms { kernels, store, dot })
     }
 
@@ -39,7 +40,7 @@ impl<'a> Norms<'a> {
     }
 }
 
-impl TileProgram<'_, NARROW> {
+impl TileProgram<'_> {
     /// Whether [`run_pair`] takes this program with another one of the same store.
     pub(crate) fn pairs(&self) -> bool {
         self.last_dot().is_some_and(|dot| Pair::new([dot, dot]).is_some())
@@ -48,7 +49,7 @@ impl TileProgram<'_, NARROW> {
     /// The last step, if it is the only output.
     fn last_dot(&self) -> Option<&Dot<NARROW>> {
         match (self.steps.last(), &self.outputs[..]) {
-            (Some(Step::Dot(dot)), &[output]) if output + 1 == self.steps.len() => Some(dot),
+            (Some(Step::Dot(AnyDot::Narrow(dot))), &[output]) if output + 1 == self.steps.len() => Some(dot),
             _ => None,
         }
     }
@@ -56,7 +57,7 @@ impl TileProgram<'_, NARROW> {
 
 /// Runs two programs that pair over the same rows; `norms` are those of the tile.
 pub(crate) fn run_pair(
-    programs: [&TileProgram<'_, NARROW>; 2],
+    programs: [&TileProgram<'_>; 2],
     norms: &[u32],
     first: usize,
     rows: usize,

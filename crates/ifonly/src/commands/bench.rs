@@ -2,7 +2,8 @@
 
 use crate::end_to_end::{self, EndToEnd, Order};
 use crate::exit::{Done, Failure};
-use ifonly_scan::bench::{self, BenchArgs, BenchForm, Report};
+use ifonly_scan::Backend;
+use ifonly_scan::bench::{self, BenchForm, Clock, Options, Report};
 
 /// Measure every part of a query on this machine, each as a ratio to reading the same rows.
 #[derive(Debug, clap::Args)]
@@ -11,8 +12,48 @@ Example: ifonly bench --form gated --rows 1000000
          ifonly bench --rows 1000000 --http
          ifonly bench --rows 1000000 --http=two-phase --json")]
 pub(crate) struct Args {
-    #[command(flatten)]
-    bench: BenchArgs,
+    /// Rows of the database
+    #[arg(long, default_value_t = 4_000_000)]
+    rows: usize,
+    /// Features of a row
+    #[arg(long, default_value_t = 32)]
+    features: usize,
+    /// The largest level of every feature
+    #[arg(long, default_value_t = 255)]
+    range: u32,
+    /// Which row function
+    #[arg(long, alias = "scheme", value_enum, default_value_t = Form::Baseline)]
+    form: Form,
+    /// Bits of the field; as few as the form allows if not given
+    #[arg(long)]
+    bits: Option<u32>,
+    /// Servers, so that there are one fewer pads per symbol
+    #[arg(long, default_value_t = 2)]
+    servers: usize,
+    /// Threads of one answer
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Queries that share a pass; 1 measures no batch
+    #[arg(long, default_value_t = 1)]
+    batch: usize,
+    /// Bytes of a record
+    #[arg(long, default_value_t = 64)]
+    record_bytes: usize,
+    /// Rounds; every part keeps its best
+    #[arg(long, default_value_t = 15)]
+    rounds: usize,
+    /// Which kernels: portable, avx2 or avx512; the fastest if not given
+    #[arg(long, value_parser = backend)]
+    backend: Option<Backend>,
+    /// Which clock; the thread's for one thread, else the wall's, if not given
+    #[arg(long, value_enum)]
+    clock: Option<Timer>,
+    /// Seed of the random rows
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
     /// Also measure whole searches over HTTPS: as many servers on loopback as the scheme needs, the real client, and the
     /// same search without a network to compare. The scheme is the form's, or any that is named here
     #[arg(long, value_name = "SCHEME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
@@ -20,6 +61,48 @@ pub(crate) struct Args {
     /// With --http: servers that list the rows as stored instead of in a fresh order for every search
     #[arg(long, requires = "http")]
     stored_order: bool,
+}
+
+/// The row functions by name.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Form {
+    /// Squared distance
+    Baseline,
+    /// Weighted squared distance
+    Weighted,
+    /// One table per feature
+    Table,
+    /// Two weighted quadratic forms and two symbols per row
+    Gated,
+    /// Two table forms and two symbols per row
+    GatedTable,
+}
+
+impl Form {
+    /// What is measured, and the scheme that has this row function.
+    fn measured(self) -> (BenchForm, &'static str) {
+        match self {
+            Form::Baseline => (BenchForm::Baseline, "baseline"),
+            Form::Weighted => (BenchForm::Weighted, "linear-baseline+"),
+            Form::Table => (BenchForm::Table, "table"),
+            Form::Gated => (BenchForm::Gated, "gated"),
+            Form::GatedTable => (BenchForm::GatedTable, "gated-tables"),
+        }
+    }
+}
+
+/// The clocks by name.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Timer {
+    /// The CPU time of the measuring thread
+    Thread,
+    /// The time on the wall; the only one that means something for several threads
+    Wall,
+}
+
+fn backend(name: &str) -> Result<Backend, String> {
+    let here: Vec<String> = Backend::available().iter().map(Backend::to_string).collect();
+    Backend::named(name).ok_or_else(|| format!("this machine runs {}", here.join(" and ")))
 }
 
 /// Both reports in one document.
@@ -31,17 +114,33 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
-    let mut report = bench::measure(&args.bench).map_err(Failure::input)?;
-    let order = if args.stored_order { Order::Stored } else { Order::Shuffled };
-    let search = |name: &str| {
-        let scheme = if name.is_empty() { scheme_of(args.bench.form) } else { name };
-        end_to_end::measure(&args.bench, scheme, order)
+    let (form, scheme) = args.form.measured();
+    let options = Options {
+        rows: args.rows,
+        features: args.features,
+        range: args.range,
+        form,
+        bits: args.bits,
+        servers: args.servers,
+        threads: args.threads,
+        batch: args.batch,
+        record_bytes: args.record_bytes,
+        rounds: args.rounds,
+        backend: args.backend.unwrap_or(Backend::best()),
+        clock: args.clock.map(|clock| match clock {
+            Timer::Thread => Clock::Thread,
+            Timer::Wall => Clock::Wall,
+        }),
+        seed: args.seed,
     };
+    let mut report = bench::measure(&options).map_err(Failure::input)?;
+    let order = if args.stored_order { Order::Stored } else { Order::Shuffled };
+    let search = |name: &str| end_to_end::measure(&options, if name.is_empty() { scheme } else { name }, order);
     let end_to_end = args.http.as_deref().map(search).transpose()?;
     if let Some(end_to_end) = &end_to_end {
         report.add("end to end over loopback HTTPS", end_to_end.search_milliseconds / 1e3);
     }
-    if args.bench.json {
+    if args.json {
         let document = Document { parts: &report, end_to_end: end_to_end.as_ref() };
         println!("{}", serde_json::to_string_pretty(&document).map_err(Failure::machine)?);
     } else {
@@ -51,15 +150,4 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         }
     }
     Ok(Done::Fine)
-}
-
-/// The scheme whose row function a form measures.
-fn scheme_of(form: BenchForm) -> &'static str {
-    match form {
-        BenchForm::Baseline => "baseline",
-        BenchForm::Weighted => "linear-baseline+",
-        BenchForm::Table => "table",
-        BenchForm::Gated => "gated",
-        BenchForm::GatedTable => "gated-tables",
-    }
 }

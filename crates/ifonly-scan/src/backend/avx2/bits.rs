@@ -5,6 +5,7 @@
 //! place four symbols in 128 bits. The second four start at bit 4b: in the middle of a byte when b is odd, which
 //! the first half then hands over. Unpacking goes the same way back.
 
+use super::super::portable;
 use std::arch::x86_64::*;
 
 /// The shuffles and shifts of one b.
@@ -91,7 +92,7 @@ impl Moves {
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
+pub(super) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
     let step = bits as usize;
     let moves = &TO_STREAM[step - FEWEST];
     let steps = symbols.len() / 8;
@@ -120,11 +121,11 @@ pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
             _mm_storeu_si128(to.add(moves.middle).cast(), second);
         }
     }
-    super::portable::pack_words(bits, &symbols[8 * safe_steps..], &mut out[safe_steps * step..]);
+    portable::pack_words(bits, &symbols[8 * safe_steps..], &mut out[safe_steps * step..]);
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+pub(super) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
     let step = bits as usize;
     let moves = &FROM_STREAM[step - FEWEST];
     let steps = symbols.len() / 8;
@@ -155,6 +156,6 @@ pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32
     let mut words = [0; 8];
     // SAFETY: eight words are 32 bytes.
     unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), largest) };
-    let rest = super::portable::unpack_words(bits, &packed[safe_steps * step..], &mut symbols[8 * safe_steps..]);
+    let rest = portable::unpack_words(bits, &packed[safe_steps * step..], &mut symbols[8 * safe_steps..]);
     words.into_iter().fold(rest, u32::max)
 }

@@ -5,34 +5,43 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Planes, assert_shapes};
-use crate::dot::{Chunk, Dot, GroupDigits, Kind, NARROW, WEIGHTS, lane};
+use crate::dot::{Chunk, Dot, GroupDigits, Meaning, NARROW, WEIGHTS, groups, lane};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
 /// How far ahead of the loads to ask for memory; the hardware's own guess stops at every page.
 const AHEAD: usize = 8 << 10;
 
-const PLANES: u8 = 0;
-const BYTES: u8 = 1;
-const BYTES_NORM: u8 = 2;
-const BYTES_SQUARES: u8 = 3;
-const CENTRED_SQUARES: u8 = 4;
-const WORDS: u8 = 5;
-const WORDS_NORM: u8 = 6;
+/// V vectors of eight rows for each limb.
+type Sums<const L: usize, const V: usize> = [[__m256i; V]; L];
+/// Those of one group.
+type Digits<const L: usize> = [GroupDigits<L>];
+
+/// What a kind of group adds to the sums.
+trait Group {
+    /// Entries of [`Chunk::groups`] for each group of the rows.
+    const PER_GROUP: usize;
+
+    /// Vector v of a strip, whose bytes are y.
+    ///
+    /// # Safety
+    /// The machine has AVX2 and FMA.
+    unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>);
+}
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+pub(in crate::backend) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     assert_shapes(dot, blocks, planes, out);
     for (number, chunk) in dot.chunks.iter().enumerate() {
         let job = ChunkJob::new(dot, number, chunk, blocks, planes);
-        match dot.kind {
-            Kind::Planes => job.by_width::<PLANES>(out),
-            Kind::Bytes => job.by_width::<BYTES>(out),
-            Kind::BytesNorm => job.by_width::<BYTES_NORM>(out),
-            Kind::BytesSquares => job.by_width::<BYTES_SQUARES>(out),
-            Kind::CentredSquares => job.by_width::<CENTRED_SQUARES>(out),
-            Kind::Words => job.by_width::<WORDS>(out),
-            Kind::WordsNorm => job.by_width::<WORDS_NORM>(out),
+        match dot.meaning {
+            Meaning::Planes => job.by_width::<groups::None>(out),
+            Meaning::Bytes => job.by_width::<groups::Bytes<false>>(out),
+            Meaning::BytesNorm => job.by_width::<groups::Bytes<true>>(out),
+            Meaning::BytesSquares => job.by_width::<groups::Squares>(out),
+            Meaning::CentredSquares => job.by_width::<groups::CentredSquares>(out),
+            Meaning::Words => job.by_width::<groups::Words<false>>(out),
+            Meaning::WordsNorm => job.by_width::<groups::Words<true>>(out),
         }
     }
 }
@@ -72,14 +81,14 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
     }
 
     #[target_feature(enable = "avx2,fma")]
-    fn by_width<const KIND: u8>(&self, out: &mut [u32]) {
+    fn by_width<G: Group>(&self, out: &mut [u32]) {
         // Eight accumulators leave half of the registers for everything else.
-        if L == NARROW { self.run::<KIND, 4>(out) } else { self.run::<KIND, 2>(out) }
+        if L == NARROW { self.run::<G, 4>(out) } else { self.run::<G, 2>(out) }
     }
 
     /// V vectors of eight rows at a time.
     #[target_feature(enable = "avx2,fma")]
-    fn run<const KIND: u8, const V: usize>(&self, out: &mut [u32]) {
+    fn run<G: Group, const V: usize>(&self, out: &mut [u32]) {
         let rows = out.len() / (L / NARROW);
         let (low, high) = out.split_at_mut(rows);
         for start in (0..rows).step_by(8 * V) {
@@ -87,18 +96,18 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
             for (sum, &digit) in sums.iter_mut().zip(&self.chunk.start) {
                 *sum = [_mm256_set1_epi32(digit); V];
             }
-            if KIND != PLANES {
+            if G::PER_GROUP > 0 {
                 // SAFETY: `assert_shapes` saw that all groups of the chunk lie inside every block, and that the blocks
                 // hold all rows; a strip of 8·V ≤ 64 rows starts at a multiple of 8·V and stays inside its block.
                 let block = unsafe { self.blocks.bytes.as_ptr().add(start / BLOCK_ROWS * self.blocks.block_bytes) };
                 let offset = (self.chunk.first_group * BLOCK_ROWS + start % BLOCK_ROWS) * GROUP_BYTES;
                 // Strips jump through a block, but memory is fastest in order: a strip asks for what follows the strip
                 // before it asked for.
-                let bytes_per_row = self.chunk.groups.len() / per_group(KIND) * GROUP_BYTES;
+                let bytes_per_row = self.chunk.groups.chunks_exact(G::PER_GROUP).len() * GROUP_BYTES;
                 let asked = self.chunk.first_group * BLOCK_ROWS * GROUP_BYTES + start % BLOCK_ROWS * bytes_per_row;
                 let ahead = block.wrapping_add(AHEAD + asked);
                 // SAFETY: as above.
-                unsafe { add_groups::<L, V, KIND>(block.add(offset), ahead, &self.chunk.groups, &mut sums) };
+                unsafe { add_groups::<L, V, G>(block.add(offset), ahead, &self.chunk.groups, &mut sums) };
             }
             // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and `start + 8·V ≤ rows`.
             unsafe { self.add_planes(start, &mut sums) };
@@ -125,7 +134,7 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
     /// Every plane of the chunk holds `start + 8·V` words.
     #[target_feature(enable = "avx2,fma")]
     #[inline]
-    pub(super) unsafe fn add_planes<const V: usize>(&self, start: usize, sums: &mut [[__m256i; V]; L]) {
+    pub(super) unsafe fn add_planes<const V: usize>(&self, start: usize, sums: &mut Sums<L, V>) {
         // SAFETY: the caller's promise.
         let words = |plane: usize, v: usize| unsafe {
             _mm256_loadu_si256(self.planes.words.as_ptr().add(plane * self.planes.stride + start + 8 * v).cast())
@@ -234,14 +243,6 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
     }
 }
 
-const fn per_group(kind: u8) -> usize {
-    match kind {
-        BYTES_SQUARES => Kind::BytesSquares.per_group(),
-        CENTRED_SQUARES => Kind::CentredSquares.per_group(),
-        _ => 1,
-    }
-}
-
 /// Adds all feature groups of a strip.
 ///
 /// # Safety
@@ -249,28 +250,21 @@ const fn per_group(kind: u8) -> usize {
 /// `ahead` is only asked for.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
-unsafe fn add_groups<const L: usize, const V: usize, const KIND: u8>(
+unsafe fn add_groups<const L: usize, const V: usize, G: Group>(
     first: *const u8,
     ahead: *const u8,
     groups: &[GroupDigits<L>],
-    sums: &mut [[__m256i; V]; L],
+    sums: &mut Sums<L, V>,
 ) {
-    for (group, digits) in groups.chunks_exact(per_group(KIND)).enumerate() {
+    for (group, digits) in groups.chunks_exact(G::PER_GROUP).enumerate() {
         // SAFETY: the caller's promise. A prefetch may name any address.
         let at = unsafe { first.add(group * BLOCK_ROWS * GROUP_BYTES) };
         for line in 0..(V * 32).div_ceil(64) {
             _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(32 * V * group + 64 * line).cast());
         }
         for v in 0..V {
-            // SAFETY: the caller's promise.
-            let y = unsafe { _mm256_loadu_si256(at.add(32 * v).cast()) };
-            match KIND {
-                BYTES => add_bytes::<L, V, false>(y, v, &digits[0], sums),
-                BYTES_NORM => add_bytes::<L, V, true>(y, v, &digits[0], sums),
-                BYTES_SQUARES => add_squares(y, v, digits, sums),
-                CENTRED_SQUARES => add_centred_squares(y, v, digits, sums),
-                _ => add_words::<L, V, KIND>(y, v, &digits[0], sums),
-            }
+            // SAFETY: the caller's promise; this function enables the instructions.
+            unsafe { G::add(_mm256_loadu_si256(at.add(32 * v).cast()), v, digits, sums) };
         }
     }
 }
@@ -294,7 +288,7 @@ fn add_bytes<const L: usize, const V: usize, const NORM: bool>(
     y: __m256i,
     v: usize,
     digits: &GroupDigits<L>,
-    sums: &mut [[__m256i; V]; L],
+    sums: &mut Sums<L, V>,
 ) {
     let (even, odd) = even_odd(y);
     for limb in 0..L {
@@ -309,64 +303,79 @@ fn add_bytes<const L: usize, const V: usize, const NORM: bool>(
     }
 }
 
-#[target_feature(enable = "avx2,fma")]
-#[inline]
-fn add_squares<const L: usize, const V: usize>(
-    y: __m256i,
-    v: usize,
-    digits: &[GroupDigits<L>],
-    sums: &mut [[__m256i; V]; L],
-) {
-    let (even, odd) = even_odd(y);
-    let (even_low, even_high) = even_odd(_mm256_mullo_epi16(even, even));
-    let (odd_low, odd_high) = even_odd(_mm256_mullo_epi16(odd, odd));
-    for limb in 0..L {
-        let mut sum = sums[limb][v];
-        for (digits, even, odd) in
-            [(&digits[0], even, odd), (&digits[1], even_low, odd_low), (&digits[2], even_high, odd_high)]
-        {
-            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(even, pair(&digits[limb], 0)));
-            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(odd, pair(&digits[limb], 2)));
+impl Group for groups::None {
+    const PER_GROUP: usize = 0;
+
+    #[inline]
+    unsafe fn add<const L: usize, const V: usize>(_: __m256i, _: usize, _: &Digits<L>, _: &mut Sums<L, V>) {}
+}
+
+impl<const NORM: bool> Group for groups::Bytes<NORM> {
+    const PER_GROUP: usize = Meaning::Bytes.per_group();
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>) {
+        add_bytes::<L, V, NORM>(y, v, &digits[0], sums);
+    }
+}
+
+impl Group for groups::Squares {
+    const PER_GROUP: usize = Meaning::BytesSquares.per_group();
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>) {
+        let (even, odd) = even_odd(y);
+        let (even_low, even_high) = even_odd(_mm256_mullo_epi16(even, even));
+        let (odd_low, odd_high) = even_odd(_mm256_mullo_epi16(odd, odd));
+        for limb in 0..L {
+            let mut sum = sums[limb][v];
+            for (digits, even, odd) in
+                [(&digits[0], even, odd), (&digits[1], even_low, odd_low), (&digits[2], even_high, odd_high)]
+            {
+                sum = _mm256_add_epi32(sum, _mm256_madd_epi16(even, pair(&digits[limb], 0)));
+                sum = _mm256_add_epi32(sum, _mm256_madd_epi16(odd, pair(&digits[limb], 2)));
+            }
+            sums[limb][v] = sum;
         }
-        sums[limb][v] = sum;
     }
 }
 
-#[target_feature(enable = "avx2,fma")]
-#[inline]
-fn add_centred_squares<const L: usize, const V: usize>(
-    y: __m256i,
-    v: usize,
-    digits: &[GroupDigits<L>],
-    sums: &mut [[__m256i; V]; L],
-) {
-    let u = _mm256_xor_si256(y, _mm256_set1_epi8(-128));
-    let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(u));
-    let odd = _mm256_srai_epi16::<8>(u);
-    let (even_square, odd_square) = (_mm256_mullo_epi16(even, even), _mm256_mullo_epi16(odd, odd));
-    for limb in 0..L {
-        let [linear, square] = [&digits[0][limb], &digits[1][limb]];
-        let first = _mm256_add_epi32(_mm256_madd_epi16(even, pair(linear, 0)), _mm256_madd_epi16(odd, pair(linear, 2)));
-        let second = _mm256_add_epi32(
-            _mm256_madd_epi16(even_square, pair(square, 0)),
-            _mm256_madd_epi16(odd_square, pair(square, 2)),
-        );
-        sums[limb][v] = _mm256_add_epi32(sums[limb][v], _mm256_add_epi32(first, second));
+impl Group for groups::CentredSquares {
+    const PER_GROUP: usize = Meaning::CentredSquares.per_group();
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>) {
+        let u = _mm256_xor_si256(y, _mm256_set1_epi8(-128));
+        let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(u));
+        let odd = _mm256_srai_epi16::<8>(u);
+        let (even_square, odd_square) = (_mm256_mullo_epi16(even, even), _mm256_mullo_epi16(odd, odd));
+        for limb in 0..L {
+            let [linear, square] = [&digits[0][limb], &digits[1][limb]];
+            let first =
+                _mm256_add_epi32(_mm256_madd_epi16(even, pair(linear, 0)), _mm256_madd_epi16(odd, pair(linear, 2)));
+            let second = _mm256_add_epi32(
+                _mm256_madd_epi16(even_square, pair(square, 0)),
+                _mm256_madd_epi16(odd_square, pair(square, 2)),
+            );
+            sums[limb][v] = _mm256_add_epi32(sums[limb][v], _mm256_add_epi32(first, second));
+        }
     }
 }
 
-#[target_feature(enable = "avx2,fma")]
-#[inline]
-fn add_words<const L: usize, const V: usize, const KIND: u8>(
-    y: __m256i,
-    v: usize,
-    digits: &GroupDigits<L>,
-    sums: &mut [[__m256i; V]; L],
-) {
-    for limb in 0..L {
-        sums[limb][v] = _mm256_add_epi32(sums[limb][v], _mm256_madd_epi16(y, pair(&digits[limb], 0)));
-    }
-    if KIND == WORDS_NORM {
-        sums[0][v] = _mm256_add_epi32(sums[0][v], _mm256_madd_epi16(y, y));
+impl<const NORM: bool> Group for groups::Words<NORM> {
+    const PER_GROUP: usize = Meaning::Words.per_group();
+
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>) {
+        for limb in 0..L {
+            sums[limb][v] = _mm256_add_epi32(sums[limb][v], _mm256_madd_epi16(y, pair(&digits[0][limb], 0)));
+        }
+        if NORM {
+            sums[0][v] = _mm256_add_epi32(sums[0][v], _mm256_madd_epi16(y, y));
+        }
     }
 }

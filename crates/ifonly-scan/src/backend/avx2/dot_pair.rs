@@ -24,7 +24,7 @@ const FINISH: usize = 4;
 type Sums = [[__m256i; BLOCK_ROWS / 8]; NARROW];
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn dot_pair(
+pub(super) fn dot_pair(
     two: Pair<'_>,
     blocks: Blocks<'_>,
     norms: &[u32],

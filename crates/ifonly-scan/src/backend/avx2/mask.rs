@@ -1,6 +1,6 @@
 //! Words of a key stream, one to four bytes each, as masked 32-bit numbers: two byte shuffles for eight of them.
 
-use super::super::portable;
+use super::super::{Draws, portable};
 use std::arch::x86_64::*;
 
 /// Where the bytes of four words come from, by width, in both halves of a vector.
@@ -18,7 +18,8 @@ static SPREAD: [[u8; 32]; 4] = {
 };
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn mask_words(width: usize, bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
+pub(super) fn mask_words(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+    let Draws { width, mask, limit, shift } = draws;
     assert!((1..=4).contains(&width) && bytes.len() >= width * out.len());
     let step = 8 * width;
     // A step loads 16 bytes at the start of each of its halves; the last ones would end beyond the bytes.
@@ -37,10 +38,10 @@ pub(crate) fn mask_words(width: usize, bytes: &[u8], mask: u32, limit: u32, shif
             _mm256_storeu_si256(out.as_mut_ptr().add(8 * i).cast(), shifted);
         }
     }
-    let mut words = [0; 8];
+    let mut words = [0u32; 8];
     // SAFETY: eight words are 32 bytes.
     unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), largest) };
     let rest = &mut out[8 * safe_steps..];
-    let rest_below = portable::mask_words(width, &bytes[safe_steps * step..], mask, limit, shift, rest);
-    rest_below && words.into_iter().all(|word| word < limit)
+    let rest_below = portable::mask_words(draws, &bytes[safe_steps * step..], rest);
+    rest_below && words.into_iter().all(|word: u32| u64::from(word) < limit)
 }

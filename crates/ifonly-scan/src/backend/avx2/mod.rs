@@ -1,5 +1,5 @@
-//! The kernels with 256-bit vectors: the dot products, the packing and the record sums by hand, the rest from the portable
-//! backend, compiled for AVX2.
+//! The kernels with 256-bit vectors: the dot products, the packing and the record sums by hand, the rest from common code,
+//! compiled for AVX2.
 
 mod bits;
 mod dot;
@@ -7,18 +7,72 @@ mod dot_pair;
 mod mask;
 mod records;
 
-pub(crate) use bits::{pack_words, unpack_words};
-pub(crate) use dot::dot;
-pub(crate) use dot_pair::dot_pair;
-pub(crate) use mask::mask_words;
-pub(crate) use records::{gf256_sum, read, xor_selected};
+pub(super) use dot::dot;
+pub(super) use records::{gf256_sum, xor_selected};
 
-use super::{modular, portable};
+use super::{Blocks, Draws, Kernels, NibbleTables, Pair, Planes, modular, portable};
+use crate::dot::AnyDot;
 use std::arch::x86_64::__m256i;
 
-vector_kernels!("avx2,fma", __m256i);
+/// 256-bit vectors of x86-64 (with FMA, which every machine with AVX2 that matters has). Exists where the machine has them.
+#[derive(Debug)]
+struct Avx2(());
+
+pub(super) fn find() -> Option<&'static dyn Kernels> {
+    (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(&Avx2(()))
+}
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn pack_halves(bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
-    portable::pack_halves(bits, low, high, out);
+fn compiled<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+// SAFETY (of every block): `self` exists, so the machine has the instructions.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Kernels for Avx2 {
+    common_kernels!(__m256i);
+
+    fn name(&self) -> &'static str {
+        "avx2"
+    }
+    fn prefers_pairs(&self) -> bool {
+        true
+    }
+    fn dot(&self, dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+        match dot {
+            AnyDot::Narrow(dot) => unsafe { dot::dot(dot, blocks, planes, out) },
+            AnyDot::Wide(dot) => unsafe { dot::dot(dot, blocks, planes, out) },
+        }
+    }
+    fn dot_pair(
+        &self,
+        pair: Pair<'_>,
+        blocks: Blocks<'_>,
+        norms: &[u32],
+        planes: [Planes<'_>; 2],
+        out: [&mut [u32]; 2],
+    ) {
+        unsafe { dot_pair::dot_pair(pair, blocks, norms, planes, out) }
+    }
+    fn mask_words(&self, draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+        unsafe { mask::mask_words(draws, bytes, out) }
+    }
+    fn pack_halves(&self, bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
+        compiled!(portable::pack_halves(bits, low, high, out))
+    }
+    fn pack_words(&self, bits: u32, symbols: &[u32], out: &mut [u8]) {
+        unsafe { bits::pack_words(bits, symbols, out) }
+    }
+    fn unpack_words(&self, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+        unsafe { bits::unpack_words(bits, packed, symbols) }
+    }
+    fn xor_selected(&self, records: &[u8], length: usize, subset: &[u8], sum: &mut [u8]) {
+        unsafe { xor_selected(records, length, subset, sum) }
+    }
+    fn gf256_sum(&self, tables: &NibbleTables, records: &[u8], length: usize, coefficients: &[u8], sum: &mut [u8]) {
+        unsafe { gf256_sum(tables, records, length, coefficients, sum) }
+    }
+    fn read(&self, bytes: &[u8]) -> u64 {
+        unsafe { records::read(bytes) }
+    }
 }

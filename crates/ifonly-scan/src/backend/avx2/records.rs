@@ -1,5 +1,6 @@
 //! Sums of records, and the read that everything is measured by.
 
+use super::super::{NibbleTables, portable};
 use std::arch::x86_64::*;
 
 /// Vectors of a record column that stay in registers.
@@ -8,7 +9,7 @@ const COLUMN: usize = 4;
 const TILE: usize = 64;
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn xor_selected(records: &[u8], length: usize, subset: &[u8], sum: &mut [u8]) {
+pub(in crate::backend) fn xor_selected(records: &[u8], length: usize, subset: &[u8], sum: &mut [u8]) {
     let vectors = length / 32;
     let tail = vectors * 32;
     let count = records.len().checked_div(length).unwrap_or(0).min(subset.len() * 8);
@@ -78,7 +79,13 @@ unsafe fn xor_column<const W: usize>(from: *const u8, length: usize, chosen: u64
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn gf256_sum(tables: &[[u8; 32]; 256], records: &[u8], length: usize, coefficients: &[u8], sum: &mut [u8]) {
+pub(in crate::backend) fn gf256_sum(
+    tables: &NibbleTables,
+    records: &[u8],
+    length: usize,
+    coefficients: &[u8],
+    sum: &mut [u8],
+) {
     let nibble = _mm256_set1_epi8(15);
     let vectors = length / 32;
     for (tile, coefficients) in records.chunks(TILE * length.max(1)).zip(coefficients.chunks(TILE)) {
@@ -115,7 +122,7 @@ pub(crate) fn gf256_sum(tables: &[[u8; 32]; 256], records: &[u8], length: usize,
 
 /// Sums the 64-bit words of whole 256-byte steps in eight registers.
 #[target_feature(enable = "avx2,fma")]
-pub(crate) fn read(bytes: &[u8]) -> u64 {
+pub(in crate::backend) fn read(bytes: &[u8]) -> u64 {
     let (steps, rest) = bytes.as_chunks::<256>();
     let mut sums = [_mm256_setzero_si256(); 8];
     for step in steps {
@@ -125,7 +132,7 @@ pub(crate) fn read(bytes: &[u8]) -> u64 {
             *sum = _mm256_add_epi64(*sum, words);
         }
     }
-    let mut total = super::portable::read(rest);
+    let mut total = portable::read(rest);
     for sum in sums {
         let mut words = [0u64; 4];
         // SAFETY: `words` is 32 bytes.

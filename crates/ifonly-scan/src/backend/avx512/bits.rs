@@ -79,7 +79,7 @@ impl Moves {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
+pub(super) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
     let step = bits as usize;
     let moves = &MOVES[step - FEWEST];
     let (even, odd, shift) = (load(&moves.even), load(&moves.odd), load(&moves.shift));
@@ -103,7 +103,7 @@ pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+pub(super) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
     let step = bits as usize;
     let moves = &MOVES[step - FEWEST];
     let (from, shift) = (load(&moves.from), load(&moves.shift));
@@ -125,7 +125,7 @@ pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32
 
 /// Packs symbols of 33 to 62 bits that come as their lower and upper words, eight at a time.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn pack_halves(bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
+pub(super) fn pack_halves(bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
     let step = bits as usize;
     let moves = &MOVES[step - FEWEST];
     let (even, odd, lost, shift) = (load(&moves.even), load(&moves.odd), load(&moves.lost), load(&moves.shift));

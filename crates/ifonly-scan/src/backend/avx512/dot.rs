@@ -6,7 +6,8 @@
 
 use super::super::{Blocks, Planes};
 use super::limbs::{Reducer, plane_words};
-use crate::bytes::{ByteDot, ByteKind, Digits, MOST_LIMBS, Piece};
+use crate::bytes::{ByteDot, ByteMeaning, Digits, MOST_LIMBS, Piece};
+use crate::dot::groups;
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
@@ -14,20 +15,71 @@ use std::arch::x86_64::*;
 /// pads and packing run between two tiles.
 const AHEAD: usize = 8 << 10;
 
-const PLANES: u8 = 0;
-const BYTES: u8 = 1;
-const NORM: u8 = 2;
-const SQUARES: u8 = 3;
-const WORD_NORM: u8 = 4;
+/// V vectors of sixteen rows for each of B limbs.
+type Sums<const B: usize, const V: usize> = [[__m512i; V]; B];
+
+/// What a kind of group adds to the sums beside the products with its first digits.
+trait Group {
+    /// Entries of [`Piece::groups`] for each group of the rows.
+    const PER_GROUP: usize = 1;
+
+    /// Vector v, whose bytes are y.
+    ///
+    /// # Safety
+    /// The machine has the instructions of this backend.
+    #[inline(always)]
+    unsafe fn add<const B: usize, const V: usize>(_y: __m512i, _v: usize, _digits: &[Digits], _sums: &mut Sums<B, V>) {}
+}
+
+impl Group for groups::None {
+    const PER_GROUP: usize = 0;
+}
+
+impl Group for groups::Bytes<false> {}
+
+impl Group for groups::Bytes<true> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    #[inline]
+    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, _: &[Digits], sums: &mut Sums<B, V>) {
+        let centred = _mm512_xor_si512(y, _mm512_set1_epi8(-128));
+        sums[0][v] = _mm512_dpbusd_epi32(sums[0][v], y, centred);
+    }
+}
+
+impl Group for groups::Words<true> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    #[inline]
+    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, _: &[Digits], sums: &mut Sums<B, V>) {
+        sums[0][v] = _mm512_dpwssd_epi32(sums[0][v], y, y);
+    }
+}
+
+impl Group for groups::Squares {
+    const PER_GROUP: usize = ByteMeaning::Squares.per_group();
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    #[inline]
+    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, digits: &[Digits], sums: &mut Sums<B, V>) {
+        let low_bytes = _mm512_set1_epi16(0xFF);
+        let (even, odd) = (_mm512_and_si512(y, low_bytes), _mm512_srli_epi16::<8>(y));
+        let (even, odd) = (_mm512_mullo_epi16(even, even), _mm512_mullo_epi16(odd, odd));
+        // Where the mask has a one the first, else the second: the bytes of y² in the places of those of y.
+        const PICK: i32 = 0b1100_1010;
+        let low = _mm512_ternarylogic_epi32::<PICK>(low_bytes, even, _mm512_slli_epi16::<8>(odd));
+        let high = _mm512_ternarylogic_epi32::<PICK>(low_bytes, _mm512_srli_epi16::<8>(even), odd);
+        add_bytes(low, v, &digits[1], sums);
+        add_bytes(high, v, &digits[2], sums);
+    }
+}
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn byte_dot(dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+pub(super) fn byte_dot(dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     for (number, piece) in dot.pieces.iter().enumerate() {
         let job = PieceJob { piece, blocks, planes, reducer: Reducer { q: dot.q, first: number == 0 } };
         match dot.limbs {
-            3 => job.by_kind::<3, 4>(dot.kind, out),
-            4 => job.by_kind::<4, 4>(dot.kind, out),
-            _ => job.by_kind::<8, 2>(dot.kind, out),
+            3 => job.by_meaning::<3, 4>(dot.meaning, out),
+            4 => job.by_meaning::<4, 4>(dot.meaning, out),
+            _ => job.by_meaning::<8, 2>(dot.meaning, out),
         }
     }
 }
@@ -41,35 +93,34 @@ struct PieceJob<'a> {
 
 impl PieceJob<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-    fn by_kind<const B: usize, const V: usize>(&self, kind: ByteKind, out: &mut [u32]) {
-        match kind {
-            ByteKind::Planes => self.run::<B, V, PLANES>(out),
-            ByteKind::Bytes => self.run::<B, V, BYTES>(out),
-            ByteKind::Norm => self.run::<B, V, NORM>(out),
-            ByteKind::Squares => self.run::<B, V, SQUARES>(out),
-            ByteKind::WordNorm => self.run::<B, V, WORD_NORM>(out),
+    fn by_meaning<const B: usize, const V: usize>(&self, meaning: ByteMeaning, out: &mut [u32]) {
+        match meaning {
+            ByteMeaning::Planes => self.run::<B, V, groups::None>(out),
+            ByteMeaning::Bytes => self.run::<B, V, groups::Bytes<false>>(out),
+            ByteMeaning::Norm => self.run::<B, V, groups::Bytes<true>>(out),
+            ByteMeaning::Squares => self.run::<B, V, groups::Squares>(out),
+            ByteMeaning::WordNorm => self.run::<B, V, groups::Words<true>>(out),
         }
     }
 
     /// B limbs, V vectors of sixteen rows at a time.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-    fn run<const B: usize, const V: usize, const KIND: u8>(&self, out: &mut [u32]) {
+    fn run<const B: usize, const V: usize, G: Group>(&self, out: &mut [u32]) {
         let rows = if B == MOST_LIMBS { out.len() / 2 } else { out.len() };
         assert!(rows.is_multiple_of(BLOCK_ROWS), "tiles are whole blocks");
         let (low, high) = out.split_at_mut(rows);
-        let per_group = if KIND == SQUARES { 3 } else { 1 };
         let group_bytes = BLOCK_ROWS * GROUP_BYTES;
         for start in (0..rows).step_by(16 * V) {
             let mut sums = [[_mm512_setzero_si512(); V]; B];
             for limb in 0..B {
                 sums[limb] = [_mm512_set1_epi32(self.piece.start[limb]); V];
             }
-            if KIND != PLANES {
+            if G::PER_GROUP > 0 {
                 let from = start / BLOCK_ROWS * self.blocks.block_bytes + self.piece.first_group * group_bytes;
-                let length = self.piece.groups.len() / per_group * group_bytes;
+                let length = self.piece.groups.chunks_exact(G::PER_GROUP).len() * group_bytes;
                 let groups = self.blocks.bytes[from..from + length].as_chunks::<{ BLOCK_ROWS * GROUP_BYTES }>().0;
-                for (group, digits) in groups.iter().zip(self.piece.groups.chunks_exact(per_group)) {
-                    add_group::<B, V, KIND>(group, start % BLOCK_ROWS / 16, digits, &mut sums);
+                for (group, digits) in groups.iter().zip(self.piece.groups.chunks_exact(G::PER_GROUP)) {
+                    add_group::<B, V, G>(group, start % BLOCK_ROWS / 16, digits, &mut sums);
                 }
             }
             for (plane, digits) in &self.piece.planes {
@@ -90,11 +141,11 @@ impl PieceJob<'_> {
 /// Adds V vectors of one group of the rows, from the given vector of the block on.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
-fn add_group<const B: usize, const V: usize, const KIND: u8>(
+fn add_group<const B: usize, const V: usize, G: Group>(
     group: &[u8; BLOCK_ROWS * GROUP_BYTES],
     first_vector: usize,
     digits: &[Digits],
-    sums: &mut [[__m512i; V]; B],
+    sums: &mut Sums<B, V>,
 ) {
     let vectors = &group.as_chunks::<64>().0[first_vector..first_vector + V];
     for v in 0..V {
@@ -104,31 +155,14 @@ fn add_group<const B: usize, const V: usize, const KIND: u8>(
         // SAFETY: the vector is 64 bytes.
         let y = unsafe { _mm512_loadu_si512(at.cast()) };
         add_bytes(y, v, &digits[0], sums);
-        match KIND {
-            NORM => {
-                let centred = _mm512_xor_si512(y, _mm512_set1_epi8(-128));
-                sums[0][v] = _mm512_dpbusd_epi32(sums[0][v], y, centred);
-            }
-            WORD_NORM => sums[0][v] = _mm512_dpwssd_epi32(sums[0][v], y, y),
-            SQUARES => {
-                let low_bytes = _mm512_set1_epi16(0xFF);
-                let (even, odd) = (_mm512_and_si512(y, low_bytes), _mm512_srli_epi16::<8>(y));
-                let (even, odd) = (_mm512_mullo_epi16(even, even), _mm512_mullo_epi16(odd, odd));
-                // Where the mask has a one the first, else the second: the bytes of y² in the places of those of y.
-                const PICK: i32 = 0b1100_1010;
-                let low = _mm512_ternarylogic_epi32::<PICK>(low_bytes, even, _mm512_slli_epi16::<8>(odd));
-                let high = _mm512_ternarylogic_epi32::<PICK>(low_bytes, _mm512_srli_epi16::<8>(even), odd);
-                add_bytes(low, v, &digits[1], sums);
-                add_bytes(high, v, &digits[2], sums);
-            }
-            _ => {}
-        }
+        // SAFETY: this function enables the instructions.
+        unsafe { G::add(y, v, digits, sums) };
     }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
-fn add_bytes<const B: usize, const V: usize>(y: __m512i, v: usize, digits: &Digits, sums: &mut [[__m512i; V]; B]) {
+fn add_bytes<const B: usize, const V: usize>(y: __m512i, v: usize, digits: &Digits, sums: &mut Sums<B, V>) {
     for limb in 0..B {
         let four = _mm512_set1_epi32(i32::from_le_bytes(digits[limb].map(|digit| digit as u8)));
         sums[limb][v] = _mm512_dpbusd_epi32(sums[limb][v], y, four);

@@ -1,15 +1,16 @@
 //! Words of a key stream, one to four bytes each, as masked 32-bit numbers: one byte permutation for sixteen of them.
 
-use super::super::portable;
+use super::super::{Draws, portable};
 use super::limbs::load;
 use std::arch::x86_64::*;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn mask_words(width: usize, bytes: &[u8], mask: u32, limit: u32, shift: u32, out: &mut [u32]) -> bool {
+pub(super) fn mask_words(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+    let Draws { width, mask, limit, shift } = draws;
     assert!((1..=4).contains(&width) && bytes.len() >= width * out.len());
     // Where a word has no such byte, the mask takes away whatever comes instead.
     let spread: [u8; 64] = std::array::from_fn(|to| (to / 4 * width + to % 4) as u8);
-    let mask = mask & u32::MAX >> (32 - 8 * width);
+    let mask = mask as u32 & u32::MAX >> (32 - 8 * width);
     let step = 16 * width;
     // A step loads 64 bytes; the last ones would end beyond the bytes.
     let safe_steps = ((bytes.len() + step).saturating_sub(64) / step).min(out.len() / 16);
@@ -25,6 +26,6 @@ pub(crate) fn mask_words(width: usize, bytes: &[u8], mask: u32, limit: u32, shif
         unsafe { _mm512_storeu_si512(out.as_mut_ptr().add(16 * i).cast(), shifted) };
     }
     let rest = &mut out[16 * safe_steps..];
-    let rest_below = portable::mask_words(width, &bytes[safe_steps * step..], mask, limit, shift, rest);
-    rest_below && _mm512_reduce_max_epu32(largest) < limit
+    let rest_below = portable::mask_words(draws, &bytes[safe_steps * step..], rest);
+    rest_below && u64::from(_mm512_reduce_max_epu32(largest)) < limit
 }

@@ -1,5 +1,5 @@
 //! The kernels with 512-bit vectors and byte products (VNNI, VBMI): dot products, look-ups and packing by hand, the rest
-//! from the portable backend, compiled for them, or from AVX2 where memory is the limit anyway.
+//! from common code, compiled for them, or from AVX2 where memory is the limit anyway.
 
 mod bits;
 mod dot;
@@ -7,20 +7,89 @@ mod limbs;
 mod mask;
 mod table;
 
-pub(crate) use super::avx2::{dot, gf256_sum, xor_selected};
-pub(crate) use bits::{pack_halves, pack_words, unpack_words};
-pub(crate) use dot::byte_dot;
-pub(crate) use mask::mask_words;
-pub(crate) use table::look_up;
-
-use super::{modular, portable};
+use super::{Blocks, Draws, Kernels, NibbleTables, Planes, avx2, modular, portable};
+use crate::bytes::ByteDot;
+use crate::dot::AnyDot;
+use crate::table::PlaneTables;
 use std::arch::x86_64::*;
 
-vector_kernels!("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni", __m512i);
+/// 512-bit vectors of x86-64 with products and look-ups of bytes (VNNI and VBMI: Ice Lake, Zen 4 and later). Exists where the
+/// machine has them, and what AVX2 takes.
+#[derive(Debug)]
+struct Avx512(());
+
+pub(super) fn find() -> Option<&'static dyn Kernels> {
+    let found = avx2::find().is_some()
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vnni");
+    found.then_some(&Avx512(()))
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+fn compiled<T>(work: impl FnOnce() -> T) -> T {
+    work()
+}
+
+// SAFETY (of every block): `self` exists, so the machine has the instructions.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Kernels for Avx512 {
+    common_kernels!(__m512i);
+
+    fn name(&self) -> &'static str {
+        "avx512"
+    }
+    /// Short tiles: memory is the limit, and would stand still while long runs of pads are made.
+    fn tile_rows(&self) -> usize {
+        256
+    }
+    fn cipher_blocks(&self) -> usize {
+        64
+    }
+    fn prefers_bytes(&self) -> bool {
+        true
+    }
+    fn dot(&self, dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+        match dot {
+            AnyDot::Narrow(dot) => unsafe { avx2::dot(dot, blocks, planes, out) },
+            AnyDot::Wide(dot) => unsafe { avx2::dot(dot, blocks, planes, out) },
+        }
+    }
+    fn byte_dot(&self, dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+        unsafe { dot::byte_dot(dot, blocks, planes, out) }
+    }
+    fn look_up(&self, tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
+        unsafe { table::look_up(tables, blocks, low, high) }
+    }
+    fn mask_words(&self, draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+        unsafe { mask::mask_words(draws, bytes, out) }
+    }
+    fn pack_halves(&self, bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
+        unsafe { bits::pack_halves(bits, low, high, out) }
+    }
+    fn pack_words(&self, bits: u32, symbols: &[u32], out: &mut [u8]) {
+        unsafe { bits::pack_words(bits, symbols, out) }
+    }
+    fn unpack_words(&self, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+        unsafe { bits::unpack_words(bits, packed, symbols) }
+    }
+    fn xor_selected(&self, records: &[u8], length: usize, subset: &[u8], sum: &mut [u8]) {
+        unsafe { avx2::xor_selected(records, length, subset, sum) }
+    }
+    fn gf256_sum(&self, tables: &NibbleTables, records: &[u8], length: usize, coefficients: &[u8], sum: &mut [u8]) {
+        unsafe { avx2::gf256_sum(tables, records, length, coefficients, sum) }
+    }
+    fn read(&self, bytes: &[u8]) -> u64 {
+        unsafe { read(bytes) }
+    }
+}
 
 /// Sums the 64-bit words of whole 512-byte steps in eight registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn read(bytes: &[u8]) -> u64 {
+fn read(bytes: &[u8]) -> u64 {
     let (steps, rest) = bytes.as_chunks::<512>();
     let mut sums = [_mm512_setzero_si512(); 8];
     for step in steps {

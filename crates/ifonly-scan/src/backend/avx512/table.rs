@@ -13,15 +13,28 @@ use std::arch::x86_64::*;
 /// Levels of one block and group, feature by feature; inside, the rows stand in the order that [`interleave`] undoes.
 type Apart = [[u8; BLOCK_ROWS]; GROUP_BYTES];
 
+/// Blocks at a time, those of a tile: their sums and levels stay in the first cache level.
+const BLOCKS: usize = 4;
+
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(crate) fn look_up(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
-    let rows = low.len();
-    assert!(rows.is_multiple_of(BLOCK_ROWS) && tables.planes <= MOST_LIMBS, "tiles are whole blocks");
-    let mut sums = vec![0; tables.planes * rows];
-    for (plane, sums) in sums.chunks_exact_mut(rows).enumerate() {
-        sums.fill((tables.constant >> (8 * plane)) as u32 & 0xFF);
+pub(super) fn look_up(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
+    assert!(low.len().is_multiple_of(BLOCK_ROWS) && tables.planes <= MOST_LIMBS, "tiles are whole blocks");
+    let parts = blocks.bytes.chunks(BLOCKS * blocks.block_bytes);
+    for ((number, low), bytes) in low.chunks_mut(BLOCKS * BLOCK_ROWS).enumerate().zip(parts) {
+        let first = number * BLOCKS * BLOCK_ROWS;
+        let high = high.get_mut(first..first + low.len()).unwrap_or_default();
+        look_up_blocks(tables, Blocks { bytes, ..blocks }, low, high);
     }
-    let mut levels = vec![[[0; BLOCK_ROWS]; GROUP_BYTES]; rows / BLOCK_ROWS];
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+fn look_up_blocks(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
+    let count = low.len() / BLOCK_ROWS;
+    let mut sums = [[[0; BLOCK_ROWS]; BLOCKS]; MOST_LIMBS];
+    for (plane, sums) in sums[..tables.planes].iter_mut().enumerate() {
+        *sums = [[(tables.constant >> (8 * plane)) as u32 & 0xFF; BLOCK_ROWS]; BLOCKS];
+    }
+    let mut levels = [[[0; BLOCK_ROWS]; GROUP_BYTES]; BLOCKS];
     for (group, planes) in tables.groups.chunks_exact(tables.planes).enumerate() {
         let start = group * BLOCK_ROWS * GROUP_BYTES;
         for (levels, block) in levels.iter_mut().zip(blocks.bytes.chunks_exact(blocks.block_bytes)) {
@@ -32,16 +45,15 @@ pub(crate) fn look_up(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32],
             }
             *levels = take_apart(block[start..].first_chunk().expect("the group lies inside the block"));
         }
-        for (tables, sums) in planes.iter().zip(sums.chunks_exact_mut(rows)) {
-            add_looked_up(tables, &levels, sums.as_chunks_mut().0);
+        for (tables, sums) in planes.iter().zip(&mut sums) {
+            add_looked_up(tables, &levels[..count], &mut sums[..count]);
         }
     }
     let reducer = Reducer { q: tables.q, first: true };
-    for start in (0..rows).step_by(16) {
-        let mut all = [_mm512_setzero_si512(); MOST_LIMBS];
-        for (sum, words) in all.iter_mut().zip(sums.chunks_exact(rows)) {
-            *sum = load(words[start..].first_chunk::<16>().expect("sixteen rows"));
-        }
+    for start in (0..low.len()).step_by(16) {
+        let all = std::array::from_fn(|limb| {
+            load(sums[limb].as_flattened()[start..].first_chunk::<16>().expect("sixteen rows"))
+        });
         reducer.store(all, start, low, high);
     }
 }

@@ -13,14 +13,14 @@ mod slide;
 
 use crate::backend::{Backend, Kernels};
 use crate::memory::Spare;
-use crate::pack;
+use crate::pack::packed_length;
 use crate::plan::Plan;
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Norms, Scratch, run_pair, used_forms};
 use ifonly_core::form::{Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, TranscriptKeys};
 use rayon::prelude::*;
-use shuffled::Values;
+use shuffled::FormValues;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,7 +69,7 @@ pub enum ScanError {
 /// Runs jobs.
 #[derive(Clone, Debug)]
 pub struct Scanner {
-    kernels: Kernels,
+    kernels: &'static dyn Kernels,
     threads: usize,
     pool: Option<Arc<rayon::ThreadPool>>,
     span_rows: usize,
@@ -109,7 +109,7 @@ struct Batch<'a> {
 impl Scanner {
     /// The fastest backend on the caller's own thread.
     pub fn new() -> Scanner {
-        let kernels = Kernels::best();
+        let kernels = Backend::best().kernels();
         Scanner { kernels, threads: 1, pool: None, span_rows: SPAN_ROWS, spare: Arc::default() }
     }
 
@@ -124,19 +124,14 @@ impl Scanner {
         Ok(Scanner { threads, pool: Some(Arc::new(pool)), ..self })
     }
 
-    /// Another backend, or `None` if this machine cannot run it.
-    pub fn with_backend(self, backend: Backend) -> Option<Scanner> {
-        Some(Scanner { kernels: Kernels::new(backend)?, ..self })
+    /// Another backend.
+    pub fn with_backend(self, backend: Backend) -> Scanner {
+        Scanner { kernels: backend.kernels(), ..self }
     }
 
     /// Another number of rows per span, rounded up to whole blocks. The answer does not depend on it.
     pub fn with_span_rows(self, rows: usize) -> Scanner {
         Scanner { span_rows: rows.max(1).next_multiple_of(BLOCK_ROWS), ..self }
-    }
-
-    /// The backend in use.
-    pub fn backend(&self) -> Backend {
-        self.kernels.backend()
     }
 
     /// Other work on the threads of the answers, such as [`RecordScanner`](crate::records::RecordScanner)'s.
@@ -192,7 +187,7 @@ impl Scanner {
     /// The packed answer of one job as a whole.
     pub fn answer_to_vec(&self, store: &RowStore, job: &Job<'_>, keys: &KeyedRows) -> Result<Vec<u8>, ScanError> {
         let symbols = job.program.answered_rows(store.rows()) * job.program.outputs.len();
-        let mut answer = Vec::with_capacity(pack::packed_length(job.field.bits(), symbols));
+        let mut answer = Vec::with_capacity(packed_length(job.field, symbols));
         self.answer(store, job, keys, &mut |bytes| {
             answer.extend_from_slice(bytes);
             ControlFlow::Continue(())
@@ -222,7 +217,7 @@ impl Scanner {
             check(store, query)?;
         }
         let plans: Vec<Plan<'_>> = queries.iter().map(|query| Plan::new(self.kernels, store, query)).collect();
-        let mut values: Vec<Values> = plans.iter().map(|plan| self.values(store, plan)).collect();
+        let mut values: Vec<FormValues> = plans.iter().map(|plan| self.values(store, plan)).collect();
         let several = plans.iter().filter(|plan| plan.pairs().is_some()).count() > 1;
         let norms = if several { Norms::new(self.kernels, store) } else { None };
         let batch = Batch { plans, norms };
@@ -237,7 +232,7 @@ impl Scanner {
         // What was delivered is filled again: fresh memory would have to be cleared first.
         let delivered: Mutex<Vec<Vec<Vec<u8>>>> = Mutex::default();
         let delivered = || delivered.lock().unwrap_or_else(PoisonError::into_inner);
-        let work = |values: &[Values], span: usize, scratch: &mut Scratch| {
+        let work = |values: &[FormValues], span: usize, scratch: &mut Scratch| {
             let mut packed = delivered().pop().unwrap_or_default();
             let span = start_of(span)..start_of(span + 1);
             self.answer_span(&batch, values, &still(), span, scratch, &mut packed);
@@ -261,7 +256,7 @@ impl Scanner {
                 for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| still()[*query]) {
                     // A difference looks at the position behind the last one.
                     let positions = start_of(wave.start)..start_of(wave.end) + 1;
-                    self.order_values(&plans[query], values, positions);
+                    self.advance(&plans[query], values, positions);
                 }
                 let results = self.map_spans(wave, &mut scratch, |span, scratch| work(&values, span, scratch));
                 if results.into_iter().map(&mut deliver).any(|after| after.is_break()) {
@@ -290,13 +285,13 @@ impl Scanner {
     fn answer_span(
         &self,
         Batch { plans, norms }: &Batch<'_>,
-        values: &[Values],
+        values: &[FormValues],
         wanted: &[bool],
         span: Range<usize>,
         scratch: &mut Scratch,
         packed: &mut Vec<Vec<u8>>,
     ) {
-        let length = |plan: &Plan<'_>, rows: usize| pack::packed_length(plan.bits, rows * plan.program.outputs());
+        let length = |plan: &Plan<'_>, rows: usize| packed_length(plan.field, rows * plan.program.outputs());
         packed.resize_with(plans.len(), Vec::new);
         for (packed, plan) in packed.iter_mut().zip(plans) {
             packed.resize(length(plan, plan.rows.min(span.end).saturating_sub(span.start)), 0);
@@ -308,10 +303,10 @@ impl Scanner {
         let (mut second, mut norm_words) = (Scratch::default(), vec![]);
         for first in span.clone().step_by(self.kernels.tile_rows()) {
             let rows_of = |plan: &Plan<'_>| plan.rows.min(span.end).saturating_sub(first).min(self.kernels.tile_rows());
-            let mut pack = |query: usize, rows: usize, scratch: &Scratch| {
+            let mut pack = |query: usize, rows: usize, scratch: &mut Scratch| {
                 let plan = &plans[query];
                 let from = length(plan, first - span.start);
-                plan.program.pack(self.kernels, plan.bits, rows, scratch, &mut packed[query][from..]);
+                plan.program.pack(rows, scratch, &mut packed[query][from..]);
             };
             for &query in alone.iter().chain(rest) {
                 let rows = rows_of(&plans[query]);
@@ -331,7 +326,7 @@ impl Scanner {
                 }
                 run_pair([a, b], &norm_words, first, rows, [&mut *scratch, &mut second]);
                 pack(one, rows, scratch);
-                pack(other, rows, &second);
+                pack(other, rows, &mut second);
             }
         }
     }

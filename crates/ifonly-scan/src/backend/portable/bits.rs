@@ -1,0 +1,87 @@
+//! Words of a key stream, and symbols as a bit stream.
+
+use super::super::Draws;
+
+#[inline(always)]
+pub(crate) fn mask_words(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+    match draws.width {
+        1 => mask_words_of::<1>(draws, bytes, out),
+        2 => mask_words_of::<2>(draws, bytes, out),
+        3 => mask_words_of::<3>(draws, bytes, out),
+        _ => mask_words_of::<4>(draws, bytes, out),
+    }
+}
+
+#[inline(always)]
+fn mask_words_of<const WIDTH: usize>(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+    let (mask, shift) = (draws.mask as u32, draws.shift as u32);
+    let mut largest = 0;
+    for (out, bytes) in out.iter_mut().zip(bytes.as_chunks::<WIDTH>().0) {
+        let mut word = [0; 4];
+        word[..WIDTH].copy_from_slice(bytes);
+        let word = u32::from_le_bytes(word) & mask;
+        largest = largest.max(word);
+        *out = word.wrapping_add(shift);
+    }
+    u64::from(largest) < draws.limit
+}
+
+#[inline(always)]
+pub(crate) fn mask_long_words(draws: Draws, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
+    let Draws { mask, limit, shift, .. } = draws;
+    // Sums of a sign instead of a maximum: vectors of 64-bit words often lack the latter.
+    let mut below = u64::MAX;
+    for ((low, high), bytes) in low.iter_mut().zip(high).zip(bytes.as_chunks::<8>().0) {
+        let word = u64::from_le_bytes(*bytes) & mask;
+        below &= word.wrapping_sub(limit);
+        let number = word.wrapping_add(shift);
+        *low = number as u32;
+        *high = (number >> 32) as u32;
+    }
+    below >> 63 == 1
+}
+
+#[inline(always)]
+pub(crate) fn pack_halves(bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
+    let symbols = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
+    crate::pack::pack_bits(bits, symbols, out);
+}
+
+#[inline(always)]
+pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
+    for (eight, bytes) in symbols.chunks_exact(8).zip(out.chunks_exact_mut(bits as usize)) {
+        let (mut held, mut count, mut at) = (0u64, 0, 0);
+        for &symbol in eight {
+            // At most 31 bits are held before, so 63 after.
+            held |= u64::from(symbol) << count;
+            count += bits;
+            if count >= 32 {
+                bytes[at..at + 4].copy_from_slice(&(held as u32).to_le_bytes());
+                at += 4;
+                held >>= 32;
+                count -= 32;
+            }
+        }
+        let rest = (count / 8) as usize;
+        bytes[at..at + rest].copy_from_slice(&held.to_le_bytes()[..rest]);
+    }
+}
+
+#[inline(always)]
+pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+    let mask = u64::MAX >> (64 - bits);
+    let mut largest = 0;
+    for (eight, bytes) in symbols.chunks_exact_mut(8).zip(packed.chunks_exact(bits as usize)) {
+        // Whole words for all but the last symbols, whose words would end beyond the eight's bytes.
+        for (place, symbol) in eight.iter_mut().enumerate() {
+            let bit = place * bits as usize;
+            let word = match bytes[bit / 8..].first_chunk::<8>() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => bytes[bit / 8..].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+            };
+            *symbol = (word >> (bit % 8) & mask) as u32;
+            largest = largest.max(*symbol);
+        }
+    }
+    largest
+}

@@ -1,0 +1,249 @@
+//! From a job to its tile program: streams first, then forms, then products, and one dot product per output.
+
+use super::{Step, TileProgram, forms_of, used_forms};
+use crate::backend::Kernels;
+use crate::bytes::ByteDot;
+use crate::dot::{AnyDot, Features, Term, Width};
+use crate::store::RowStore;
+use crate::table::Tables;
+use ifonly_core::field::Symbol;
+use ifonly_core::form::{Job, Output, Shape};
+use ifonly_core::keys::KeyedRows;
+
+/// What an output is made of before its last step.
+pub(super) struct Parts {
+    /// A form that goes into the last step itself.
+    fused: Option<usize>,
+    terms: Vec<Term>,
+    constant: Symbol,
+}
+
+pub(super) struct Compiler<'a, 'j> {
+    kernels: &'static dyn Kernels,
+    width: Width,
+    store: &'a RowStore,
+    job: &'j Job<'a>,
+    gathers: bool,
+    used: Vec<usize>,
+    steps: Vec<Step<'a>>,
+    /// The number of each form, once it has one.
+    form_numbers: Vec<Option<usize>>,
+    rho: Option<usize>,
+    sigma: Option<usize>,
+    mu: Option<usize>,
+    shares: Option<usize>,
+}
+
+impl<'a, 'j> Compiler<'a, 'j> {
+    pub(super) fn new(kernels: &'static dyn Kernels, store: &'a RowStore, job: &'j Job<'a>, gathers: bool) -> Self {
+        Compiler {
+            kernels,
+            width: Width::of(job.field),
+            store,
+            job,
+            gathers,
+            used: used_forms(job),
+            steps: vec![],
+            form_numbers: vec![None; job.program.forms.len()],
+            rho: None,
+            sigma: None,
+            mu: None,
+            shares: None,
+        }
+    }
+
+    pub(super) fn finish(self, outputs: Vec<usize>) -> TileProgram<'a> {
+        let Compiler { kernels, width, store, steps, .. } = self;
+        TileProgram { kernels, width, field: self.job.field, store, steps, outputs }
+    }
+
+    fn push(&mut self, step: Step<'a>) -> usize {
+        self.steps.push(step);
+        self.steps.len() - 1
+    }
+
+    /// The parts of an output, pads included.
+    pub(super) fn output(&mut self, number: usize, output: &Output, keys: &'a KeyedRows) -> Parts {
+        let field = self.job.field;
+        let mut parts = Parts { fused: None, terms: vec![], constant: Symbol::ZERO };
+        match *output {
+            Output::Plain(form) => self.whole_form(form, &mut parts),
+            Output::Masked { form, unit } => {
+                self.whole_form(form, &mut parts);
+                let mu = once(&mut self.mu, &mut self.steps, Step::Stream(keys.mu_stream()));
+                parts.terms.push(self.term(mu, unit));
+            }
+            Output::Difference(form) => {
+                let (this, next) = self.form_and_next(form);
+                parts.terms.push(self.term(this, Symbol::ONE));
+                parts.terms.push(self.term(next, field.neg(Symbol::ONE)));
+            }
+            Output::Blinded(form) => {
+                let rho = once(&mut self.rho, &mut self.steps, Step::Stream(keys.rho_stream()));
+                let form = self.form(form);
+                parts.terms.push(self.product(rho, form));
+            }
+            Output::Hidden { cost, gate } => {
+                self.whole_form(cost, &mut parts);
+                let sigma = once(&mut self.sigma, &mut self.steps, Step::Stream(keys.sigma_stream()));
+                let gate = self.form(gate);
+                parts.terms.push(self.product(sigma, gate));
+            }
+            Output::Selected { square, linear, constant } => {
+                let program = self.job.program;
+                let shares = once(&mut self.shares, &mut self.steps, Step::RowShares(&program.row_shares));
+                let (square, linear) = (self.form(square), self.form(linear));
+                let inner = vec![self.product(shares, square), self.term(linear, Symbol::ONE)];
+                let inner = self.mix(Parts { fused: None, terms: inner, constant: Symbol::ZERO });
+                parts.terms.push(self.product(shares, inner));
+                parts.constant = constant;
+            }
+        }
+        let mut power = self.job.alpha;
+        for j in 1..=self.job.kappa {
+            let pad = self.push(Step::Stream(keys.pad_stream(number, j)));
+            parts.terms.push(self.term(pad, power));
+            power = field.mul(power, self.job.alpha);
+        }
+        parts
+    }
+
+    /// A form with factor 1: inside the last step if nothing else needs its values and a dot kernel takes it.
+    fn whole_form(&mut self, form: usize, parts: &mut Parts) {
+        let uses = self.job.program.outputs.iter().flat_map(forms_of).filter(|&used| used == form).count();
+        if uses == 1 && !self.gathers && self.dot(form, &[]).is_some() {
+            parts.fused = Some(form);
+        } else {
+            let number = self.form(form);
+            parts.terms.push(self.term(number, Symbol::ONE));
+        }
+    }
+
+    /// The number that holds a form's values.
+    pub(super) fn form(&mut self, form: usize) -> usize {
+        if let Some(number) = self.form_numbers[form] {
+            return number;
+        }
+        let step = if self.gathers { self.gather(form, 0) } else { self.evaluate(form) };
+        let of_tables = matches!(step, Step::Tables(_));
+        let number = self.push(step);
+        self.form_numbers[form] = Some(number);
+        if of_tables && let Some((other, tables)) = self.two_tables(form) {
+            self.steps[number] = Step::Tables(tables);
+            let second = self.push(Step::SecondOfTables);
+            self.form_numbers[other] = Some(second);
+        }
+        number
+    }
+
+    /// Another form that has to be looked up as well, and the tables of both.
+    fn two_tables(&self, form: usize) -> Option<(usize, Tables)> {
+        let Job { field, program, .. } = self.job;
+        let other = self.used.iter().copied().find(|&other| {
+            self.form_numbers[other].is_none() && matches!(program.forms[other].shape, Shape::Table(_))
+        })?;
+        let forms = [&program.forms[form], &program.forms[other]];
+        let tables = (self.width == Width::Narrow).then(|| Tables::of_two(self.kernels, field, self.store, forms))?;
+        tables.map(|tables| (other, tables))
+    }
+
+    fn form_and_next(&mut self, form: usize) -> (usize, usize) {
+        let this = self.form(form);
+        let next = if self.gathers {
+            self.gather(form, 1)
+        } else {
+            let program = self.job.program;
+            Step::Next { form: &program.forms[form], this }
+        };
+        (this, self.push(next))
+    }
+
+    fn gather(&self, form: usize, shift: usize) -> Step<'a> {
+        let slot = self.used.iter().position(|&used| used == form).expect("the form of an output is a used form");
+        Step::Gather { slot, slots: self.used.len(), shift }
+    }
+
+    fn evaluate(&self, form: usize) -> Step<'a> {
+        if let Some(dot) = self.dot(form, &[]) {
+            return dot;
+        }
+        let program = self.job.program;
+        let form = &program.forms[form];
+        // Tables are worth making when they are smaller than the rows they replace.
+        let entries: usize = self.store.ranges().iter().map(|&range| range as usize + 1).sum();
+        if self.store.rows().saturating_mul(self.store.features()) < entries {
+            Step::Directly(form)
+        } else {
+            Step::Tables(Tables::new(self.kernels, self.job.field, self.store, form))
+        }
+    }
+
+    /// A form and some terms as one dot product, if a kernel takes its shape.
+    fn dot(&self, form: usize, terms: &[Term]) -> Option<Step<'a>> {
+        let program = self.job.program;
+        let form = &program.forms[form];
+        let every;
+        let features = match &form.shape {
+            Shape::Linear { norm, slope } if norm.is_zero() || *norm == Symbol::ONE => {
+                Features::Linear { norm: !norm.is_zero(), slope }
+            }
+            Shape::Linear { norm, slope } => {
+                every = vec![*norm; slope.len()];
+                Features::Squares { linear: slope, square: &every }
+            }
+            Shape::Polynomial(coefficients) => match &coefficients[..] {
+                [] => Features::None,
+                [linear] => Features::Linear { norm: false, slope: linear },
+                [linear, square] => Features::Squares { linear, square },
+                _ => return None,
+            },
+            Shape::Table(_) => return None,
+        };
+        self.sum(&features, terms, form.constant)
+    }
+
+    fn sum(&self, features: &Features<'_>, terms: &[Term], constant: Symbol) -> Option<Step<'a>> {
+        let (width, field, store) = (self.width, self.job.field, self.store);
+        let bytes = || ByteDot::new(width, field, store, features, terms, constant).map(Step::ByteDot);
+        let bytes = if self.kernels.prefers_bytes() { bytes() } else { None };
+        bytes.or_else(|| AnyDot::new(width, field, store, features, terms, constant).map(Step::Dot))
+    }
+
+    /// The last step of an output.
+    pub(super) fn mix(&mut self, parts: Parts) -> usize {
+        let sum = match parts.fused {
+            Some(form) => self.dot(form, &parts.terms),
+            None => self.sum(&Features::None, &parts.terms, parts.constant),
+        };
+        self.push(sum.expect("planes always fit, and a fused form was seen to fit"))
+    }
+
+    fn term(&self, number: usize, factor: Symbol) -> Term {
+        Term { number, factor, below: self.below(number) }
+    }
+
+    /// Narrow sums of table entries are not reduced, and what is gathered may be such sums.
+    fn below(&self, number: usize) -> u64 {
+        match self.steps[number] {
+            Step::Gather { slot, .. } if self.dot(self.used[slot], &[]).is_some() => self.job.field.q(),
+            Step::Tables(_) | Step::SecondOfTables | Step::Gather { .. } if self.width == Width::Narrow => 1 << 32,
+            Step::Next { this, .. } => self.below(this),
+            _ => self.job.field.q(),
+        }
+    }
+
+    fn product(&mut self, a: usize, b: usize) -> Term {
+        let number = self.push(Step::Product { a, b });
+        // Narrow products come over 2^32; the next dot product puts that right for nothing.
+        let factor = if self.width == Width::Narrow { self.job.field.reduce(1 << 32) } else { Symbol::ONE };
+        self.term(number, factor)
+    }
+}
+
+/// The number of a step that several outputs use, pushed by the first.
+fn once<'a>(number: &mut Option<usize>, steps: &mut Vec<Step<'a>>, step: Step<'a>) -> usize {
+    *number.get_or_insert_with(|| {
+        steps.push(step);
+        steps.len() - 1
+    })
+}
