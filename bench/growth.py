@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How the time of one server's answer grows with M, d, R and N: runs the bench, draws docs/figures/growth-*.svg.
 
-    cargo build --release -p ifonly-scan --features bench --example bench
+    cargo build --release -p ifonly
     python3 bench/growth.py [--quick] [--only M|d|R|N]
 
 Each point is a run of its own; its curves are ratios to reading the same rows in that run. The numbers go to
@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BINARY = ROOT / "target" / "release" / "examples" / "bench"
+BINARY = ROOT / "target" / "release" / "ifonly"
 FIGURES = ROOT / "docs" / "figures"
 PARTS = ["whole answer", "whole answer, shuffled", "decode and argmin"]
 COLOURS = ["#1b6ca8", "#c0392b", "#2e8b57"]
@@ -31,7 +31,7 @@ def points(quick):
 
 
 def measure(options):
-    output = subprocess.run([str(BINARY), "--json", *options], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([str(BINARY), "bench", "--json", *options], capture_output=True, text=True, check=True).stdout
     report = json.loads(output)
     lines = {line["part"]: line for line in report["lines"]}
     return {

@@ -1,0 +1,84 @@
+//! A scan takes its memory at the beginning: however many tiles a span has, no further one allocates.
+
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{Form, Job, Output, Program, Shape};
+use ifonly_core::keys::RootKey;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_scan::{Backend, RowStore, Scanner};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ops::ControlFlow;
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is passed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const FEATURES: usize = 5;
+/// Whole tiles of every backend.
+const ROWS: [usize; 2] = [2 * 3840, 5 * 3840];
+
+fn allocations(backend: Backend, store: &RowStore, field: &Field, program: &Program) -> usize {
+    let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]).rows(field, program.outputs.len(), 1, 1);
+    let job = Job { field, alpha: Symbol::ONE, kappa: 1, program, order: None };
+    let scanner = Scanner::new().with_backend(backend).with_span_rows(ROWS[1]);
+    let before = ALLOCATIONS.get();
+    scanner.answer(store, &job, &keys, &mut |_| ControlFlow::Continue(())).unwrap();
+    ALLOCATIONS.get() - before
+}
+
+#[test]
+fn no_tile_after_the_first_allocates() {
+    let mut random = SeededRandom::new(3);
+    for range in [255, 300] {
+        let mut level = || random.below(range + 1) as u16;
+        let levels: Vec<u16> = (0..ROWS[1] * FEATURES).map(|_| level()).collect();
+        let stores = ROWS.map(|rows| {
+            let rows = levels[..rows * FEATURES].chunks_exact(FEATURES);
+            RowStore::build(&[range as u32; FEATURES], rows).unwrap()
+        });
+        for bits in [24, 61] {
+            let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment).unwrap();
+            let mut symbols = |count: usize| -> Vec<Symbol> { (0..count).map(|_| field.sample(&mut random)).collect() };
+            let forms = [
+                Shape::Linear { norm: Symbol::ONE, slope: symbols(FEATURES) },
+                Shape::Polynomial(vec![symbols(FEATURES), symbols(FEATURES)]),
+                Shape::Table((0..FEATURES).map(|_| symbols(range as usize + 1)).collect()),
+            ]
+            .map(|shape| Form { shape, constant: Symbol::ONE });
+            for form in forms {
+                let two = [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }];
+                let three = [Output::Plain(0), Output::Blinded(1), Output::Difference(0)];
+                for program in [
+                    Program::new([form.clone()], [Output::Plain(0)]),
+                    Program::new([form.clone(), form.clone()], two),
+                    Program::new([form.clone(), form.clone()], three),
+                ] {
+                    for backend in Backend::available() {
+                        let [few, many] = stores.each_ref().map(|store| allocations(backend, store, &field, &program));
+                        assert_eq!(few, many, "{backend}, {bits} bits, {range}, {program:?}");
+                    }
+                }
+            }
+        }
+    }
+}
