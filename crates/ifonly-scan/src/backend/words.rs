@@ -5,55 +5,34 @@
 use std::arch::x86_64::*;
 
 /// A vector of 32-bit words; products are of the even words, 64 bits each.
+///
+/// # Safety
+/// Of every function: the machine has the vector's instructions.
 pub(super) trait Words: Copy {
     /// Words per vector.
     const LANES: usize;
 
-    /// # Safety
-    /// As for every function here: the machine has the vector's instructions. `from` is valid for `LANES` words.
+    /// `from` is valid for `LANES` words.
     unsafe fn load(from: *const u32) -> Self;
-    /// # Safety
     /// `to` is valid for `LANES` words.
     unsafe fn store(self, to: *mut u32);
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn splat(word: u32) -> Self;
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn add(self, other: Self) -> Self;
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn sub(self, other: Self) -> Self;
     /// The smaller of unsigned words.
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn min(self, other: Self) -> Self;
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn and(self, other: Self) -> Self;
     /// Half of every word.
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn halved(self) -> Self;
     /// All ones where a word is odd.
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn odd_mask(self) -> Self;
     /// 64-bit products of the even words.
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn mul_even(self, other: Self) -> Self;
     /// Sums of 64-bit lanes.
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn add_long(self, other: Self) -> Self;
     /// The odd words in the even places.
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn odd_to_even(self) -> Self;
     /// The even words of this and the odd words of the other.
-    /// # Safety
-    /// The machine has the vector's instructions.
     unsafe fn with_odd(self, other: Self) -> Self;
 }
 

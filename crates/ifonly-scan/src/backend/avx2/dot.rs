@@ -5,7 +5,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Planes, assert_shapes};
-use crate::dot::{Chunk, Dot, GroupDigits, Meaning, NARROW, WEIGHTS, groups, lane};
+use crate::dot::{AnyDot, Chunk, Dot, GroupDigits, Meaning, NARROW, WEIGHTS, groups, lane};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
@@ -20,17 +20,27 @@ type Digits<const L: usize> = [GroupDigits<L>];
 /// What a kind of group adds to the sums.
 trait Group {
     /// Entries of [`Chunk::groups`] for each group of the rows.
-    const PER_GROUP: usize;
+    const PER_GROUP: usize = 1;
 
     /// Vector v of a strip, whose bytes are y.
     ///
     /// # Safety
     /// The machine has AVX2 and FMA.
-    unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>);
+    #[inline(always)]
+    unsafe fn add<const L: usize, const V: usize>(_y: __m256i, _v: usize, _digits: &Digits<L>, _sums: &mut Sums<L, V>) {
+    }
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub(in crate::backend) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+pub(in crate::backend) fn dot(dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
+    match dot {
+        AnyDot::Narrow(dot) => dot_of(dot, blocks, planes, out),
+        AnyDot::Wide(dot) => dot_of(dot, blocks, planes, out),
+    }
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn dot_of<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     assert_shapes(dot, blocks, planes, out);
     for (number, chunk) in dot.chunks.iter().enumerate() {
         let job = ChunkJob::new(dot, number, chunk, blocks, planes);
@@ -305,14 +315,9 @@ fn add_bytes<const L: usize, const V: usize, const NORM: bool>(
 
 impl Group for groups::None {
     const PER_GROUP: usize = 0;
-
-    #[inline]
-    unsafe fn add<const L: usize, const V: usize>(_: __m256i, _: usize, _: &Digits<L>, _: &mut Sums<L, V>) {}
 }
 
 impl<const NORM: bool> Group for groups::Bytes<NORM> {
-    const PER_GROUP: usize = Meaning::Bytes.per_group();
-
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>) {
@@ -366,8 +371,6 @@ impl Group for groups::CentredSquares {
 }
 
 impl<const NORM: bool> Group for groups::Words<NORM> {
-    const PER_GROUP: usize = Meaning::Words.per_group();
-
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>) {

@@ -39,10 +39,7 @@ impl Kernels for Avx2 {
         true
     }
     fn dot(&self, dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
-        match dot {
-            AnyDot::Narrow(dot) => unsafe { dot::dot(dot, blocks, planes, out) },
-            AnyDot::Wide(dot) => unsafe { dot::dot(dot, blocks, planes, out) },
-        }
+        unsafe { dot::dot(dot, blocks, planes, out) }
     }
     fn dot_pair(
         &self,

@@ -53,10 +53,7 @@ impl Kernels for Avx512 {
         true
     }
     fn dot(&self, dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
-        match dot {
-            AnyDot::Narrow(dot) => unsafe { avx2::dot(dot, blocks, planes, out) },
-            AnyDot::Wide(dot) => unsafe { avx2::dot(dot, blocks, planes, out) },
-        }
+        unsafe { avx2::dot(dot, blocks, planes, out) }
     }
     fn byte_dot(&self, dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
         unsafe { dot::byte_dot(dot, blocks, planes, out) }
