@@ -64,7 +64,8 @@ impl<const NORM: bool> Group for groups::Words<NORM> {
     }
 }
 
-#[inline(always)]
+/// Not inlined: beside the code of the other width it would have to share its registers.
+#[inline(never)]
 pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     let rows = assert_shapes(dot, blocks, planes, out);
     let (low, high) = out.split_at_mut(rows);
