@@ -134,10 +134,10 @@ impl Interpolate for ByKernels {
 
 impl Interpolating for Decoder {
     fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Words<'_>)) -> Result<(), Unreadable> {
-        // Blocks end with a byte, except for the last, after which nothing is left.
-        let taken = packed_length(self.interpolation.field.bits(), self.next_row * self.outputs());
+        // Runs end with a byte, except for the last, after which nothing is left.
+        let taken = packed_length(&self.interpolation.field, self.next_row * self.outputs());
         let ahead = answers.iter().map(|answer| answer.get(taken..).unwrap_or_default()).collect();
-        self.decode_blocks(ahead, &mut |values| visit(values.words())).map(|_| ()).map_err(|_| Unreadable)
+        self.decode_runs(ahead, &mut |values| visit(values.words())).map(|_| ()).map_err(|_| Unreadable)
     }
 }
 
