@@ -3,7 +3,7 @@
 use crate::error::BuildError;
 use crate::options::{BuildOptions, DeploymentOptions};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::manifest::{Contents, ManifestError};
+use ifonly_core::manifest::{Contents, ManifestError, Operator};
 use ifonly_core::prime::FieldRule;
 use ifonly_core::schema::{Schema, nearest};
 use ifonly_core::scheme;
@@ -19,25 +19,15 @@ pub(crate) fn contents(
     let stem = options.data.file_stem().unwrap_or_default().to_string_lossy();
     let name = options.name.as_deref().unwrap_or(&stem);
     let mut contents = Contents::new(name, schema, rows, record_length, wanted.servers.unwrap_or(2));
-    fn set<T: Clone>(field: &mut T, wanted: &Option<T>) {
-        if let Some(value) = wanted {
-            *field = value.clone();
-        }
+    if let Some(version) = &options.version {
+        contents.dataset.version = version.clone();
     }
-    set(&mut contents.dataset.version, &options.version);
-    set(&mut contents.threshold, &wanted.threshold);
-    set(&mut contents.silent, &wanted.silent);
-    set(&mut contents.lying, &wanted.lying);
-    set(&mut contents.shuffle, &wanted.shuffle);
-    set(&mut contents.verified, &wanted.verified);
-    set(&mut contents.weight_limit, &wanted.weight_limit);
-    set(&mut contents.immutable_limit, &wanted.immutable_limit);
-    set(&mut contents.mask, &wanted.mask);
-    set(&mut contents.exponent, &wanted.exponent);
-    set(&mut contents.top_limit, &wanted.top_limit);
-    contents.cost_limit = wanted.cost_limit.unwrap_or(contents.usual_cost_limit());
+    wanted.terms.apply(&mut contents.terms);
+    if wanted.terms.cost_limit.is_none() {
+        contents.terms.cost_limit = contents.usual_cost_limit();
+    }
     if !wanted.operators.is_empty() {
-        contents.operators = wanted.operators.clone();
+        contents.operators = wanted.operators.iter().zip(1..).map(operator).collect();
     }
     if !wanted.epochs.is_empty() {
         contents.epochs = wanted.epochs.clone();
@@ -45,6 +35,15 @@ pub(crate) fn contents(
     contents.offer_all();
     choose_schemes(&mut contents, wanted)?;
     Ok(contents)
+}
+
+fn operator((text, place): (&String, usize)) -> Operator {
+    // The manifest refuses more servers than a byte can count.
+    let index = u8::try_from(place).unwrap_or(u8::MAX);
+    match text.split_once('=') {
+        Some((name, url)) => Operator { index, name: name.into(), url: Some(url.into()) },
+        None => Operator { index, name: text.clone(), url: None },
+    }
 }
 
 fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result<(), BuildError> {
@@ -61,11 +60,8 @@ fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result
         Some(name) if offered(&name.as_str()) => name.clone(),
         Some(name) => return Err(not_offered(contents, name)),
         None => {
-            // The recommended one, or else the one that tells the user least.
-            let preferred = [scheme::DEFAULT.name, "gated-costs", "gated-ranges+", "gated+", "gated-ranges", "gated"];
-            let first = contents.schemes.first().map(|offer| offer.name.as_str());
-            let chosen = preferred.into_iter().find(offered).or(first);
-            chosen.ok_or_else(|| not_offered(contents, scheme::DEFAULT.name))?.to_owned()
+            let offers = contents.schemes.iter().filter_map(|offer| scheme::named(&offer.name));
+            scheme::preferred(offers).ok_or_else(|| not_offered(contents, scheme::DEFAULT.name))?.name.to_owned()
         }
     };
     Ok(())

@@ -1,68 +1,76 @@
-//! What a build is asked for. Whatever is left open has a default, so that a data file and a name are enough.
+//! What a build is asked for, in the words of the command line. Whatever is left open has a default, so that a data file and a
+//! name are enough.
 
-use ifonly_core::manifest::Operator;
+use ifonly_core::params::TermOptions;
 use std::path::PathBuf;
 
 /// What to build from what.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct BuildOptions {
     /// A CSV or Parquet file.
     pub data: PathBuf,
     /// The bundle's directory.
+    #[cfg_attr(feature = "clap", arg(short, long, value_name = "BUNDLE"))]
     pub output: PathBuf,
-    /// Whether a bundle of that name is replaced.
-    pub replace: bool,
     /// The column that says who was accepted; without one, here or in the schema file, every row was.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "COLUMN"))]
     pub target: Option<String>,
-    /// Values or comparisons such as `>=5`, any of which means acceptance. They take the place of the schema file's.
+    /// A value or a comparison such as '>=5' that means acceptance; any of several is enough. They take the place of the
+    /// schema file's.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "VALUE"))]
     pub accept: Vec<String>,
-    /// A schema file.
+    /// A schema file (TOML); docs/bundles.md describes it.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub schema: Option<PathBuf>,
-    /// R of continuous columns that do not say otherwise; 100 unless the schema file says so.
+    /// Levels of continuous columns that do not say otherwise; 100 unless the schema file says so.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "R"))]
     pub levels: Option<u32>,
     /// What separates the fields of a CSV file; the header tells where it is not given.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "CHARACTER", value_parser = delimiter))]
     pub delimiter: Option<u8>,
     /// The dataset's name; the file's unless given.
+    #[cfg_attr(feature = "clap", arg(long))]
     pub name: Option<String>,
     /// The dataset's version; "1" unless given.
+    #[cfg_attr(feature = "clap", arg(long = "data-version", value_name = "VERSION"))]
     pub version: Option<String>,
+    /// Replace a bundle of that name.
+    #[cfg_attr(feature = "clap", arg(long))]
+    pub replace: bool,
     /// How it will be served.
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub deployment: DeploymentOptions,
 }
 
 /// How a bundle will be served. What is not given is as in [`Contents::new`](ifonly_core::manifest::Contents::new).
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct DeploymentOptions {
-    /// How many servers there are; 2 unless given.
+    /// How many servers will hold it; 2 unless given.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N"))]
     pub servers: Option<u8>,
-    /// Who runs them, in order; their number takes the place of `servers`.
-    pub operators: Vec<Operator>,
-    /// T.
-    pub threshold: Option<usize>,
-    /// S.
-    pub silent: Option<usize>,
-    /// B.
-    pub lying: Option<usize>,
-    /// Whether every search lists the rows in a fresh order.
-    pub shuffle: Option<bool>,
-    /// Whether lies show.
-    pub verified: Option<bool>,
-    /// L1.
-    pub weight_limit: Option<u64>,
-    /// F.
-    pub immutable_limit: Option<usize>,
-    /// d_min.
-    pub mask: Option<u64>,
-    /// p.
-    pub exponent: Option<u32>,
-    /// The largest entry of a cost table; unless given, what weights and counted changes need.
-    pub cost_limit: Option<u64>,
-    /// The largest k.
-    pub top_limit: Option<usize>,
-    /// The schemes to offer; all that fit unless given.
+    /// Who runs a server and where, in order: "Name" or "Name=https://address". Their number is that of the servers.
+    #[cfg_attr(feature = "clap", arg(long = "operator", value_name = "NAME[=URL]"))]
+    pub operators: Vec<String>,
+    /// Limits and parameters.
+    #[cfg_attr(feature = "clap", command(flatten))]
+    pub terms: TermOptions,
+    /// Which schemes to offer; all that fit unless given.
+    #[cfg_attr(feature = "clap", arg(long = "scheme", value_name = "SCHEME"))]
     pub schemes: Vec<String>,
     /// The scheme to prefer.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SCHEME"))]
     pub default_scheme: Option<String>,
-    /// The key epochs, the current one first.
+    /// The key epochs in use, the current one first.
+    #[cfg_attr(feature = "clap", arg(long = "epoch", value_name = "EPOCH"))]
     pub epochs: Vec<u32>,
+}
+
+#[cfg(feature = "clap")]
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() => Ok(*byte),
+        _ => Err("it must be one ASCII character".into()),
+    }
 }

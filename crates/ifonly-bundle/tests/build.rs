@@ -4,6 +4,7 @@ mod common;
 
 use common::*;
 use ifonly_bundle::{BuildOptions, Bundle, DeploymentOptions, Progress, Stage, build, summarise};
+use ifonly_core::params::TermOptions;
 use ifonly_core::record::Record;
 use ifonly_core::schema::{Kind, Value};
 
@@ -183,17 +184,16 @@ fn the_deployment_is_as_asked() {
     let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
     options.deployment = DeploymentOptions {
         servers: Some(4),
-        weight_limit: Some(3),
-        top_limit: Some(7),
+        terms: TermOptions { weight_limit: Some(3), top_limit: Some(7), ..TermOptions::default() },
         epochs: vec![5, 4],
         schemes: vec!["two-phase+".into(), "gated".into()],
         ..DeploymentOptions::default()
     };
     options.version = Some("2026-11".into());
     let contents = quietly(&options).unwrap().manifest.contents().clone();
-    assert_eq!((contents.weight_limit, contents.top_limit, contents.operators.len()), (3, 7, 4));
+    assert_eq!((contents.terms.weight_limit, contents.terms.top_limit, contents.operators.len()), (3, 7, 4));
     // Ranges 2 and 4, deviations of 1: a change costs at most 100·4 hundredths, three times that with its weight.
-    assert_eq!((contents.cost_limit, contents.default_scheme.as_str()), (3 * 400, "gated"));
+    assert_eq!((contents.terms.cost_limit, contents.default_scheme.as_str()), (3 * 400, "gated"));
     assert_eq!((contents.epochs, contents.dataset.version.as_str()), (vec![5, 4], "2026-11"));
     assert_eq!(contents.schemes.len(), 2);
 }
@@ -202,7 +202,7 @@ fn the_deployment_is_as_asked() {
 fn a_recommended_scheme_that_does_not_fit_is_not_dropped_in_silence() {
     let desk = Desk::new();
     let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
-    options.deployment.cost_limit = Some(u64::MAX);
+    options.deployment.terms.cost_limit = Some(u64::MAX);
     let report = quietly(&options).unwrap();
     assert_eq!(report.manifest.contents().default_scheme, "gated-ranges+");
     assert!(report.to_string().contains("warning: the default scheme is gated-ranges+"), "{report}");

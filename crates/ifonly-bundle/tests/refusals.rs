@@ -108,14 +108,14 @@ fn deployments_that_cannot_be_are_refused() {
         &["two-phase needs 3 servers", "there are 2"],
     );
     says(&refused(csv, "", |o| o.deployment.schemes = vec!["gatd".into()]), &["did you mean \"gated\""]);
-    says(&refused(csv, "", |o| o.deployment.threshold = Some(2)), &["gated-tables needs 3 servers"]);
-    says(&refused(csv, "", |o| o.deployment.weight_limit = Some(0)), &["weight_limit = 0"]);
+    says(&refused(csv, "", |o| o.deployment.terms.threshold = Some(2)), &["gated-tables needs 3 servers"]);
+    says(&refused(csv, "", |o| o.deployment.terms.weight_limit = Some(0)), &["weight_limit = 0"]);
     let tables = |o: &mut BuildOptions| {
-        o.deployment.cost_limit = Some(u64::MAX);
+        o.deployment.terms.cost_limit = Some(u64::MAX);
         o.deployment.schemes = vec!["table".into()];
     };
     says(&refused(csv, "", tables), &["scheme table", "62"]);
-    says(&refused(csv, "", |o| o.deployment.top_limit = Some(0)), &["top_limit"]);
+    says(&refused(csv, "", |o| o.deployment.terms.top_limit = Some(0)), &["top_limit"]);
     says(&refused(csv, "", |o| o.deployment.servers = Some(0)), &["there are 0"]);
     let labels = "a,b\n1,x\n2,y\n4,z\n";
     says(&refused(labels, "", |o| o.deployment.default_scheme = Some("gated".into())), &["gated", "\"b\"", "one_hot"]);

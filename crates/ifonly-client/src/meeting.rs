@@ -43,7 +43,8 @@ impl Meeting {
         let Some(vote) = Plurality::of(&offers) else { return Err(ClientError::NobodyThere(troubles)) };
         let agreed = offers[vote.first].clone();
         let manifest = Manifest::from_json(&agreed)?;
-        if let Some(second) = vote.too_odd(manifest.contents().silent + manifest.contents().lying) {
+        let terms = &manifest.contents().terms;
+        if let Some(second) = vote.too_odd(terms.silent + terms.lying) {
             let [first, second] = [vote.first, second].map(|place| present[place].0.name());
             return Err(ClientError::ManifestsDiffer { first, second });
         }

@@ -37,7 +37,8 @@ fn person(
         secret = secret.immutable((0..4).map(|_| random.below(4) == 0).collect());
     }
     if matches!(scheme.metric, Metric::Weighted | Metric::Table) {
-        secret = secret.weights((0..4).map(|_| 1 + random.below(world.manifest.contents().weight_limit)).collect());
+        secret =
+            secret.weights((0..4).map(|_| 1 + random.below(world.manifest.contents().terms.weight_limit)).collect());
     }
     (x, secret)
 }
@@ -190,7 +191,7 @@ async fn an_undetected_lie_can_hide_rows_but_never_invent_one() {
 
 #[tokio::test(start_paused = true)]
 async fn silent_and_lying_servers_are_borne_as_far_as_the_manifest_says() {
-    let silent = World::new(50, 5, 7, |contents| contents.silent = 1);
+    let silent = World::new(50, 5, 7, |contents| contents.terms.silent = 1);
     for scheme in ["gated-tables", "two-phase"] {
         let right = best(&silent, scheme);
         for fault in [Fault::Hangs, Fault::Unreachable, Fault::Dies, Fault::Truncates, Fault::SpoilsCheck] {
@@ -203,7 +204,7 @@ async fn silent_and_lying_servers_are_borne_as_far_as_the_manifest_says() {
         under(&silent, scheme, &[(1, Fault::SpoilsAnswer)]).await.unwrap_err();
         under(&silent, scheme, &[(1, Fault::SpoilsRecord)]).await.unwrap_err();
     }
-    let lying = World::new(50, 6, 8, |contents| contents.lying = 1);
+    let lying = World::new(50, 6, 8, |contents| contents.terms.lying = 1);
     for scheme in ["gated-tables", "gated+"] {
         for fault in ALL_FAULTS {
             for server in [1, 3] {
@@ -216,7 +217,7 @@ async fn silent_and_lying_servers_are_borne_as_far_as_the_manifest_says() {
 
 #[tokio::test]
 async fn verified_answers_detect_a_lie_with_two_servers() {
-    let world = World::new(50, 2, 9, |contents| contents.verified = true);
+    let world = World::new(50, 2, 9, |contents| contents.terms.verified = true);
     for deployment in world.manifest.deployments() {
         let scheme = deployment.scheme().name;
         if matches!(deployment.scheme().metric, Metric::Product) {
@@ -284,7 +285,7 @@ async fn servers_that_do_not_belong_together_are_named() {
 
 #[tokio::test]
 async fn the_k_nearest_come_in_order_and_k_is_bounded() {
-    let world = World::new(30, 2, 14, |contents| contents.top_limit = 5);
+    let world = World::new(30, 2, 14, |contents| contents.terms.top_limit = 5);
     let meeting = world.meet().await;
     let deployment = world.manifest.default_deployment();
     let secret = Secret::new(vec![5, 3, 0, 1]);

@@ -5,7 +5,7 @@
 //! q that the deployment rule gives, distinct non-zero points and as many as servers, and all sizes are within limits.
 
 use crate::deployment::{Deployment, DeploymentError};
-use crate::params::Params;
+use crate::params::{Params, Terms};
 use crate::prime::FieldRule;
 use crate::schema::{Feature, Schema, nearest};
 use crate::scheme::{self, Metric, Scheme};
@@ -30,9 +30,8 @@ pub const MAX_TOP: usize = 1000;
 
 const DIGEST_CONTEXT: &str = "ifonly manifest v1";
 
-/// The fields of a manifest, in the order of its canonical form.
+/// The fields of a manifest, in the order of its canonical form; one that has more is not canonical.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Contents {
     /// [`FORMAT`].
     pub format: u32,
@@ -46,28 +45,9 @@ pub struct Contents {
     pub rows: usize,
     /// Bytes of every record.
     pub record_length: usize,
-    /// T.
-    pub threshold: usize,
-    /// S.
-    pub silent: usize,
-    /// B.
-    pub lying: usize,
-    /// Whether every search lists the rows in a fresh order.
-    pub shuffle: bool,
-    /// Whether queries are shared twice, so that lies show.
-    pub verified: bool,
-    /// L1.
-    pub weight_limit: u64,
-    /// F.
-    pub immutable_limit: usize,
-    /// d_min.
-    pub mask: u64,
-    /// p of the ℓ_p norm.
-    pub exponent: u32,
-    /// The largest entry of a cost table.
-    pub cost_limit: u64,
-    /// The largest k of a search for the k nearest.
-    pub top_limit: usize,
+    /// Its limits and parameters.
+    #[serde(flatten)]
+    pub terms: Terms,
     /// The schemes that may be asked for.
     pub schemes: Vec<Offer>,
     /// The one to prefer.
@@ -196,7 +176,6 @@ pub enum ManifestError {
 impl Contents {
     /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10, and every scheme that fits.
     pub fn new(name: &str, schema: Schema, rows: usize, record_length: usize, servers: u8) -> Contents {
-        const WEIGHT_LIMIT: u64 = 10;
         let operator = |index: u8| Operator { index, name: format!("server {index}"), url: None };
         let mut contents = Contents {
             format: FORMAT,
@@ -204,24 +183,14 @@ impl Contents {
             dataset: Dataset { name: name.into(), version: "1".into() },
             rows,
             record_length,
-            threshold: 1,
-            silent: 0,
-            lying: 0,
-            shuffle: true,
-            verified: false,
-            weight_limit: WEIGHT_LIMIT,
-            immutable_limit: schema.features().len(),
-            mask: 1,
-            exponent: 4,
-            cost_limit: 1,
-            top_limit: 10,
+            terms: Terms { immutable_limit: schema.features().len(), ..Terms::default() },
             schemes: vec![],
             default_scheme: scheme::DEFAULT.name.into(),
             epochs: vec![0],
             operators: (1..=servers).map(operator).collect(),
             schema,
         };
-        contents.cost_limit = contents.usual_cost_limit();
+        contents.terms.cost_limit = contents.usual_cost_limit();
         contents.offer_all();
         contents
     }
@@ -232,7 +201,7 @@ impl Contents {
         let prices = self.schema.features().iter().map(dearest_change);
         let dearest = prices.clone().max().unwrap_or(1);
         let counted = prices.fold(1 + dearest, u64::saturating_add);
-        self.weight_limit.saturating_mul(dearest).max(counted)
+        self.terms.weight_limit.saturating_mul(dearest).max(counted)
     }
 
     /// Lists every scheme that fits, after the other fields have been set.
@@ -242,20 +211,7 @@ impl Contents {
 
     /// What the schemes need to know.
     pub fn params(&self) -> Params {
-        Params {
-            ranges: self.schema.ranges(),
-            rows: self.rows,
-            threshold: self.threshold,
-            silent: self.silent,
-            lying: self.lying,
-            weight_limit: self.weight_limit,
-            immutable_limit: self.immutable_limit,
-            mask: self.mask,
-            exponent: self.exponent,
-            cost_limit: self.cost_limit,
-            shuffle: self.shuffle,
-            verified: self.verified,
-        }
+        Params::under(&self.terms, self.schema.ranges(), self.rows)
     }
 }
 
@@ -323,7 +279,7 @@ impl Manifest {
 
     /// The largest k of a search for the k nearest.
     pub fn top_limit(&self) -> usize {
-        self.contents.top_limit
+        self.contents.terms.top_limit
     }
 
     /// Who runs the servers.
@@ -440,8 +396,8 @@ fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
     if contents.record_length == 0 || contents.record_length > MAX_RECORD {
         return refuse("record_length", contents.record_length, "must be in 1..=1048576");
     }
-    if contents.top_limit == 0 || contents.top_limit > MAX_TOP {
-        return refuse("top_limit", contents.top_limit, "must be in 1..=1000");
+    if contents.terms.top_limit == 0 || contents.terms.top_limit > MAX_TOP {
+        return refuse("top_limit", contents.terms.top_limit, "must be in 1..=1000");
     }
     let mut epochs = contents.epochs.clone();
     epochs.sort_unstable();

@@ -3,34 +3,93 @@
 //! All of it is public and stands in the manifest. Nothing here may be chosen per query: F, L or L1 chosen by the user
 //! would tell the servers |I| and max w.
 
-/// The public parameters of a deployment.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Params {
-    /// R_k: feature k holds the levels `0..=R_k`.
-    pub ranges: Vec<u32>,
-    /// M, the number of accepted samples.
-    pub rows: usize,
-    /// T: any T servers together learn nothing.
-    pub threshold: usize,
-    /// S: so many servers may stay silent.
-    pub silent: usize,
-    /// B: so many servers may lie and are corrected.
-    pub lying: usize,
-    /// L1: weights are in `1..=L1`.
-    pub weight_limit: u64,
-    /// F: at most so many features are immutable (Single-Phase only).
-    pub immutable_limit: usize,
-    /// d_min: masks are uniform on `0..d_min` (Mask only).
-    pub mask: u64,
-    /// p of the ℓ_p norm, even (ℓ_p only).
-    pub exponent: u32,
-    /// The largest entry of a cost table (table costs only).
-    pub cost_limit: u64,
-    /// Rows are listed in a fresh secret order for every search.
-    pub shuffle: bool,
-    /// Every query vector is shared twice, so that a lie shows.
-    pub verified: bool,
+/// Three views of one list: with the rows' shape the engine's [`Params`], as the manifest has them the [`Terms`], and with
+/// everything left open the [`TermOptions`] of a build and of its command line. A parameter is one entry, its usual value and
+/// its flag included; `service` holds those that the engine need not know.
+macro_rules! parameters {
+    (
+        engine { $($(#[doc = $doc:literal])+ $name:ident: $type:ty = $usual:expr, flag($($flag:tt)+);)+ }
+        service { $($(#[doc = $sdoc:literal])+ $sname:ident: $stype:ty = $susual:expr, flag($($sflag:tt)+);)+ }
+    ) => {
+        /// The public parameters of a deployment.
+        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct Params {
+            /// R_k: feature k holds the levels `0..=R_k`.
+            pub ranges: Vec<u32>,
+            /// M, the number of accepted samples.
+            pub rows: usize,
+            $($(#[doc = $doc])+ pub $name: $type,)+
+        }
+
+        /// The limits and parameters of a deployment, in the manifest's order.
+        #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub struct Terms {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+            $($(#[doc = $sdoc])+ pub $sname: $stype,)+
+        }
+
+        /// What is asked of a deployment; the rest is as usual.
+        #[derive(Clone, Debug, Default)]
+        #[cfg_attr(feature = "clap", derive(clap::Args))]
+        pub struct TermOptions {
+            $($(#[doc = $doc])+ #[cfg_attr(feature = "clap", arg(long, $($flag)+))] pub $name: Option<$type>,)+
+            $($(#[doc = $sdoc])+ #[cfg_attr(feature = "clap", arg(long, $($sflag)+))] pub $sname: Option<$stype>,)+
+        }
+
+        impl Default for Terms {
+            fn default() -> Terms {
+                Terms { $($name: $usual,)+ $($sname: $susual,)+ }
+            }
+        }
+
+        impl TermOptions {
+            /// Changes what is asked for.
+            pub fn apply(&self, terms: &mut Terms) {
+                $(if let Some(value) = self.$name { terms.$name = value; })+
+                $(if let Some(value) = self.$sname { terms.$sname = value; })+
+            }
+        }
+
+        impl Params {
+            /// The engine's view of the terms under which rows of this shape are served.
+            pub fn under(terms: &Terms, ranges: Vec<u32>, rows: usize) -> Params {
+                Params { ranges, rows, $($name: terms.$name,)+ }
+            }
+        }
+    };
+}
+
+parameters! {
+    engine {
+        /// T: any so many servers together learn nothing.
+        threshold: usize = 1, flag(value_name = "T");
+        /// S: so many servers may stay silent.
+        silent: usize = 0, flag(value_name = "S");
+        /// B: so many servers may lie and are corrected.
+        lying: usize = 0, flag(value_name = "B");
+        /// Rows are listed in a fresh secret order for every search.
+        shuffle: bool = true, flag(
+            long = "no-shuffle", num_args = 0, default_missing_value = "false",
+            help = "List the rows in stored order; distances can then be linked across sessions"
+        );
+        /// Ask everything twice, so that a lying server shows.
+        verified: bool = false, flag(num_args = 0, default_missing_value = "true");
+        /// L1, the largest weight.
+        weight_limit: u64 = 10, flag(value_name = "L1");
+        /// F, the most immutable features (Single-Phase only); all unless given.
+        immutable_limit: usize = 0, flag(value_name = "F");
+        /// d_min of the Mask schemes: masks are uniform on `0..d_min`.
+        mask: u64 = 1, flag(value_name = "D_MIN");
+        /// p of the lp schemes, even.
+        exponent: u32 = 4, flag(value_name = "P");
+        /// The largest entry of a cost table; unless given, what weights and counted changes need.
+        cost_limit: u64 = 1, flag(value_name = "COST");
+    }
+    service {
+        /// The most records of one search.
+        top_limit: usize = 10, flag(value_name = "K");
+    }
 }
 
 /// Which parameter cannot be.
@@ -59,20 +118,15 @@ impl Params {
     /// The plain deployment: T = 1, S = B = 0, no weights, any feature may be immutable, masks of one value.
     pub fn new(ranges: Vec<u32>, rows: usize) -> Params {
         let widest = u64::from(ranges.iter().copied().max().unwrap_or(0));
-        Params {
+        let terms = Terms {
             immutable_limit: ranges.len(),
-            ranges,
-            rows,
-            threshold: 1,
-            silent: 0,
-            lying: 0,
             weight_limit: 1,
-            mask: 1,
             exponent: 2,
             cost_limit: widest * widest,
             shuffle: false,
-            verified: false,
-        }
+            ..Terms::default()
+        };
+        Params::under(&terms, ranges, rows)
     }
 
     /// d, the number of features.

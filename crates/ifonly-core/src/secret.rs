@@ -2,7 +2,7 @@
 
 use crate::field::{Field, Symbol};
 use crate::params::Params;
-use crate::scheme::{Gate, Metric, Scheme};
+use crate::scheme::{self, Gate, Metric, Scheme};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The user's side of a query in levels: x, I, w, and tables where the scheme takes them.
@@ -153,20 +153,23 @@ impl Secret {
     }
 
     fn check_carried(&self, scheme: &'static Scheme) -> Result<(), SecretError> {
-        let refuse = |what, instead| Err(SecretError::NotCarried { scheme: scheme.name, what, instead });
+        let refuse = |what, metric, gate| {
+            let instead = scheme::leanest(metric, gate).name;
+            Err(SecretError::NotCarried { scheme: scheme.name, what, instead })
+        };
         let weighted = self.weights.iter().any(|&weight| weight != 1);
         let constrained = self.immutable.contains(&true);
         if constrained && scheme.gate == Gate::None {
-            return refuse("immutable features", "gated");
+            return refuse("immutable features", Metric::Squared, Gate::Zeros);
         }
         if weighted && !matches!(scheme.metric, Metric::Weighted | Metric::Table) {
-            return refuse("weights", "gated+");
+            return refuse("weights", Metric::Weighted, Gate::Zeros);
         }
         if self.cost.is_some() && scheme.metric != Metric::Table {
-            return refuse("cost tables", "gated-tables");
+            return refuse("cost tables", Metric::Table, Gate::Table);
         }
         if self.gate.is_some() && scheme.gate != Gate::Table {
-            return refuse("permitted sets", "gated-tables");
+            return refuse("permitted sets", Metric::Table, Gate::Table);
         }
         Ok(())
     }

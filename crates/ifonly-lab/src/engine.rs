@@ -14,7 +14,7 @@ use ifonly_core::prime::FieldRule;
 use ifonly_core::random::SeededRandom;
 use ifonly_core::replica::Replica;
 use ifonly_core::round::Round;
-use ifonly_core::scheme::{self, Reading};
+use ifonly_core::scheme::{Reading, Scheme};
 use ifonly_core::search::{Audience, Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::service::{CHECK_LENGTH, Route};
@@ -50,14 +50,13 @@ pub struct Traffic {
 impl Engine {
     /// Servers for a scheme, rows and records (all of one length).
     pub fn new(
-        name: &str,
+        scheme: &'static Scheme,
         params: Params,
         rows: &[Vec<u16>],
         records: &[Vec<u8>],
         seed: u64,
     ) -> Result<Engine, LabError> {
-        let fault = |reason: String| LabError::Protocol { scheme: name.into(), reason };
-        let scheme = scheme::named(name).ok_or_else(|| fault("there is no such scheme".into()))?;
+        let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
         let rows = Rows::new(&params.ranges, rows).map_err(|error| fault(error.to_string()))?;
         let deployment =
             Deployment::new(scheme, params, FieldRule::Deployment).map_err(|error| fault(error.to_string()))?;

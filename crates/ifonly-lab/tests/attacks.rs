@@ -4,7 +4,7 @@ use ifonly_core::field::Symbol;
 use ifonly_lab::attack::{
     EngineSessions, ModelSessions, World, linking, partials, radix, replay, stopping, trilateration,
 };
-use ifonly_lab::leakage::{Decoded, Order};
+use ifonly_lab::leakage::{Decoded, Order, Scheme};
 
 fn world() -> World {
     World::uniform(100, 11, 500, 1)
@@ -98,17 +98,17 @@ fn larger_fields_serve_a_cheating_client() {
 fn the_real_protocol_gives_trilateration_what_the_model_gives() {
     let world = World::uniform(100, 11, 500, 2);
     for (name, decoded) in [("baseline", Decoded::Values), ("diff", Decoded::Differences)] {
-        let mut sessions = EngineSessions::new(&world, name, 1, Order::Fixed, 3).unwrap();
+        let mut sessions = EngineSessions::new(&world, Scheme::named(name).unwrap(), 1, Order::Fixed, 3).unwrap();
         let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert_eq!((shares.len(), shares[5].rows), (6, 1.0), "{name}");
-        let mut sessions = EngineSessions::new(&world, name, 1, Order::Shuffled, 3).unwrap();
+        let mut sessions = EngineSessions::new(&world, Scheme::named(name).unwrap(), 1, Order::Shuffled, 3).unwrap();
         let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert!(shares[5].rows < 0.01, "{name}: {:?}", shares[5]);
     }
-    let mut sessions = EngineSessions::new(&world, "single-phase", 1, Order::Fixed, 3).unwrap();
+    let mut sessions = EngineSessions::new(&world, Scheme::named("single-phase").unwrap(), 1, Order::Fixed, 3).unwrap();
     let shares = partials::run_sessions(&world, Order::Fixed, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
-    let mut sessions = EngineSessions::new(&world, "mask", 10, Order::Fixed, 3).unwrap();
+    let mut sessions = EngineSessions::new(&world, Scheme::named("mask").unwrap(), 10, Order::Fixed, 3).unwrap();
     let shares = trilateration::masked(&world, 1, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[11].rows), (12, 1.0));
 }

@@ -176,8 +176,8 @@ impl World {
         let longest = columns * (2 + range.to_string().len());
         let mut contents = Contents::new("bench", schema, options.rows, longest.max(options.record_bytes), 1);
         // As `--servers` says where the scheme is linear in the shares: N = T + 1.
-        contents.threshold = options.servers - 1;
-        contents.shuffle = order == Order::Shuffled;
+        contents.terms.threshold = options.servers - 1;
+        contents.terms.shuffle = order == Order::Shuffled;
         let deployment = Deployment::new(scheme, contents.params(), FieldRule::Deployment).map_err(Failure::input)?;
         let servers = u8::try_from(deployment.servers()).map_err(Failure::input)?;
         let contents = Contents {

@@ -50,6 +50,7 @@ fn the_same_meaning_in_another_form_is_refused() {
         format!("{} ", manifest.json()),
         manifest.json().replace(":0.1,", ":0.10,"),
         manifest.json().replace(":1000,", ":1000 ,"),
+        manifest.json().replace(",\"mask\":", ",\"more\":1,\"mask\":"),
         serde_json::to_string_pretty(&manifest).unwrap(),
     ] {
         assert_eq!(Manifest::from_json(other.as_bytes()).unwrap_err(), ManifestError::NotCanonical);
@@ -98,8 +99,8 @@ fn what_is_wrong_is_named() {
     says(&|c| c.rows = usize::MAX, "rows");
     says(&|c| c.record_length = 0, "record_length = 0");
     says(&|c| c.record_length = usize::MAX, "record_length");
-    says(&|c| c.top_limit = 0, "top_limit");
-    says(&|c| c.exponent = 3, "exponent = 3");
+    says(&|c| c.terms.top_limit = 0, "top_limit");
+    says(&|c| c.terms.exponent = 3, "exponent = 3");
     says(&|c| c.epochs.clear(), "epochs");
     says(&|c| c.epochs = vec![1, 1], "epochs");
     says(&|c| c.operators.clear(), "operators");
@@ -115,7 +116,7 @@ fn what_is_wrong_is_named() {
     says(&|c| c.schemes[0].alphas = vec![1, 0], "α = 0");
     says(&|c| c.schemes[0].alphas = vec![1], "needs 2 servers");
     says(&|c| c.schemes[1] = c.schemes[0].clone(), "twice");
-    says(&|c| *c = Contents { verified: true, ..contents(4) }, "cannot be verified");
+    says(&|c| (*c, c.terms.verified) = (contents(4), true), "cannot be verified");
     says(&|c| drop(c.operators.pop()), "needs 2 servers, but there are 1");
 }
 
@@ -123,8 +124,9 @@ fn what_is_wrong_is_named() {
 fn the_usual_cost_limit_carries_weights_deviations_and_counted_changes() {
     let schema = Schema::new(vec![numeric("income"), Feature { mad: Some(0.5), ..numeric("debt") }]).unwrap();
     let contents = Contents::new("loans", schema.clone(), 10, 64, 2);
-    assert_eq!(contents.cost_limit, 10 * 20_000);
-    let light = Contents { weight_limit: 1, ..contents };
+    assert_eq!(contents.terms.cost_limit, 10 * 20_000);
+    let terms = Terms { weight_limit: 1, ..contents.terms.clone() };
+    let light = Contents { terms, ..contents };
     assert_eq!(light.usual_cost_limit(), 1 + 20_000 + 10_000 + 20_000);
     let manifest = Manifest::new(Contents::new("loans", schema.clone(), 10, 64, 2)).unwrap();
     let params = manifest.default_deployment().params();
@@ -141,7 +143,7 @@ fn the_usual_cost_limit_carries_weights_deviations_and_counted_changes() {
 #[test]
 fn verified_deployments_offer_what_can_be_verified() {
     let mut contents = contents(4);
-    contents.verified = true;
+    contents.terms.verified = true;
     contents.offer_all();
     assert!(names(&contents).contains(&"gated-tables") && !names(&contents).contains(&"two-phase"));
     assert!(Manifest::new(contents).is_ok());

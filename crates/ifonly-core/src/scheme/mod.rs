@@ -47,8 +47,8 @@ pub enum Origin {
     Ours,
 }
 
-/// How rows are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How rows are compared; the later, the more a user may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// Σ (y − x)².
     Squared,
@@ -62,8 +62,8 @@ pub enum Metric {
     Table,
 }
 
-/// Which rows qualify.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which rows qualify; the later, the more a user may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
     /// All.
     None,
@@ -276,4 +276,59 @@ pub const DEFAULT: &Scheme = &gated::TABLES;
 /// The scheme of that name.
 pub fn named(name: &str) -> Option<&'static Scheme> {
     ALL.iter().copied().find(|scheme| scheme.name == name)
+}
+
+/// The leanest scheme of one round for just these costs and constraints: the one with the fewest servers.
+pub fn leanest(metric: Metric, gate: Gate) -> &'static Scheme {
+    // No degree but that of ℓ_p depends on the parameters.
+    let params = Params::new(vec![1], 1);
+    let fits = |scheme: &&Scheme| scheme.phases.len() == 1 && (scheme.metric, scheme.gate) == (metric, gate);
+    let fitting = ALL.iter().copied().filter(fits);
+    fitting.min_by_key(|scheme| (scheme.phases[0].degree)(&params)).unwrap_or(DEFAULT)
+}
+
+/// The scheme to prefer among these: violators reveal nothing, one round, and as wide a choice of costs, then of constraints,
+/// as there is. The first where none is like that.
+pub fn preferred(mut schemes: impl Iterator<Item = &'static Scheme> + Clone) -> Option<&'static Scheme> {
+    let gated = |scheme: &&Scheme| matches!(scheme.phases, [Phase { reading: Reading::Gated, .. }]);
+    schemes.clone().filter(gated).max_by_key(|scheme| (scheme.metric, scheme.gate)).or_else(|| schemes.next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_the_one_to_prefer() {
+        assert_eq!(preferred(ALL.iter().copied()).unwrap().name, DEFAULT.name);
+        let paper = ALL.iter().copied().filter(|scheme| scheme.origin == Origin::Paper);
+        assert_eq!(preferred(paper).unwrap().name, ALL[0].name);
+        assert!(preferred(std::iter::empty()).is_none());
+    }
+
+    #[test]
+    fn less_is_preferred_in_the_order_of_what_it_can_carry() {
+        let order = ["gated-tables", "gated-costs", "gated-ranges+", "gated+", "gated-ranges", "gated"];
+        for left in 1..=order.len() {
+            let rest = ALL.iter().copied().filter(|scheme| !order[..left - 1].contains(&scheme.name));
+            assert_eq!(preferred(rest).unwrap().name, order[left - 1]);
+        }
+    }
+
+    #[test]
+    fn the_leanest_scheme_carries_what_is_asked_and_no_more() {
+        for (metric, gate, name) in [
+            (Metric::Squared, Gate::None, "baseline"),
+            (Metric::Weighted, Gate::None, "linear-baseline+"),
+            (Metric::Table, Gate::None, "table"),
+            (Metric::Squared, Gate::Zeros, "gated"),
+            (Metric::Weighted, Gate::Zeros, "gated+"),
+            (Metric::Table, Gate::Zeros, "gated-costs"),
+            (Metric::Squared, Gate::Table, "gated-ranges"),
+            (Metric::Weighted, Gate::Table, "gated-ranges+"),
+            (Metric::Table, Gate::Table, "gated-tables"),
+        ] {
+            assert_eq!(leanest(metric, gate).name, name);
+        }
+    }
 }

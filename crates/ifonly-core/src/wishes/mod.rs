@@ -281,18 +281,7 @@ impl Wishes {
 
     /// The leanest scheme that can carry these wishes in one round.
     pub fn smallest_scheme(&self) -> &'static Scheme {
-        let name = match (self.smallest_metric(), self.smallest_gate()) {
-            (Metric::Squared, Gate::None) => "baseline",
-            (Metric::Weighted, Gate::None) => "linear-baseline+",
-            (_, Gate::None) => "table",
-            (Metric::Squared, Gate::Table) => "gated-ranges",
-            (Metric::Weighted, Gate::Table) => "gated-ranges+",
-            (_, Gate::Table) => "gated-tables",
-            (Metric::Squared, _) => "gated",
-            (Metric::Weighted, _) => "gated+",
-            (_, _) => "gated-costs",
-        };
-        scheme::ALL.iter().find(|scheme| scheme.name == name).unwrap_or(&scheme::DEFAULT)
+        scheme::leanest(self.smallest_metric(), self.smallest_gate())
     }
 
     fn smallest_metric(&self) -> Metric {

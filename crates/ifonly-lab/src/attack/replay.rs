@@ -11,6 +11,7 @@ use ifonly_core::form::{self, Job, Rows};
 use ifonly_core::keys::RootKey;
 use ifonly_core::params::Params;
 use ifonly_core::random::SeededRandom;
+use ifonly_core::scheme::Metric as Cost;
 use ifonly_core::share::Vectors;
 use ifonly_core::transcript::{Stage, Tau, messages};
 use ifonly_core::wire;
@@ -18,6 +19,7 @@ use ifonly_core::wire;
 use super::{Share, World};
 use crate::LabError;
 use crate::engine::{Engine, record_of};
+use crate::leakage::{Decoded, Scheme};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells, percent};
 
@@ -104,7 +106,8 @@ impl Server for Bound<'_> {
 pub fn engine(world: &World, seed: u64) -> Result<Engine, LabError> {
     let rows = levels(world);
     let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
-    Engine::new("baseline", Params::new(vec![world.r; world.d()], rows.len()), &rows, &records, seed)
+    let baseline = Scheme::published(Cost::Squared, Decoded::Values)?;
+    Engine::new(baseline.described, Params::new(vec![world.r; world.d()], rows.len()), &rows, &records, seed)
 }
 
 fn levels(world: &World) -> Vec<Vec<u16>> {

@@ -115,7 +115,7 @@ pub struct EngineSessions {
 
 impl EngineSessions {
     /// Sessions of a one-phase scheme.
-    pub fn new(world: &World, scheme: &str, d_min: u32, order: Order, seed: u64) -> Result<Self, LabError> {
+    pub fn new(world: &World, scheme: Scheme, d_min: u32, order: Order, seed: u64) -> Result<Self, LabError> {
         let rows: Vec<Vec<u16>> =
             world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
         let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
@@ -124,9 +124,8 @@ impl EngineSessions {
             shuffle: order == Order::Shuffled,
             ..Params::new(vec![world.r; world.d()], rows.len())
         };
-        let decoded = Scheme::named(scheme)?.decoded;
-        let engine = Engine::new(scheme, params, &rows, &records, seed)?;
-        Ok(EngineSessions { engine, random: SeededRandom::new(seed), decoded })
+        let engine = Engine::new(scheme.described, params, &rows, &records, seed)?;
+        Ok(EngineSessions { engine, random: SeededRandom::new(seed), decoded: scheme.decoded })
     }
 }
 

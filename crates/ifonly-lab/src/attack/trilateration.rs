@@ -5,11 +5,13 @@
 //! anyway.) Mask: the corners `R·e_k`, one feature each, `d + 1` sessions; a mask moves the estimate of y_k by less
 //! than `d_min/(2R)`, and if that is too much, repeating the sessions averages it away.
 
+use ifonly_core::scheme::Metric as Cost;
+
 use super::pairs;
 use super::sessions::{Sessions, World, costs_from_differences};
 use super::{EngineSessions, Share};
 use crate::LabError;
-use crate::leakage::{Decoded, Order};
+use crate::leakage::{Decoded, Order, Scheme};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells, percent};
 
@@ -100,19 +102,20 @@ pub fn masked(world: &World, rounds: usize, sessions: &mut dyn Sessions) -> Resu
 /// The attack at one size, against each scheme, with rows in order and shuffled, through the real protocol.
 pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
     let world = World::uniform(r, d, m, seed);
-    let engine = |name: &str, d_min, order| EngineSessions::new(&world, name, d_min, order, seed);
+    let engine = |decoded, d_min, order| {
+        EngineSessions::new(&world, Scheme::published(Cost::Squared, decoded)?, d_min, order, seed)
+    };
     let mut curves: Vec<(String, Vec<Share>)> = Vec::new();
     for (order, suffix) in [(Order::Fixed, ""), (Order::Shuffled, ", shuffled")] {
-        for (label, name, decoded) in
-            [("Baseline", "baseline", Decoded::Values), ("Diff", "diff", Decoded::Differences)]
-        {
-            curves.push((format!("{label}{suffix}"), distances(&world, decoded, &mut engine(name, 1, order)?)?));
+        for (label, decoded) in [("Baseline", Decoded::Values), ("Diff", Decoded::Differences)] {
+            curves.push((format!("{label}{suffix}"), distances(&world, decoded, &mut engine(decoded, 1, order)?)?));
         }
         let masks: &[(u32, usize)] = if order == Order::Fixed { &[(2, 1), (50, 1), (200, 3)] } else { &[(2, 1)] };
         for &(d_min, rounds) in masks {
-            curves.push((format!("Mask {d_min}{suffix}"), masked(&world, rounds, &mut engine("mask", d_min, order)?)?));
+            let mut sessions = engine(Decoded::Masked, d_min, order)?;
+            curves.push((format!("Mask {d_min}{suffix}"), masked(&world, rounds, &mut sessions)?));
         }
-        let shares = super::partials::run_sessions(&world, order, &mut engine("single-phase", 1, order)?)?;
+        let shares = super::partials::run_sessions(&world, order, &mut engine(Decoded::Partials, 1, order)?)?;
         curves.push((format!("Single-Phase{suffix}"), shares));
     }
     Ok(outcome(r, d, m, &curves))

@@ -20,7 +20,7 @@ mod setting;
 use rayon::prelude::*;
 
 pub use monte_carlo::{Estimate, Sampling, estimate};
-pub use setting::{Decoded, Drawing, Metric, Order, SCHEMES, Scheme, Setting};
+pub use setting::{Decoded, Drawing, Metric, Order, Scheme, Setting};
 
 use crate::LabError;
 use classes::{Classes, Rule};

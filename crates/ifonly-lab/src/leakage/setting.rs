@@ -6,6 +6,7 @@
 
 use super::classes::{Feature, Rule};
 use crate::LabError;
+use ifonly_core::scheme::{self, Gate, Metric as Cost, Origin, Reading, Scheme as Described};
 
 /// What the user holds at the end of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,67 +34,41 @@ pub enum Metric {
     Changes,
 }
 
-/// One scheme, as far as leakage is concerned.
+/// One scheme, as far as leakage is concerned: all of it follows from the engine's description.
 #[derive(Debug, Clone, Copy)]
 pub struct Scheme {
+    /// The engine's description.
+    pub described: &'static Described,
     /// Its name, the same everywhere.
     pub name: &'static str,
     /// What the user decodes.
     pub decoded: Decoded,
     /// The cost when none is asked for.
     pub metric: Metric,
-    /// Whether the user may choose weights.
-    pub weighted: bool,
-    /// Whether the user may choose another cost.
-    pub any_cost: bool,
-    /// Whether permitted ranges wider than one value are possible.
-    pub ranges: bool,
 }
 
-const SQUARED: Metric = Metric::Power(2);
-
-const fn scheme(name: &'static str, decoded: Decoded) -> Scheme {
-    Scheme { name, decoded, metric: SQUARED, weighted: false, any_cost: false, ranges: false }
+impl From<&'static Described> for Scheme {
+    fn from(described: &'static Described) -> Scheme {
+        let decoded = match described.phases.last().map(|phase| phase.reading) {
+            Some(Reading::Cost | Reading::Gain) | None => Decoded::Values,
+            Some(Reading::Difference) => Decoded::Differences,
+            Some(Reading::Masked) => Decoded::Masked,
+            Some(Reading::Scaled(_)) => Decoded::Partials,
+            Some(Reading::Zeros | Reading::Selected | Reading::Gated) => Decoded::Gated,
+        };
+        let metric = match described.metric {
+            Cost::Squared | Cost::Weighted | Cost::Table => Metric::Power(2),
+            Cost::Power => Metric::Power(4),
+            Cost::Product => Metric::Dot,
+        };
+        Scheme { described, name: described.name, decoded, metric }
+    }
 }
-
-const fn weighted(name: &'static str, decoded: Decoded) -> Scheme {
-    Scheme { weighted: true, ..scheme(name, decoded) }
-}
-
-/// All schemes.
-pub const SCHEMES: [Scheme; 26] = [
-    scheme("baseline", Decoded::Values),
-    scheme("diff", Decoded::Differences),
-    scheme("mask", Decoded::Masked),
-    scheme("two-phase", Decoded::Gated),
-    scheme("two-phase-4", Decoded::Gated),
-    scheme("single-phase", Decoded::Partials),
-    weighted("baseline+", Decoded::Values),
-    weighted("diff+", Decoded::Differences),
-    weighted("mask+", Decoded::Masked),
-    weighted("two-phase+", Decoded::Gated),
-    weighted("single-phase+", Decoded::Partials),
-    Scheme { metric: Metric::Power(4), ..scheme("lp", Decoded::Values) },
-    Scheme { metric: Metric::Dot, ..scheme("dot", Decoded::Values) },
-    weighted("linear-baseline+", Decoded::Values),
-    weighted("linear-diff+", Decoded::Differences),
-    weighted("linear-mask+", Decoded::Masked),
-    scheme("linear-single-phase", Decoded::Partials),
-    weighted("linear-single-phase+", Decoded::Partials),
-    Scheme { metric: Metric::Power(4), ..scheme("linear-lp", Decoded::Values) },
-    Scheme { any_cost: true, ..weighted("table", Decoded::Values) },
-    scheme("gated", Decoded::Gated),
-    weighted("gated+", Decoded::Gated),
-    Scheme { ranges: true, ..scheme("gated-ranges", Decoded::Gated) },
-    Scheme { ranges: true, ..weighted("gated-ranges+", Decoded::Gated) },
-    Scheme { any_cost: true, ..weighted("gated-costs", Decoded::Gated) },
-    Scheme { any_cost: true, ranges: true, ..weighted("gated-tables", Decoded::Gated) },
-];
 
 impl Scheme {
     /// The scheme with this name.
     pub fn named(name: &str) -> Result<Scheme, LabError> {
-        Scheme::all().find(|scheme| scheme.name == name).ok_or_else(|| {
+        scheme::named(name).map(Scheme::from).ok_or_else(|| {
             let names: Vec<&str> = Scheme::all().map(|scheme| scheme.name).collect();
             LabError::flag("--scheme", format!("there is no scheme {name:?}; there are {}", names.join(", ")))
         })
@@ -101,12 +76,29 @@ impl Scheme {
 
     /// All schemes in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Scheme> {
-        SCHEMES.into_iter()
+        scheme::ALL.iter().copied().map(Scheme::from)
+    }
+
+    /// The paper's scheme with these costs that lets the user decode this; the first where the paper has two.
+    pub fn published(cost: Cost, decoded: Decoded) -> Result<Scheme, LabError> {
+        let described = |scheme: &Scheme| (scheme.described.origin, scheme.described.metric, scheme.decoded);
+        let found = Scheme::all().find(|scheme| described(scheme) == (Origin::Paper, cost, decoded));
+        found.ok_or_else(|| LabError::flag("--scheme", format!("the paper has none for {cost:?} and {decoded:?}")))
     }
 
     /// Whether the user may hold features immutable.
     pub fn has_constraints(&self) -> bool {
-        matches!(self.decoded, Decoded::Partials | Decoded::Gated)
+        self.described.gate != Gate::None
+    }
+
+    /// Whether permitted ranges wider than one value are possible.
+    pub fn has_ranges(&self) -> bool {
+        self.described.gate == Gate::Table
+    }
+
+    /// Whether the user may choose weights.
+    pub fn has_weights(&self) -> bool {
+        matches!(self.described.metric, Cost::Weighted | Cost::Table)
     }
 }
 
@@ -201,10 +193,10 @@ impl Setting {
         if self.immutable > 0 && !scheme.has_constraints() {
             return refuse("--immutable", format!("{} knows no immutable features", scheme.name));
         }
-        if self.within > 0 && !scheme.ranges {
+        if self.within > 0 && !scheme.has_ranges() {
             return refuse("--within", format!("{} knows no permitted ranges", scheme.name));
         }
-        if !self.weights.is_empty() && !scheme.weighted {
+        if !self.weights.is_empty() && !scheme.has_weights() {
             return refuse("--weights", format!("{} knows no weights", scheme.name));
         }
         if !self.weights.is_empty() && self.weights.len() != self.d as usize {
@@ -213,14 +205,16 @@ impl Setting {
         if let Some(w) = self.weights.iter().find(|&&w| w == 0 || w > 65_535) {
             return refuse("--weights", format!("{w} is not in 1..=65535"));
         }
-        let power_scheme = matches!(scheme.name, "lp" | "linear-lp");
+        let power_scheme = scheme.described.metric == Cost::Power;
         match self.metric {
             Some(metric) if metric == scheme.metric => {}
             Some(Metric::Power(p)) if power_scheme && p % 2 == 0 && p > 0 => {}
             Some(Metric::Power(p)) if power_scheme => {
                 return refuse("--p", format!("{p} is not a positive even power"));
             }
-            Some(_) if !scheme.any_cost => return refuse("--metric", format!("{} has a cost of its own", scheme.name)),
+            Some(_) if scheme.described.metric != Cost::Table => {
+                return refuse("--metric", format!("{} has a cost of its own", scheme.name));
+            }
             _ => {}
         }
         let weight: f64 = (0..self.d as usize).map(|k| f64::from(self.weight(k))).sum();
@@ -307,33 +301,21 @@ mod tests {
         assert!(names.iter().all(|name| Scheme::named(name).is_ok()));
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), 26);
+        assert_eq!(names.len(), Scheme::all().count());
         assert!(Scheme::named("none").unwrap_err().to_string().contains("--scheme"));
     }
 
-    /// What the user decodes is stated twice, here and in the engine's descriptions; they must agree.
     #[test]
-    fn every_scheme_of_the_engine_is_here_and_decodes_the_same() {
-        use ifonly_core::scheme::{ALL, Gate, Metric as Cost, Reading};
-        assert_eq!(ALL.len(), SCHEMES.len());
-        for described in ALL {
-            let ours = Scheme::named(described.name).unwrap();
-            let last = &described.phases[described.phases.len() - 1];
-            let decoded = match last.reading {
-                Reading::Cost | Reading::Gain => Decoded::Values,
-                Reading::Difference => Decoded::Differences,
-                Reading::Masked => Decoded::Masked,
-                Reading::Scaled(_) => Decoded::Partials,
-                Reading::Selected | Reading::Gated => Decoded::Gated,
-                Reading::Zeros => panic!("{} ends without costs", described.name),
-            };
-            assert_eq!(ours.decoded, decoded, "{}", described.name);
-            assert_eq!(ours.has_constraints(), described.gate != Gate::None, "{}", described.name);
-            assert_eq!(ours.ranges, described.gate == Gate::Table, "{}", described.name);
-            assert_eq!(ours.weighted, matches!(described.metric, Cost::Weighted | Cost::Table), "{}", described.name);
-            assert_eq!(ours.any_cost, described.metric == Cost::Table, "{}", described.name);
-            assert_eq!(ours.metric == Metric::Dot, described.metric == Cost::Product, "{}", described.name);
+    fn the_papers_schemes_are_found_by_what_they_do() {
+        for (cost, decoded, name) in [
+            (Cost::Squared, Decoded::Values, "baseline"),
+            (Cost::Squared, Decoded::Masked, "mask"),
+            (Cost::Squared, Decoded::Gated, "two-phase"),
+            (Cost::Weighted, Decoded::Partials, "single-phase+"),
+        ] {
+            assert_eq!(Scheme::published(cost, decoded).unwrap().name, name);
         }
+        assert!(Scheme::published(Cost::Table, Decoded::Values).is_err());
     }
 
     #[test]

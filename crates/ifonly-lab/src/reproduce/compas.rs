@@ -4,12 +4,13 @@
 //! all samples differ, so the histogram is flat and the estimate is `log(100,000)` whatever the scheme: a ceiling, not
 //! a leakage.
 
+use ifonly_core::scheme::Metric as Cost;
 use rayon::prelude::*;
 
-use super::{Effort, remark_on_origin};
+use super::{Effort, label, remark_on_origin};
 use crate::LabError;
 use crate::data::{COMPAS, CompasSplit};
-use crate::leakage::{Order, Population, Sampling, Scheme, Setting, estimate, exact};
+use crate::leakage::{Decoded, Order, Population, Sampling, Scheme, Setting, estimate, exact};
 use crate::plot::{Curve, Plot, Scale};
 use crate::progress::Progress;
 use crate::random::Stream;
@@ -36,13 +37,13 @@ pub(super) fn run(
     let base = BASE.log2();
     let mut rows = Vec::new();
     let mut baseline = 0.0;
-    for (at, (name, d_min, printed)) in
-        [("baseline", 1, 1.51437), ("diff", 1, 1.51436), ("mask", 2, 1.51427)].into_iter().enumerate()
-    {
-        let setting = Setting { d_min, ..Setting::new(Scheme::named(name)?, split.r, d, M as u32) };
+    let printed = [(Decoded::Values, 1, 1.51437), (Decoded::Differences, 1, 1.51436), (Decoded::Masked, 2, 1.51427)];
+    for (at, (decoded, d_min, printed)) in printed.into_iter().enumerate() {
+        let scheme = Scheme::published(Cost::Squared, decoded)?;
+        let setting = Setting { d_min, ..Setting::new(scheme, split.r, d, M as u32) };
         let truth = |order| -> Result<(f64, String), LabError> {
             let setting = Setting { order, ..setting.clone() };
-            if name == "baseline" {
+            if decoded == Decoded::Values {
                 let bits = exact(&setting, population)?;
                 return Ok((bits, format!("{bits:.6} (exact)")));
             }
@@ -53,9 +54,8 @@ pub(super) fn run(
         if at == 0 {
             baseline = bits;
         }
-        let label = if name == "mask" { format!("mask, d_min={d_min}") } else { name.into() };
         rows.push(vec![
-            label,
+            label(scheme, d_min),
             printed.to_string(),
             format!("{:.6}", paper[at] / base),
             format!("{:.6}", ceiling / base),

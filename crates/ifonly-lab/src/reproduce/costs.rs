@@ -6,12 +6,13 @@
 
 use ifonly_core::params::Params;
 use ifonly_core::random::SeededRandom;
-use ifonly_core::scheme::{self, Scheme};
+use ifonly_core::scheme::{self, Gate, Metric as Cost, Scheme};
 use ifonly_core::secret::Secret;
 
 use crate::LabError;
 use crate::attack::World;
 use crate::engine::{Engine, record_of};
+use crate::leakage::{self, Decoded};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells};
 
@@ -22,27 +23,32 @@ const WEIGHT_LIMIT: u64 = 10;
 const MASK: u64 = 10;
 const EXPONENT: u32 = 4;
 
-/// A row of the paper's table: servers, and a·d + b·M + c symbols.
+/// A row of the paper's table: a scheme by what it does, its servers, and a·d + b·M + c symbols.
 struct Printed {
-    name: &'static str,
+    metric: Cost,
+    decoded: Decoded,
     servers: usize,
     cost: (u128, u128, i128),
 }
 
 const PRINTED: [Printed; 10] = [
-    Printed { name: "baseline", servers: 2, cost: (2, 2, 0) },
-    Printed { name: "diff", servers: 2, cost: (2, 2, -2) },
-    Printed { name: "mask", servers: 2, cost: (2, 2, 0) },
-    Printed { name: "two-phase", servers: 3, cost: (9, 9, 0) },
-    Printed { name: "single-phase", servers: 3, cost: (6, 3, 0) },
-    Printed { name: "baseline+", servers: 3, cost: (6, 3, 0) },
-    Printed { name: "diff+", servers: 3, cost: (6, 3, -3) },
-    Printed { name: "mask+", servers: 3, cost: (6, 3, 0) },
-    Printed { name: "two-phase+", servers: 4, cost: (14, 11, 0) },
-    Printed { name: "single-phase+", servers: 3, cost: (6, 3, 0) },
+    Printed { metric: Cost::Squared, decoded: Decoded::Values, servers: 2, cost: (2, 2, 0) },
+    Printed { metric: Cost::Squared, decoded: Decoded::Differences, servers: 2, cost: (2, 2, -2) },
+    Printed { metric: Cost::Squared, decoded: Decoded::Masked, servers: 2, cost: (2, 2, 0) },
+    Printed { metric: Cost::Squared, decoded: Decoded::Gated, servers: 3, cost: (9, 9, 0) },
+    Printed { metric: Cost::Squared, decoded: Decoded::Partials, servers: 3, cost: (6, 3, 0) },
+    Printed { metric: Cost::Weighted, decoded: Decoded::Values, servers: 3, cost: (6, 3, 0) },
+    Printed { metric: Cost::Weighted, decoded: Decoded::Differences, servers: 3, cost: (6, 3, -3) },
+    Printed { metric: Cost::Weighted, decoded: Decoded::Masked, servers: 3, cost: (6, 3, 0) },
+    Printed { metric: Cost::Weighted, decoded: Decoded::Gated, servers: 4, cost: (14, 11, 0) },
+    Printed { metric: Cost::Weighted, decoded: Decoded::Partials, servers: 3, cost: (6, 3, 0) },
 ];
 
 impl Printed {
+    fn scheme(&self) -> Result<leakage::Scheme, LabError> {
+        leakage::Scheme::published(self.metric, self.decoded)
+    }
+
     fn symbols(&self, d: usize, m: usize) -> i128 {
         (self.cost.0 * d as u128 + self.cost.1 * m as u128) as i128 + self.cost.2
     }
@@ -96,10 +102,10 @@ fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
     let world = World::uniform(R, D, M, seed);
     let levels: Vec<Vec<u16>> = world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
     let records: Vec<Vec<u8>> = levels.iter().map(|row| record_of(row)).collect();
-    let engine = Engine::new(scheme.name, params(M), &levels, &records, seed)?;
+    let engine = Engine::new(scheme, params(M), &levels, &records, seed)?;
     let (_, traffic) = engine.search(Secret::new(world.rows[0].clone()), &mut SeededRandom::new(seed))?;
     let deployment = engine.deployment();
-    let printed = PRINTED.iter().find(|printed| printed.name == scheme.name);
+    let printed = PRINTED.iter().find(|printed| printed.scheme().is_ok_and(|found| found.name == scheme.name));
     let none = || "—".to_string();
     Ok(vec![
         scheme.name.into(),
@@ -116,14 +122,15 @@ fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
     ])
 }
 
-/// Symbols times bits, over the number of rows, for the schemes that hold features immutable.
+/// Symbols times bits, over the number of rows, for the schemes that hold features immutable, and for the simplest.
 fn plot() -> Result<Plot, LabError> {
-    let names = ["two-phase", "two-phase-4", "single-phase", "linear-single-phase", "gated", "baseline"];
+    let immutable =
+        |scheme: &&Scheme| scheme.metric == Cost::Squared && matches!(scheme.gate, Gate::Zeros | Gate::Scaled);
+    let simplest = leakage::Scheme::published(Cost::Squared, Decoded::Values)?.described;
     let sizes = [100, 1_000, 10_000, 100_000, 1_000_000];
     let mut curves = Vec::new();
-    for name in names {
-        let fault = |reason: String| LabError::Protocol { scheme: name.into(), reason };
-        let scheme = scheme::named(name).ok_or_else(|| fault("there is no such scheme".into()))?;
+    for scheme in scheme::ALL.iter().copied().filter(immutable).chain([simplest]) {
+        let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
         let mut points = Vec::new();
         for m in sizes {
             let deployment =
@@ -132,7 +139,7 @@ fn plot() -> Result<Plot, LabError> {
             let bytes = deployment.cost().total() as f64 * f64::from(deployment.field().bits()) / 8.0;
             points.push((m as f64, bytes / m as f64));
         }
-        curves.push(Curve { name: name.into(), points, errors: Vec::new() });
+        curves.push(Curve { name: scheme.name.into(), points, errors: Vec::new() });
     }
     Ok(Plot {
         title: format!("Bytes per row of the database and query, all servers (R={R}, d={D})"),
@@ -151,17 +158,17 @@ mod tests {
     #[test]
     fn every_scheme_of_the_papers_table_costs_what_it_prints_and_bytes_are_counted() {
         for printed in &PRINTED {
-            let scheme = scheme::named(printed.name).unwrap();
-            let cells = row(scheme, 1).unwrap();
-            assert_eq!(cells[2], printed.servers.to_string(), "{}", printed.name);
-            assert_eq!(cells[4], printed.symbols(D, M).to_string(), "{}", printed.name);
+            let scheme = printed.scheme().unwrap();
+            let cells = row(scheme.described, 1).unwrap();
+            assert_eq!(cells[2], printed.servers.to_string(), "{}", scheme.name);
+            assert_eq!(cells[4], printed.symbols(D, M).to_string(), "{}", scheme.name);
             let bytes = |cell: &str| cell.parse::<f64>().unwrap();
             let symbols = bytes(&cells[4]) * bytes(&cells[6]) / 8.0;
             let counted = bytes(&cells[7]) + bytes(&cells[8]);
             assert!(
                 counted > symbols && counted < 1.5 * symbols + 2000.0,
                 "{}: {counted} bytes, {symbols}",
-                printed.name
+                scheme.name
             );
         }
     }

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 
+use ifonly_core::scheme::{Gate, Metric as Cost, leanest};
 use rayon::prelude::*;
 
 use crate::LabError;
-use crate::leakage::{Order, Population, Scheme, Setting, exact};
+use crate::leakage::{Decoded, Order, Population, Scheme, Setting, exact};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells};
 
@@ -20,18 +21,21 @@ const TWO_PHASE: [f64; 4] = [0.9422, 0.4200, 0.0977, 0.0];
 
 pub(super) fn run() -> Result<Exhibit, LabError> {
     let base = 757f64.log2();
-    let value = |name: &str, immutable: u32, order| -> Result<f64, LabError> {
-        let setting = Setting { immutable, order, ..Setting::new(Scheme::named(name)?, R, D, M) };
+    let single_phase = Scheme::published(Cost::Squared, Decoded::Partials)?;
+    let two_phase = Scheme::published(Cost::Squared, Decoded::Gated)?;
+    let gated = Scheme::from(leanest(Cost::Squared, Gate::Zeros));
+    let value = |scheme: Scheme, immutable: u32, order| -> Result<f64, LabError> {
+        let setting = Setting { immutable, order, ..Setting::new(scheme, R, D, M) };
         Ok(exact(&setting, Population::Grid)? / base)
     };
     let mut rows = Vec::new();
     let mut points = [Vec::new(), Vec::new(), Vec::new()];
     for immutable in 0..=D {
         let at = immutable as usize;
-        let (single, gated) =
-            (value("single-phase", immutable, Order::Fixed)?, value("gated", immutable, Order::Fixed)?);
-        let shuffled = value("gated", immutable, Order::Shuffled)?;
-        for (points, value) in points.iter_mut().zip([single, gated, shuffled]) {
+        let single = value(single_phase, immutable, Order::Fixed)?;
+        let in_order = value(gated, immutable, Order::Fixed)?;
+        let shuffled = value(gated, immutable, Order::Shuffled)?;
+        for (points, value) in points.iter_mut().zip([single, in_order, shuffled]) {
             points.push((f64::from(immutable), value * base));
         }
         rows.push(vec![
@@ -39,8 +43,8 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
             format!("{:.4}", SINGLE_PHASE[at]),
             format!("{single:.6}"),
             format!("{:.4}", TWO_PHASE[at]),
-            format!("{:.6}", value("two-phase", immutable, Order::Fixed)?),
-            format!("{gated:.6}"),
+            format!("{:.6}", value(two_phase, immutable, Order::Fixed)?),
+            format!("{in_order:.6}"),
             format!("{shuffled:.6}"),
             format!("{:.4}", by_combinations(immutable) / base),
         ]);

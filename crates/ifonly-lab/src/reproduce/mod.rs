@@ -10,6 +10,7 @@ use std::path::Path;
 
 use crate::LabError;
 use crate::data::{self, COMPAS, DataFile, WINE};
+use crate::leakage::{Decoded, Scheme};
 use crate::progress::Progress;
 use crate::report::{Exhibit, cells};
 
@@ -66,6 +67,14 @@ fn missing(name: &'static str, title: &str, file: DataFile) -> Exhibit {
         columns: cells(["file", "SHA-256"]),
         rows: vec![cells([file.name, file.sha256])],
         plot: None,
+    }
+}
+
+/// What a table calls a scheme.
+fn label(scheme: Scheme, d_min: u32) -> String {
+    match scheme.decoded {
+        Decoded::Masked => format!("{}, d_min={d_min}", scheme.name),
+        _ => scheme.name.into(),
     }
 }
 

@@ -1,30 +1,31 @@
 //! The table "Leakage results for PCR schemes – Synthetic dataset".
 
+use super::label;
 use crate::LabError;
-use crate::leakage::{Order, Population, Scheme, Setting, exact};
+use crate::leakage::{Decoded, Order, Population, Scheme, Setting, exact};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells};
+use ifonly_core::scheme::Metric as Cost;
 
 const STATED: (u32, u32, u32) = (4, 2, 5);
 const OTHER: (u32, u32, u32) = (3, 3, 3);
 
 pub(super) fn run() -> Result<Exhibit, LabError> {
     let printed = [
-        ("baseline", 1, 3.1297, "the stated setting in base 37, not 757"),
-        ("diff", 1, 2.0404, "a faulty histogram: no setting or base gives it beside 3.1297"),
-        ("mask", 2, 0.911, "R=d=M=3 in base 757, not the stated setting"),
-        ("mask", 3, 0.777, "R=d=M=3 in base 757, not the stated setting"),
+        (Decoded::Values, 1, 3.1297, "the stated setting in base 37, not 757"),
+        (Decoded::Differences, 1, 2.0404, "a faulty histogram: no setting or base gives it beside 3.1297"),
+        (Decoded::Masked, 2, 0.911, "R=d=M=3 in base 757, not the stated setting"),
+        (Decoded::Masked, 3, 0.777, "R=d=M=3 in base 757, not the stated setting"),
     ];
     let mut rows = Vec::new();
-    for (name, d_min, paper, reason) in printed {
-        let (stated, other) = (bits(name, d_min, STATED, Order::Fixed)?, bits(name, d_min, OTHER, Order::Fixed)?);
-        let label = if name == "mask" { format!("mask, d_min={d_min}") } else { name.into() };
+    for (decoded, d_min, paper, reason) in printed {
+        let (stated, other) = (bits(decoded, d_min, STATED, Order::Fixed)?, bits(decoded, d_min, OTHER, Order::Fixed)?);
         rows.push(vec![
-            label,
+            label(Scheme::published(Cost::Squared, decoded)?, d_min),
             paper.to_string(),
             format!("{:.6}", stated / 757f64.log2()),
             format!("{stated:.6}"),
-            format!("{:.6}", bits(name, d_min, STATED, Order::Shuffled)?),
+            format!("{:.6}", bits(decoded, d_min, STATED, Order::Shuffled)?),
             format!("{:.6}", stated / 37f64.log2()),
             format!("{other:.6}"),
             format!("{:.6}", other / 757f64.log2()),
@@ -55,8 +56,9 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
     })
 }
 
-fn bits(name: &str, d_min: u32, (r, d, m): (u32, u32, u32), order: Order) -> Result<f64, LabError> {
-    exact(&Setting { d_min, order, ..Setting::new(Scheme::named(name)?, r, d, m) }, Population::Grid)
+fn bits(decoded: Decoded, d_min: u32, (r, d, m): (u32, u32, u32), order: Order) -> Result<f64, LabError> {
+    let scheme = Scheme::published(Cost::Squared, decoded)?;
+    exact(&Setting { d_min, order, ..Setting::new(scheme, r, d, m) }, Population::Grid)
 }
 
 fn plot() -> Result<Plot, LabError> {
@@ -64,7 +66,7 @@ fn plot() -> Result<Plot, LabError> {
     for (world, label) in [(STATED, "R=4, d=2, M=5"), (OTHER, "R=d=M=3")] {
         for (order, suffix) in [(Order::Fixed, ""), (Order::Shuffled, ", shuffled")] {
             let points: Result<Vec<_>, LabError> =
-                (1..=4).map(|d_min| Ok((f64::from(d_min), bits("mask", d_min, world, order)?))).collect();
+                (1..=4).map(|d_min| Ok((f64::from(d_min), bits(Decoded::Masked, d_min, world, order)?))).collect();
             curves.push(Curve { name: format!("{label}{suffix}"), points: points?, errors: Vec::new() });
         }
     }

@@ -6,6 +6,7 @@
 
 use ifonly_core::params::Params;
 use ifonly_core::random::SeededRandom;
+use ifonly_core::scheme::Metric as Cost;
 use ifonly_core::secret::Secret;
 use rayon::prelude::*;
 
@@ -13,6 +14,7 @@ use super::{Effort, remark_on_origin};
 use crate::LabError;
 use crate::data::{Quantiser, WINE, Wine, WineDatabase};
 use crate::engine::{Engine, record_of};
+use crate::leakage::{Decoded, Scheme};
 use crate::plot::{Curve, Plot, Scale};
 use crate::progress::Progress;
 use crate::report::Exhibit;
@@ -156,7 +158,8 @@ pub fn share_right(
     let features = rows.first().map_or(0, Vec::len);
     let params = Params { mask: d_min, ..Params::new(vec![levels - 1; features], rows.len()) };
     let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
-    let engine = Engine::new("mask", params, &rows, &records, seed)?;
+    let mask = Scheme::published(Cost::Squared, Decoded::Masked)?;
+    let engine = Engine::new(mask.described, params, &rows, &records, seed)?;
     let mut random = SeededRandom::new(seed ^ u64::from(levels) << 40 ^ d_min << 52);
     let mut right = 0usize;
     for &query in &database.queries {

@@ -30,7 +30,7 @@ pub fn manifest(version: &str) -> Manifest {
     let schema = Schema::new(vec![Feature::new("a", numeric(9)), Feature::new("b", numeric(4))]).unwrap();
     let mut contents = Contents::new("test", schema, ROWS, 16, 4);
     contents.dataset.version = version.into();
-    contents.top_limit = 2;
+    contents.terms.top_limit = 2;
     Manifest::new(contents).unwrap()
 }
 

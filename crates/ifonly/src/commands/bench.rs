@@ -2,6 +2,7 @@
 
 use crate::end_to_end::{self, EndToEnd, Order};
 use crate::exit::{Done, Failure};
+use ifonly_core::scheme::{self, Gate, Metric};
 use ifonly_scan::Backend;
 use ifonly_scan::bench::{self, BenchForm, Clock, Options, Report};
 
@@ -81,13 +82,14 @@ enum Form {
 impl Form {
     /// What is measured, and the scheme that has this row function.
     fn measured(self) -> (BenchForm, &'static str) {
-        match self {
-            Form::Baseline => (BenchForm::Baseline, "baseline"),
-            Form::Weighted => (BenchForm::Weighted, "linear-baseline+"),
-            Form::Table => (BenchForm::Table, "table"),
-            Form::Gated => (BenchForm::Gated, "gated"),
-            Form::GatedTable => (BenchForm::GatedTable, "gated-tables"),
-        }
+        let (form, metric, gate) = match self {
+            Form::Baseline => (BenchForm::Baseline, Metric::Squared, Gate::None),
+            Form::Weighted => (BenchForm::Weighted, Metric::Weighted, Gate::None),
+            Form::Table => (BenchForm::Table, Metric::Table, Gate::None),
+            Form::Gated => (BenchForm::Gated, Metric::Squared, Gate::Zeros),
+            Form::GatedTable => (BenchForm::GatedTable, Metric::Table, Gate::Table),
+        };
+        (form, scheme::leanest(metric, gate).name)
     }
 }
 
