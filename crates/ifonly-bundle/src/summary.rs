@@ -44,7 +44,7 @@ pub struct SchemeSummary {
 
 /// The numbers of a manifest.
 pub fn summarise(manifest: &Manifest) -> Summary<'_> {
-    let digest = manifest.digest().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex::encode(manifest.digest());
     let scheme = |deployment: &Arc<Deployment>| {
         let (bytes_up, bytes_down) = bytes(deployment, manifest.record_length());
         SchemeSummary {

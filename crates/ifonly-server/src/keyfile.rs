@@ -58,7 +58,8 @@ pub fn load(path: &Path) -> Result<RootKey, KeyFileError> {
     file.take(LONGEST).read_to_string(&mut text).map_err(io)?;
     let malformed = || KeyFileError::Malformed { path: path.into() };
     let parsed = Zeroizing::new(toml::from_str::<Text>(&text).map_err(|_| malformed())?);
-    let bytes = Zeroizing::new(unhex(&parsed.root_key).ok_or_else(malformed)?);
+    let mut bytes = Zeroizing::new([0; 32]);
+    hex::decode_to_slice(&parsed.root_key, bytes.as_mut()).map_err(|_| malformed())?;
     Ok(RootKey::new(parsed.epoch, *bytes))
 }
 
@@ -66,7 +67,7 @@ pub fn load(path: &Path) -> Result<RootKey, KeyFileError> {
 pub fn create(path: &Path, epoch: u32) -> Result<(), KeyFileError> {
     let io = |error| KeyFileError::Io { path: path.into(), error };
     let key = RootKey::generate(epoch, &mut OsRandom::default());
-    let hex = Zeroizing::new(hex(key.expose()));
+    let hex = Zeroizing::new(hex::encode(key.expose()));
     let text = Zeroizing::new(format!(
         "# The root key of a set of servers. All of them need it; nobody else may have it.\nepoch = {epoch}\nroot_key = \"{}\"\n",
         hex.as_str()
@@ -84,26 +85,7 @@ pub fn create(path: &Path, epoch: u32) -> Result<(), KeyFileError> {
 
 /// What a configuration stores of a token.
 pub fn hash_token(token: &str) -> String {
-    hex(blake3::hash(token.as_bytes()).as_bytes())
-}
-
-/// Lower-case hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// 32 bytes from 64 hexadecimal digits.
-pub fn unhex(text: &str) -> Option<[u8; 32]> {
-    let digits = text.as_bytes();
-    let mut bytes = [0; 32];
-    if digits.len() != 64 {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let digit = |c: u8| char::from(c).to_digit(16);
-        *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
-    }
-    Some(bytes)
+    blake3::hash(token.as_bytes()).to_hex().to_string()
 }
 
 #[cfg(test)]

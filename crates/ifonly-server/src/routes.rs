@@ -12,7 +12,6 @@ use crate::tokens::{Bearer, Kind, Tokens};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
-use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
@@ -25,6 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::set_header::SetResponseHeaderLayer;
 
 const ANSWER: &str = "/v1/answer";
 const RECORD: &str = "/v1/record";
@@ -84,7 +85,8 @@ pub fn public(app: Arc<App>) -> Router {
         .route(ANSWER, post(answer).fallback(not_post))
         .route(RECORD, post(record).fallback(not_post))
         .fallback(|| async { Problem::NotFound })
-        .layer(middleware::from_fn_with_state(app.clone(), cors))
+        .layer(cors(&app.origins))
+        .layer(SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
         .with_state(app)
 }
 
@@ -111,27 +113,14 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
 }
 
 /// Browsers ask first and want permission in every response. Nothing here rests on cookies, so any origin may be allowed.
-async fn cors(State(app): State<Arc<App>>, request: HttpRequest, next: Next) -> Response {
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let preflight =
-        request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let mut response = if preflight { StatusCode::NO_CONTENT.into_response() } else { next.run(request).await };
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let any = app.origins.iter().any(|allowed| allowed == "*");
-    let Some(origin) = origin.filter(|origin| any || app.origins.contains(origin)) else { return response };
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, if any { HeaderValue::from_static("*") } else { origin });
-    headers.insert(header::VARY, HeaderValue::from_static("origin"));
-    headers.insert(
-        header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static("ifonly-server, retry-after, content-length"),
-    );
-    if preflight {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST"));
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("authorization, content-type"));
-        headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
-    }
-    response
+fn cors(origins: &[HeaderValue]) -> CorsLayer {
+    let any = origins.iter().any(|allowed| allowed == "*");
+    CorsLayer::new()
+        .allow_origin(if any { AllowOrigin::any() } else { AllowOrigin::list(origins.iter().cloned()) })
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE])
+        .expose_headers([SERVER_HEADER, header::RETRY_AFTER, header::CONTENT_LENGTH])
+        .max_age(Duration::from_secs(86_400))
 }
 
 async fn manifest(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {

@@ -32,6 +32,24 @@ fn the_canonical_form_round_trips_and_fixes_the_digest() {
 }
 
 #[test]
+fn the_fields_stand_in_their_order_all_at_the_top() {
+    let json = Manifest::new(contents(2)).unwrap().json().to_owned();
+    let fields = "format protocol dataset schema rows record_length threshold silent lying shuffle verified weight_limit \
+                  immutable_limit mask exponent cost_limit top_limit schemes default_scheme epochs operators";
+    let terms = "\"record_length\":64,\"threshold\":1,\"silent\":0,\"lying\":0,\"shuffle\":true,\"verified\":false,\
+                 \"weight_limit\":10,\"immutable_limit\":2,\"mask\":1,\"exponent\":4,\"cost_limit\":100000,\"top_limit\":10,\
+                 \"schemes\":[";
+    assert!(json.contains(terms), "{json}");
+    let places: Vec<usize> = fields
+        .split_whitespace()
+        .map(|field| json.find(&format!("\"{field}\":")).unwrap_or_else(|| panic!("{field}")))
+        .collect();
+    assert!(places.is_sorted(), "{json}");
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(object.len(), places.len());
+}
+
+#[test]
 fn every_flipped_byte_is_refused_or_changes_the_digest() {
     let manifest = Manifest::new(contents(2)).unwrap();
     for place in 0..manifest.json().len() {

@@ -57,7 +57,7 @@ impl DataFile {
     /// Whether the file is the one that the numbers were computed from.
     pub fn is_genuine(&self, path: &Path) -> Result<bool, LabError> {
         let bytes = std::fs::read(path).map_err(|source| LabError::File { path: path.into(), source })?;
-        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex::encode(Sha256::digest(&bytes));
         Ok(digest == self.sha256)
     }
 }

@@ -238,7 +238,7 @@ impl Shown<'_> {
             show::bytes(self.seen_bytes())
         );
         for payload in &self.seen {
-            println!("  {}…", hex(payload, 32));
+            println!("  {}…", hex::encode(payload.get(..32).unwrap_or(payload)));
         }
         println!(
             "  {:.1} % of its bits are ones. Every other question looks the same: uniform noise, exactly.\n",
@@ -269,7 +269,7 @@ impl Shown<'_> {
             "bytes_up": self.report.traffic.up,
             "bytes_down": self.report.traffic.down,
             "qualifying": self.report.outcome.qualifying,
-            "seen_by_server_1": self.seen.iter().map(|payload| hex(payload, payload.len())).collect::<Vec<_>>(),
+            "seen_by_server_1": self.seen.iter().map(hex::encode).collect::<Vec<_>>(),
             "milliseconds": laps.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
         });
         println!("{document}");
@@ -283,8 +283,4 @@ impl Shown<'_> {
         let ones: u64 = self.seen.iter().flatten().map(|byte| u64::from(byte.count_ones())).sum();
         100.0 * ones as f64 / (8 * self.seen_bytes()).max(1) as f64
     }
-}
-
-fn hex(bytes: &[u8], most: usize) -> String {
-    bytes.iter().take(most).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     };
     let mut bytes = [0; 32];
     OsRandom::default().fill(&mut bytes);
-    let token = keyfile::hex(&bytes);
+    let token = hex::encode(bytes.as_slice());
     println!("# For {name}, and nobody else: {token}");
     println!("[[tokens]]\nname = {name:?}\nhash = \"{}\"", keyfile::hash_token(&token));
     if let Some(sessions) = args.sessions {
