@@ -44,6 +44,7 @@ mod dot;
 mod memory;
 mod numbers;
 mod pack;
+pub mod parts;
 mod plan;
 pub mod records;
 pub mod store;

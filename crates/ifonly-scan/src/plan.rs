@@ -2,8 +2,9 @@
 
 use crate::answer::Query;
 use crate::backend::Kernels;
+use crate::parts::{PartError, PartValues};
 use crate::store::RowStore;
-use crate::tile::TileProgram;
+use crate::tile::{Scratch, TileProgram};
 use ifonly_core::field::Field;
 use ifonly_core::order::{self, Shuffle};
 use std::borrow::Cow;
@@ -13,12 +14,49 @@ pub(crate) struct Plan<'a> {
     pub(crate) rows: usize,
     pub(crate) field: &'a Field,
     pub(crate) program: TileProgram<'a>,
-    /// The first pass of a shuffled answer, and what becomes of its values.
-    pub(crate) shuffle: Option<(TileProgram<'a>, Placement<'a>)>,
+    /// Where the values of a first pass come from, and how they get to their positions; `None` where one pass does it all.
+    pub(crate) values: Option<(ValueSource<'a>, Placement<'a>)>,
+}
+
+/// Where form values come from.
+pub(crate) enum ValueSource<'a> {
+    /// The store, by this program.
+    Rows(TileProgram<'a>),
+    /// Parts of the database.
+    Parts(PartValues<'a>),
+}
+
+impl ValueSource<'_> {
+    pub(crate) fn words_per_row(&self) -> usize {
+        match self {
+            ValueSource::Rows(program) => program.words_per_row(),
+            ValueSource::Parts(values) => values.words_per_row(),
+        }
+    }
+
+    /// The values of the rows from `start` on, row by row, into `out`.
+    pub(crate) fn write_rows(&self, start: usize, out: &mut [u32], scratch: &mut Scratch) -> Result<(), PartError> {
+        match self {
+            ValueSource::Rows(program) => program.write_rows(start, out, scratch),
+            ValueSource::Parts(values) => values.write_rows(start, out)?,
+        }
+        Ok(())
+    }
+
+    /// Rows that are best read at a time: a tile stays in the cache, and whoever is elsewhere wants to be asked for more.
+    pub(crate) fn rows_at_a_time(&self, tile_rows: usize) -> usize {
+        const FROM_PARTS: usize = 1 << 14;
+        match self {
+            ValueSource::Rows(_) => tile_rows,
+            ValueSource::Parts(_) => FROM_PARTS,
+        }
+    }
 }
 
 /// How form values get to their positions.
 pub(crate) enum Placement<'a> {
+    /// As they are: positions are rows.
+    Stored,
     /// Picked by the row of each position.
     Picked(Cow<'a, [u32]>),
     /// Moved through buckets.
@@ -42,16 +80,31 @@ impl<'a> Plan<'a> {
     pub(crate) fn new(kernels: &'static dyn Kernels, store: &'a RowStore, query: &Query<'a>) -> Plan<'a> {
         let Query { job, keys, order_keys } = *query;
         let gathers = job.order.is_some() || order_keys.is_some();
-        let shuffle = gathers.then(|| TileProgram::values(kernels, store, job)).and_then(|values| {
+        let values = gathers.then(|| TileProgram::values(kernels, store, job)).and_then(|values| {
             let placement = Placement::of(query, store.rows(), values.words_per_row())?;
-            Some((values, placement))
+            Some((ValueSource::Rows(values), placement))
         });
         let program = TileProgram::answer(kernels, store, job, keys, gathers);
-        Plan { rows: job.program.answered_rows(store.rows()), field: job.field, program, shuffle }
+        Plan { rows: job.program.answered_rows(store.rows()), field: job.field, program, values }
+    }
+
+    /// For a database of `rows` rows whose values come in parts; `layout` has its ranges.
+    pub(crate) fn of_parts(
+        kernels: &'static dyn Kernels,
+        layout: &'a RowStore,
+        rows: usize,
+        query: &Query<'a>,
+        values: PartValues<'a>,
+    ) -> Plan<'a> {
+        let Query { job, keys, .. } = *query;
+        let placement = Placement::of(query, rows, values.words_per_row()).unwrap_or(Placement::Stored);
+        let program = TileProgram::answer(kernels, layout, job, keys, true);
+        let values = Some((ValueSource::Parts(values), placement));
+        Plan { rows: job.program.answered_rows(rows), field: job.field, program, values }
     }
 
     /// The program, if it can be run together with another such one.
     pub(crate) fn pairs(&self) -> Option<&TileProgram<'a>> {
-        (self.shuffle.is_none() && self.program.pairs()).then_some(&self.program)
+        (self.values.is_none() && self.program.pairs()).then_some(&self.program)
     }
 }

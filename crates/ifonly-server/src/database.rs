@@ -1,18 +1,19 @@
 //! The rows and the sealed records of one version of a database, and the two computations over them.
 //!
 //! A phase's answer is a scan over the rows; a record's answer is an inner product over GF(2^8) of the query with all sealed
-//! records. Both run on the scan's threads and hand their bytes to a sink that may stop them.
+//! records. Both run on the scan's threads and hand their bytes to a sink that may stop them. Rows and records may be in
+//! one piece or in parts, here or elsewhere: [`ifonly_scan::parts`] puts together what parts compute.
 
-use crate::passes::{Passes, Work};
+use crate::passes::{OwnedJob, Passes};
 use ifonly_core::form::Job;
 use ifonly_core::keys::TranscriptKeys;
 use ifonly_core::order;
 use ifonly_core::replica::{Ask, FetchAsk};
 use ifonly_core::wire;
-use ifonly_scan::records::{RecordError, RecordScanner};
-use ifonly_scan::{Query, RowStore, ScanError, Scanner};
+use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
+use ifonly_scan::{Query, ScanError, Scanner};
 use std::ops::ControlFlow;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use zeroize::Zeroizing;
 
 /// Takes the next bytes of a response; may say that no more are wanted.
@@ -30,31 +31,32 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
 
 /// Rows, and records sealed for each key epoch. Never printed.
 pub struct Database {
-    rows: Arc<RowStore>,
+    rows: RowParts,
     passes: Passes,
-    sealed_length: usize,
     sealed: Vec<Sealed>,
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Database({} rows, ..)", self.rows.rows())
+        write!(f, "Database({:?}, ..)", self.rows)
     }
 }
 
-/// All records under one epoch's key, one after another.
+/// All records under one epoch's key.
+#[derive(Debug)]
 pub struct Sealed {
     /// Which epoch.
     pub epoch: u32,
-    /// `rows · sealed_length` bytes.
-    pub bytes: Vec<u8>,
+    /// One for each row.
+    pub records: RecordParts,
 }
 
 impl Database {
     /// These rows and records.
-    pub fn new(rows: Arc<RowStore>, sealed_length: usize, sealed: Vec<Sealed>) -> Database {
+    pub fn new(rows: impl Into<RowParts>, sealed: Vec<Sealed>) -> Database {
+        let rows = rows.into();
         let passes = Passes::new(SCANNER.clone(), rows.clone());
-        Database { rows, passes, sealed_length, sealed }
+        Database { rows, passes, sealed }
     }
 
     /// Bytes of the response to a phase.
@@ -77,16 +79,20 @@ impl Database {
         let answered = match &ask.order {
             None => {
                 let program = Zeroizing::new(ask.program.clone());
-                self.passes.answer(Work { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, sink)
+                self.passes.answer(OwnedJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, sink)
             }
-            Some(order) => {
+            Some(order_keys) => {
                 let job = Job { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
-                SCANNER.answer_query(&self.rows, &Query::new(&job, &keys).shuffled_by(Some(order)), sink)
+                SCANNER.answer_parts(&self.rows, &Query::new(&job, &keys).shuffled_by(Some(order_keys)), 0, sink)
             }
         };
         match answered {
             Ok(()) => ControlFlow::Continue(()),
             Err(ScanError::Stopped) => ControlFlow::Break(()),
+            Err(ScanError::Part(error)) => {
+                tracing::error!(%error, "a part of the rows is not to be had");
+                ControlFlow::Break(())
+            }
             Err(error) => {
                 // The replica has checked the message, so this is a fault of the program.
                 tracing::error!(%error, "the scan refused a checked query");
@@ -102,11 +108,11 @@ impl Database {
             tracing::error!(epoch = ask.epoch, "no records are sealed for a checked epoch");
             return ControlFlow::Break(());
         };
-        let mut product = match SCANNER.run(|| self.product(ask, &sealed.bytes)) {
+        let mut product = match SCANNER.run(|| self.product(ask, &sealed.records)) {
             Ok(product) => product,
             Err(error) => {
-                // The replica has checked the query's length, and all records have one length.
-                tracing::error!(%error, "the records refused a checked query");
+                // The replica has checked the query's length: a part is away, or this is a fault of the program.
+                tracing::error!(%error, "the records gave no sum");
                 return ControlFlow::Break(());
             }
         };
@@ -115,32 +121,32 @@ impl Database {
         sink(&product)
     }
 
-    fn product(&self, ask: &FetchAsk, sealed: &[u8]) -> Result<Vec<u8>, RecordError> {
+    fn product(&self, ask: &FetchAsk, sealed: &RecordParts) -> Result<Vec<u8>, PartError> {
         let (binary, stripes) = (ask.fetch.is_binary(), ask.fetch.stripes());
         let rows = self.rows.rows();
         let stored =
             ask.order.as_ref().map(|keys| Zeroizing::new(in_stored_order(keys, rows, &ask.payload, binary, stripes)));
         let payload = stored.as_ref().map_or(&ask.payload, |stored| stored);
-        match binary {
-            true => RecordScanner::new().xor(sealed, self.sealed_length, payload),
-            false => RecordScanner::new().gf256_striped(sealed, self.sealed_length, stripes, payload),
-        }
+        sealed.sum(&match binary {
+            true => Selection::Subset(payload),
+            false => Selection::Factors { stripes, factors: payload },
+        })
     }
 }
 
 /// A query for positions as one for stored rows: records are read in stored order, so the factors are what is moved.
 fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: bool, stripes: usize) -> Vec<u8> {
-    let order = order::permutation(keys, rows);
+    let row_at = order::permutation(keys, rows);
     let mut stored = vec![0; payload.len()];
     if binary {
-        for (rows, &bits) in order.chunks(8).zip(payload) {
+        for (rows, &bits) in row_at.chunks(8).zip(payload) {
             for (bit, &row) in rows.iter().enumerate() {
                 stored[row as usize / 8] |= (bits >> bit & 1) << (row % 8);
             }
         }
         return stored;
     }
-    for (&row, factors) in order.iter().zip(payload.chunks_exact(stripes)) {
+    for (&row, factors) in row_at.iter().zip(payload.chunks_exact(stripes)) {
         let start = row as usize * stripes;
         stored[start..start + stripes].copy_from_slice(factors);
     }
@@ -160,14 +166,54 @@ mod tests {
     use ifonly_core::scheme;
     use ifonly_core::search::{Audience, Search};
     use ifonly_core::secret::Secret;
+    use ifonly_scan::RowStore;
+    use ifonly_scan::parts::{LocalPart, LocalRecords, Part, RecordPart};
+    use std::sync::Arc;
+
+    /// Rows and sealed records in so many parts, most of them cut inside a block; one is the whole.
+    fn in_parts(ranges: &[u32], rows: &[Vec<u16>], sealed: &[Vec<u8>], count: usize) -> Database {
+        let cut = |part: usize| rows.len() * part / count;
+        let length = sealed[0].len();
+        let pieces = || (0..count).map(|part| (cut(part), cut(part + 1)));
+        let store = |from, to| Arc::new(RowStore::build(ranges, &rows[from..to]).unwrap());
+        let records = |from, to| LocalRecords::new(from, length, sealed[from..to].concat());
+        if count == 1 {
+            let records = records(0, rows.len()).into();
+            return Database::new(store(0, rows.len()), vec![Sealed { epoch: 3, records }]);
+        }
+        let row_part = |(from, to)| Arc::new(LocalPart::new(&SCANNER, store(from, to), from)) as Arc<dyn Part>;
+        let record_part = |(from, to)| Arc::new(records(from, to)) as Arc<dyn RecordPart>;
+        let records = RecordParts::new(pieces().map(record_part).collect()).unwrap();
+        Database::new(RowParts::new(pieces().map(row_part).collect()).unwrap(), vec![Sealed { epoch: 3, records }])
+    }
 
     #[test]
-    fn answers_and_records_are_those_of_the_plain_replica() {
+    fn answers_and_records_are_those_of_the_plain_replica_in_one_piece_or_in_parts() {
         // One level in a byte and in two, and row counts on both sides of a scan's block.
         for count in [2, 37, 63, 64, 65, 150] {
             compare(vec![20, 20, 100, 4], count);
             compare(vec![9, 4, 300, 1], count);
         }
+    }
+
+    /// A database's response, and how long it should be.
+    fn respond(replica: &Replica, database: &Database, message: &[u8]) -> (Vec<u8>, usize) {
+        let mut bytes = vec![];
+        let mut sink = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            ControlFlow::Continue(())
+        };
+        let length = match replica.open(message).unwrap() {
+            Request::Answer(ask) => {
+                assert!(database.answer(&ask, &mut sink).is_continue());
+                Database::answer_length(&ask)
+            }
+            Request::Record(ask) => {
+                assert!(database.record(1, &ask, &mut sink).is_continue());
+                Database::record_length(&ask)
+            }
+        };
+        (bytes, length)
     }
 
     fn compare(ranges: Vec<u32>, count: usize) {
@@ -185,37 +231,22 @@ mod tests {
                 let replica = Replica::new(1, [1; 32], vec![deployment.clone()], vec![key.clone()], length);
                 let sealed = replica.seal(&key, records.iter().map(Vec::as_slice));
                 let plain = Rows::new(&ranges, &rows).unwrap();
-                let sealed_length = length + ifonly_core::package::OVERHEAD;
-                let bytes = sealed.concat();
-                let store = Arc::new(RowStore::build(&ranges, &rows).unwrap());
-                let database = Database::new(store, sealed_length, vec![Sealed { epoch: 3, bytes }]);
+                let databases = [1, 2, 3, 7].map(|count| in_parts(&ranges, &rows, &sealed, count));
                 let audience = Audience { digest: [1; 32], epoch: 3, record_length: length };
                 let mut search = Search::new(deployment, Secret::new(vec![2, 2, 100, 1]), audience).unwrap();
                 while let Some(outgoing) = search.next(&mut random) {
                     let message = &outgoing.messages[0];
-                    let mut bytes = vec![];
-                    let mut sink = |part: &[u8]| {
-                        bytes.extend_from_slice(part);
-                        ControlFlow::Continue(())
-                    };
-                    let length = match replica.open(message).unwrap() {
-                        Request::Answer(ask) => {
-                            assert!(database.answer(&ask, &mut sink).is_continue());
-                            Database::answer_length(&ask)
-                        }
-                        Request::Record(ask) => {
-                            assert!(database.record(1, &ask, &mut sink).is_continue());
-                            Database::record_length(&ask)
-                        }
-                    };
                     let right = replica.respond(message, &plain, &sealed).unwrap();
-                    assert!(
-                        bytes == right,
-                        "{} {ranges:?}, message of {} bytes, {count} rows, T = {threshold}, shuffle {shuffle}",
-                        scheme.name,
-                        message.len()
-                    );
-                    assert_eq!(bytes.len(), length);
+                    for database in &databases {
+                        let (bytes, length) = respond(&replica, database, message);
+                        assert!(
+                            bytes == right,
+                            "{} {ranges:?}, message of {} bytes, {database:?}, T = {threshold}, shuffle {shuffle}",
+                            scheme.name,
+                            message.len()
+                        );
+                        assert_eq!(bytes.len(), length);
+                    }
                 }
             }
         }

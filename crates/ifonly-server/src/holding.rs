@@ -9,6 +9,7 @@ use ifonly_bundle::Bundle;
 use ifonly_core::keys::RootKey;
 use ifonly_core::package;
 use ifonly_core::replica::{Refusal, Replica};
+use ifonly_scan::parts::LocalRecords;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -83,10 +84,10 @@ impl Holding {
             for (row, (record, sealed)) in (0..).zip(bundle.records().zip(places)) {
                 replica.seal_into(key, row, record, sealed);
             }
-            Sealed { epoch: key.epoch(), bytes }
+            Sealed { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
         };
         let sealed = keys.iter().map(seal).collect();
-        let database = Database::new(bundle.rows().clone(), sealed_length, sealed);
+        let database = Database::new(bundle.rows().clone(), sealed);
         Ok(Holding {
             index,
             manifest: manifest.json().to_owned().into(),

@@ -8,6 +8,7 @@
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Job, Program};
 use ifonly_core::keys::KeyedRows;
+use ifonly_scan::parts::RowParts;
 use ifonly_scan::{Query, RowStore, ScanError, Scanner};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,8 +26,8 @@ const FEWEST_BYTES: usize = 4 << 20;
 /// Bytes of rows for each second of waiting: about the speed of memory.
 const BYTES_PER_SECOND: usize = 16 << 30;
 
-/// What a query computes, kept by the pass and by the query itself.
-pub(crate) struct Work {
+/// A job with all that it needs, kept by the pass and by the query itself.
+pub(crate) struct OwnedJob {
     pub(crate) field: Field,
     pub(crate) alpha: Symbol,
     pub(crate) kappa: usize,
@@ -34,7 +35,7 @@ pub(crate) struct Work {
     pub(crate) keys: KeyedRows,
 }
 
-impl Work {
+impl OwnedJob {
     fn job(&self) -> Job<'_> {
         Job { field: &self.field, alpha: self.alpha, kappa: self.kappa, program: &self.program, order: None }
     }
@@ -42,14 +43,14 @@ impl Work {
 
 /// A query that waits for its pass.
 struct Waiting {
-    work: Arc<Work>,
+    job: Arc<OwnedJob>,
     spans: SyncSender<Vec<u8>>,
 }
 
 /// The passes over the rows of one database.
 pub(crate) struct Passes {
     scanner: Scanner,
-    rows: Arc<RowStore>,
+    rows: RowParts,
     gathering: Duration,
     active: AtomicUsize,
     waiting: Mutex<Vec<Waiting>>,
@@ -57,39 +58,45 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    pub(crate) fn new(scanner: Scanner, rows: Arc<RowStore>) -> Passes {
-        let bytes = rows.data().len();
+    pub(crate) fn new(scanner: Scanner, rows: RowParts) -> Passes {
+        // Parts give their values one query at a time.
+        let bytes = rows.whole().map_or(0, |store| store.data().len());
         let worth = if bytes < FEWEST_BYTES { 0.0 } else { bytes as f64 / BYTES_PER_SECOND as f64 };
         Passes::gathering_for(scanner, rows, Duration::from_secs_f64(worth))
     }
 
     /// Waits so long for others; not at all if that is zero.
-    fn gathering_for(scanner: Scanner, rows: Arc<RowStore>, gathering: Duration) -> Passes {
+    fn gathering_for(scanner: Scanner, rows: RowParts, gathering: Duration) -> Passes {
         let (active, shared) = (AtomicUsize::new(0), AtomicU64::new(0));
         Passes { scanner, rows, gathering, active, waiting: Mutex::default(), shared }
     }
 
     /// The packed answer, span by span, alone or together with others.
-    pub(crate) fn answer(&self, work: Work, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), ScanError> {
+    pub(crate) fn answer(
+        &self,
+        job: OwnedJob,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
         let alone = self.active.fetch_add(1, Ordering::Relaxed) == 0;
         let _here = Leaving(&self.active);
-        let work = Arc::new(work);
-        if alone || self.gathering.is_zero() || !self.scanner.shares_well(&self.rows, &work.job()) {
-            return self.go_on(&work, 0, sink);
+        let job = Arc::new(job);
+        let shares_well = || self.rows.whole().is_some_and(|store| self.scanner.shares_well(store, &job.job()));
+        if alone || self.gathering.is_zero() || !shares_well() {
+            return self.go_on(&job, 0, sink);
         }
-        let (first, spans) = self.wait(&work);
+        let (first, spans) = self.wait(&job);
         if first {
             std::thread::sleep(self.gathering);
             self.start_pass();
         }
-        self.follow(&work, spans, sink)
+        self.follow(&job, spans, sink)
     }
 
     /// Enters a query for the next pass; says too whether it is the first there.
-    fn wait(&self, work: &Arc<Work>) -> (bool, Receiver<Vec<u8>>) {
+    fn wait(&self, job: &Arc<OwnedJob>) -> (bool, Receiver<Vec<u8>>) {
         let (spans, received) = sync_channel(SPANS_BEHIND);
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(Waiting { work: work.clone(), spans });
+        waiting.push(Waiting { job: job.clone(), spans });
         (waiting.len() == 1, received)
     }
 
@@ -97,7 +104,7 @@ impl Passes {
     /// else came.
     fn follow(
         &self,
-        work: &Work,
+        job: &OwnedJob,
         spans: Receiver<Vec<u8>>,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
@@ -108,35 +115,41 @@ impl Passes {
             }
             done += span.len();
         }
-        self.go_on(work, done, sink)
+        self.go_on(job, done, sink)
     }
 
     /// The answer from byte `done` on, alone.
-    fn go_on(&self, work: &Work, done: usize, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), ScanError> {
-        self.scanner.answer_rest(&self.rows, &Query::new(&work.job(), &work.keys), done, sink)
+    fn go_on(
+        &self,
+        job: &OwnedJob,
+        done: usize,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
+        self.scanner.answer_parts(&self.rows, &Query::new(&job.job(), &job.keys), done, sink)
     }
 
     /// Answers all that wait. Whoever is not answered sees its channel end and goes on alone.
     fn start_pass(&self) {
+        let Some(store) = self.rows.whole() else { return };
         let mut waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         while waiting.len() > 1 {
             let together = waiting.split_off(waiting.len().saturating_sub(MOST_TOGETHER));
             self.shared.fetch_add(together.len() as u64, Ordering::Relaxed);
-            let (scanner, rows) = (self.scanner.clone(), self.rows.clone());
+            let (scanner, store) = (self.scanner.clone(), store.clone());
             let named = std::thread::Builder::new().name("pass".to_owned());
-            if let Err(error) = named.spawn(move || pass(&scanner, &rows, together)) {
+            if let Err(error) = named.spawn(move || pass(&scanner, &store, together)) {
                 tracing::warn!(%error, "no thread for a shared pass; its queries go on alone");
             }
         }
     }
 }
 
-fn pass(scanner: &Scanner, rows: &RowStore, together: Vec<Waiting>) {
-    let (works, spans): (Vec<Arc<Work>>, Vec<_>) = together.into_iter().map(|one| (one.work, one.spans)).unzip();
+fn pass(scanner: &Scanner, store: &RowStore, together: Vec<Waiting>) {
+    let (owned, spans): (Vec<Arc<OwnedJob>>, Vec<_>) = together.into_iter().map(|one| (one.job, one.spans)).unzip();
     let mut spans: Vec<Option<SyncSender<Vec<u8>>>> = spans.into_iter().map(Some).collect();
-    let jobs: Vec<Job<'_>> = works.iter().map(|work| work.job()).collect();
-    let queries: Vec<Query<'_>> = jobs.iter().zip(&works).map(|(job, work)| Query::new(job, &work.keys)).collect();
-    let result = scanner.answer_batch(rows, &queries, &mut |query, bytes| match spans[query]
+    let jobs: Vec<Job<'_>> = owned.iter().map(|owned| owned.job()).collect();
+    let queries: Vec<Query<'_>> = jobs.iter().zip(&owned).map(|(job, owned)| Query::new(job, &owned.keys)).collect();
+    let result = scanner.answer_batch(store, &queries, &mut |query, bytes| match spans[query]
         .as_ref()
         .map(|spans| spans.try_send(bytes.to_vec()))
     {
@@ -170,13 +183,13 @@ mod tests {
     use ifonly_core::keys::RootKey;
     use ifonly_core::random::{Random, SeededRandom};
 
-    fn work(number: u8) -> Work {
+    fn job(number: u8) -> OwnedJob {
         let field = Field::new(262_139).unwrap();
         let slope = vec![field.reduce(u64::from(number)), field.reduce(99)];
         let form = Form { shape: Shape::Linear { norm: Symbol::ONE, slope }, constant: Symbol::ZERO };
         let program = Zeroizing::new(Program::new([form], [Output::Plain(0)]));
         let keys = RootKey::new(0, [7; 32]).transcript(&[number; 32]).rows(&field, 1, 1, 1);
-        Work { field, alpha: Symbol::ONE, kappa: 1, program, keys }
+        OwnedJob { field, alpha: Symbol::ONE, kappa: 1, program, keys }
     }
 
     fn rows(count: usize) -> Arc<RowStore> {
@@ -189,9 +202,9 @@ mod tests {
     fn queries_at_the_same_time_share_a_pass_and_each_gets_its_own_answer() {
         // Many short spans, so that slow readers fall behind in the middle.
         let (scanner, rows) = (Scanner::new().with_span_rows(64), rows(64 * 50 + 7));
-        let passes = Passes::new(scanner.clone(), rows.clone());
-        let works: Vec<Arc<Work>> = (0..8).map(|number| Arc::new(work(number))).collect();
-        let waiting: Vec<_> = works.iter().map(|work| passes.wait(work)).collect();
+        let passes = Passes::new(scanner.clone(), rows.clone().into());
+        let jobs: Vec<Arc<OwnedJob>> = (0..8).map(|number| Arc::new(job(number))).collect();
+        let waiting: Vec<_> = jobs.iter().map(|job| passes.wait(job)).collect();
         assert!(waiting.iter().map(|(first, _)| *first).eq((0..8).map(|number| number == 0)));
         passes.start_pass();
         assert_eq!(passes.shared.load(Ordering::Relaxed), 8);
@@ -201,12 +214,12 @@ mod tests {
             let pause = Duration::from_millis(if number == 3 { 5 } else { 0 });
             let most = if number == 5 { 1000 } else { usize::MAX };
             let mut bytes = vec![];
-            let result = passes.follow(&works[number], spans, &mut |span| {
+            let result = passes.follow(&jobs[number], spans, &mut |span| {
                 bytes.extend_from_slice(span);
                 std::thread::sleep(pause);
                 if bytes.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
-            let right = scanner.answer_to_vec(&rows, &works[number].job(), &works[number].keys).unwrap();
+            let right = scanner.answer_to_vec(&rows, &jobs[number].job(), &jobs[number].keys).unwrap();
             if number == 5 {
                 assert_eq!(result, Err(ScanError::Stopped));
                 assert!(right.starts_with(&bytes));
@@ -225,15 +238,15 @@ mod tests {
     #[test]
     fn a_query_that_waited_in_vain_goes_alone() {
         let (scanner, rows) = (Scanner::new(), rows(100));
-        let passes = Passes::gathering_for(scanner.clone(), rows.clone(), Duration::from_millis(1));
+        let passes = Passes::gathering_for(scanner.clone(), rows.clone().into(), Duration::from_millis(1));
         let answer = |number, during: &dyn Fn()| {
             let mut bytes = vec![];
-            let result = passes.answer(work(number), &mut |span| {
+            let result = passes.answer(job(number), &mut |span| {
                 during();
                 bytes.extend_from_slice(span);
                 ControlFlow::Continue(())
             });
-            let right = work(number);
+            let right = job(number);
             assert_eq!(result, Ok(()));
             assert!(bytes == scanner.answer_to_vec(&rows, &right.job(), &right.keys).unwrap());
         };
@@ -245,8 +258,8 @@ mod tests {
 
     #[test]
     fn small_databases_are_not_worth_waiting_for() {
-        assert!(Passes::new(Scanner::new(), rows(1000)).gathering.is_zero());
-        let gathering = Passes::new(Scanner::new(), rows(3_000_000)).gathering;
+        assert!(Passes::new(Scanner::new(), rows(1000).into()).gathering.is_zero());
+        let gathering = Passes::new(Scanner::new(), rows(3_000_000).into()).gathering;
         assert!(gathering > Duration::from_micros(500) && gathering < Duration::from_millis(5));
     }
 }

@@ -14,10 +14,11 @@ mod slide;
 use crate::backend::{Backend, Kernels};
 use crate::memory::Spare;
 use crate::pack::packed_length;
+use crate::parts::{PartError, PartValues};
 use crate::plan::Plan;
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Norms, Scratch, run_pair, used_forms};
-use ifonly_core::form::{Job, Output, Shape};
+use ifonly_core::form::{Form, Job, Output, Shape};
 use ifonly_core::keys::{KeyedRows, TranscriptKeys};
 use rayon::prelude::*;
 use shuffled::FormValues;
@@ -61,6 +62,9 @@ pub enum ScanError {
     /// The keyed streams were made for another program.
     #[error("the keyed streams are not those of this job")]
     Keys,
+    /// A part of the database does not give what it holds.
+    #[error(transparent)]
+    Part(#[from] PartError),
     /// The sink asked to stop.
     #[error("the answer was no longer wanted")]
     Stopped,
@@ -91,6 +95,12 @@ impl<'a> Query<'a> {
     /// A query in the order that its job says.
     pub fn new(job: &'a Job<'a>, keys: &'a KeyedRows) -> Query<'a> {
         Query { job, keys, order_keys: None }
+    }
+
+    /// How many rows have their answer in so many bytes: whole spans, so whole blocks, or all there is.
+    fn rows_in(&self, bytes: usize) -> usize {
+        let bits_per_row = self.job.field.bits() as usize * self.job.program.outputs.len();
+        (8 * bytes).checked_div(bits_per_row).unwrap_or(0)
     }
 
     /// The same query in the order of [`ifonly_core::order::permutation`] under these keys.
@@ -134,6 +144,10 @@ impl Scanner {
         Scanner { span_rows: rows.max(1).next_multiple_of(BLOCK_ROWS), ..self }
     }
 
+    pub(crate) fn kernels(&self) -> &'static dyn Kernels {
+        self.kernels
+    }
+
     /// Other work on the threads of the answers, such as [`RecordScanner`](crate::records::RecordScanner)'s.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match &self.pool {
@@ -171,10 +185,22 @@ impl Scanner {
         bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        let bits_per_row = query.job.field.bits() as usize * query.job.program.outputs.len();
-        // Whole spans, so whole blocks, or all there is.
-        let first_row = (8 * bytes_done).checked_div(bits_per_row).unwrap_or(0);
-        self.pass(store, &[*query], first_row, &mut |_, bytes| sink(bytes))
+        self.pass(store, &[*query], query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
+    }
+
+    /// The same where form values come from parts of a database of `rows` rows; `layout` has its ranges.
+    pub(crate) fn answer_values(
+        &self,
+        layout: &RowStore,
+        rows: usize,
+        values: PartValues<'_>,
+        query: &Query<'_>,
+        bytes_done: usize,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
+        let plan = Plan::of_parts(self.kernels, layout, rows, query, values);
+        let batch = Batch { plans: vec![plan], norms: None };
+        self.run_batch(&batch, rows, query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
     }
 
     /// Whether queries like this one are faster in a batch: where memory is the limit, and not for tables, which would
@@ -214,14 +240,25 @@ impl Scanner {
         sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
         for query in queries {
-            check(store, query)?;
+            check(store.features(), store.rows(), query)?;
         }
         let plans: Vec<Plan<'_>> = queries.iter().map(|query| Plan::new(self.kernels, store, query)).collect();
-        let mut values: Vec<FormValues> = plans.iter().map(|plan| self.values(store, plan)).collect();
         let several = plans.iter().filter(|plan| plan.pairs().is_some()).count() > 1;
         let norms = if several { Norms::new(self.kernels, store) } else { None };
-        let batch = Batch { plans, norms };
+        self.run_batch(&Batch { plans, norms }, store.rows(), first_row, sink)
+    }
+
+    /// The answers over a database of `stored_rows` rows, from `first_row` on.
+    fn run_batch(
+        &self,
+        batch: &Batch<'_>,
+        stored_rows: usize,
+        first_row: usize,
+        sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
         let plans = &batch.plans;
+        let values = plans.iter().map(|plan| self.values(stored_rows, plan));
+        let mut values: Vec<FormValues> = values.collect::<Result<_, _>>()?;
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
         let span_rows = self.span_rows_of(plans.len());
         let start_of = |span: usize| first_row + span * span_rows;
@@ -235,7 +272,7 @@ impl Scanner {
         let work = |values: &[FormValues], span: usize, scratch: &mut Scratch| {
             let mut packed = delivered().pop().unwrap_or_default();
             let span = start_of(span)..start_of(span + 1);
-            self.answer_span(&batch, values, &still(), span, scratch, &mut packed);
+            self.answer_span(batch, values, &still(), span, scratch, &mut packed);
             packed
         };
         let mut deliver = |packed: Vec<Vec<u8>>| {
@@ -247,7 +284,7 @@ impl Scanner {
             delivered().push(packed);
             if still().contains(&true) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        if let Some(pool) = self.pool.as_ref().filter(|_| plans.iter().all(|plan| plan.shuffle.is_none())) {
+        if let Some(pool) = self.pool.as_ref().filter(|_| plans.iter().all(|plan| plan.values.is_none())) {
             let work = |span: usize, scratch: &mut Scratch| work(&values, span, scratch);
             slide::slide(pool, self.threads - 1, spans, self.threads * SPANS_PER_THREAD, work, deliver);
         } else {
@@ -256,7 +293,7 @@ impl Scanner {
                 for (query, values) in values.iter_mut().enumerate().filter(|(query, _)| still()[*query]) {
                     // A difference looks at the position behind the last one.
                     let positions = start_of(wave.start)..start_of(wave.end) + 1;
-                    self.advance(&plans[query], values, positions);
+                    self.advance(&plans[query], stored_rows, values, positions)?;
                 }
                 let results = self.map_spans(wave, &mut scratch, |span, scratch| work(&values, span, scratch));
                 if results.into_iter().map(&mut deliver).any(|after| after.is_break()) {
@@ -374,11 +411,9 @@ impl Default for Scanner {
     }
 }
 
-fn check(store: &RowStore, query: &Query<'_>) -> Result<(), ScanError> {
-    let Query { job, keys, order_keys } = query;
-    let program = job.program;
-    let need = store.features();
-    for (form, shape) in program.forms.iter().map(|form| &form.shape).enumerate() {
+/// Whether forms are for rows of `need` features.
+pub(crate) fn check_forms(need: usize, forms: &[Form]) -> Result<(), ScanError> {
+    for (form, shape) in forms.iter().map(|form| &form.shape).enumerate() {
         let widths: Vec<usize> = match shape {
             Shape::Linear { slope, .. } => vec![slope.len()],
             Shape::Polynomial(coefficients) => coefficients.iter().map(Vec::len).collect(),
@@ -388,10 +423,17 @@ fn check(store: &RowStore, query: &Query<'_>) -> Result<(), ScanError> {
             return Err(ScanError::Features { form, have, need });
         }
     }
+    Ok(())
+}
+
+/// Whether a query fits a database of `rows` rows.
+pub(crate) fn check(features: usize, rows: usize, query: &Query<'_>) -> Result<(), ScanError> {
+    let Query { job, keys, order_keys } = query;
+    let program = job.program;
+    check_forms(features, &program.forms)?;
     if used_forms(job).last().is_some_and(|&form| form >= program.forms.len()) {
         return Err(ScanError::NoForm(program.outputs.len()));
     }
-    let rows = store.rows();
     if let Some(order) = job.order {
         // One pass without branches; a repeated row is wrong but harmless, a row beyond the end is not.
         let largest = order.iter().copied().fold(0, u32::max);

@@ -7,9 +7,9 @@
 
 use super::Scanner;
 use crate::memory::{self, AlignedBytes};
-use crate::plan::{Placement, Plan};
-use crate::store::RowStore;
-use crate::tile::{Gathered, Scratch, TileProgram};
+use crate::parts::PartError;
+use crate::plan::{Placement, Plan, ValueSource};
+use crate::tile::{Gathered, Scratch};
 use ifonly_core::order::Shuffle;
 use rayon::prelude::*;
 use std::ops::Range;
@@ -35,72 +35,109 @@ pub(super) struct FormValues {
 impl FormValues {
     /// What a tile inside the window reads.
     pub(super) fn gathered<'v>(&'v self, plan: &'v Plan<'_>) -> Option<Gathered<'v>> {
-        plan.shuffle.as_ref().map(|(_, placement)| match placement {
+        plan.values.as_ref().map(|(_, placement)| match placement {
             Placement::Picked(order) => Gathered::Picked { values: self.all.words(), order },
-            Placement::Moved(_) => Gathered::Moved { values: &self.window, first: self.first },
+            Placement::Moved(_) | Placement::Stored => Gathered::Moved { values: &self.window, first: self.first },
         })
     }
 }
 
 impl Scanner {
     /// The first pass of a query.
-    pub(super) fn values(&self, store: &RowStore, plan: &Plan<'_>) -> FormValues {
-        let words = plan.shuffle.as_ref().map_or(0, |(program, _)| program.words_per_row());
+    pub(super) fn values(&self, rows: usize, plan: &Plan<'_>) -> Result<FormValues, PartError> {
+        let words = match &plan.values {
+            None | Some((_, Placement::Stored)) => 0,
+            Some((source, _)) => source.words_per_row(),
+        };
         // In huge pages: where values are picked or placed at random, every small page would cost a translation.
-        let mut all = self.spare.take(store.rows() * words * 4);
-        let out = &mut all.words_mut()[..store.rows() * words];
+        let mut all = self.spare.take(rows * words * 4);
+        let out = &mut all.words_mut()[..rows * words];
         let [short, long] = PART_ROWS;
-        let part_rows = if store.rows() < 4 * self.threads * long { short } else { long };
-        let parts = match &plan.shuffle {
-            None => vec![],
-            Some((program, Placement::Picked(_))) => {
-                self.map_chunks(out, self.span_rows * words, |span, out, scratch| {
-                    program.write_rows(span * self.span_rows, out, scratch);
+        let part_rows = if rows < 4 * self.threads * long { short } else { long };
+        let parts = match &plan.values {
+            None | Some((_, Placement::Stored)) => vec![],
+            Some((source, Placement::Picked(_))) => {
+                let written = self.map_chunks(out, self.span_rows * words, |span, out, scratch| {
+                    source.write_rows(span * self.span_rows, out, scratch)
                 });
+                written.into_iter().collect::<Result<(), _>>()?;
                 vec![]
             }
-            Some((program, Placement::Moved(shuffle))) => {
-                self.map_chunks(out, part_rows * words, |part, out, scratch| match words {
-                    1 => self.scatter::<1>(program, shuffle, part * part_rows, out, scratch),
-                    2 => self.scatter::<2>(program, shuffle, part * part_rows, out, scratch),
-                    _ => self.scatter::<4>(program, shuffle, part * part_rows, out, scratch),
-                })
+            Some((source, Placement::Moved(shuffle))) => {
+                let scattered = self.map_chunks(out, part_rows * words, |part, out, scratch| match words {
+                    1 => self.scatter::<1>(source, shuffle, part * part_rows, out, scratch),
+                    2 => self.scatter::<2>(source, shuffle, part * part_rows, out, scratch),
+                    _ => self.scatter::<4>(source, shuffle, part * part_rows, out, scratch),
+                });
+                scattered.into_iter().collect::<Result<_, _>>()?
             }
         };
-        FormValues { all, part_rows, parts, window: vec![], first: 0, buckets: 0, end: 0 }
+        Ok(FormValues { all, part_rows, parts, window: vec![], first: 0, buckets: 0, end: 0 })
     }
 
     /// FormValues of W words per row into the buckets of a part, whose places it returns.
     fn scatter<const W: usize>(
         &self,
-        program: &TileProgram<'_>,
+        source: &ValueSource<'_>,
         shuffle: &Shuffle<'_>,
         start: usize,
         out: &mut [u32],
         scratch: &mut Scratch,
-    ) -> Vec<Range<usize>> {
+    ) -> Result<Vec<Range<usize>>, PartError> {
         let out = out.as_chunks_mut::<W>().0;
         let mut scatter = shuffle.scatter(start..start + out.len());
-        let tile = self.kernels.tile_rows();
+        let tile = source.rows_at_a_time(self.kernels.tile_rows());
         let (mut places, mut values) = (vec![0; tile], vec![0; tile * W]);
         for first in (0..out.len()).step_by(tile) {
             let rows = tile.min(out.len() - first);
             let (places, values) = (&mut places[..rows], &mut values[..rows * W]);
-            program.write_rows(start + first, values, scratch);
+            source.write_rows(start + first, values, scratch)?;
             scatter.places(places);
             memory::scatter(places, values.as_chunks::<W>().0, out);
         }
-        scatter.buckets()
+        Ok(scatter.buckets())
     }
 
     /// Moves the window on to these positions.
-    pub(super) fn advance(&self, plan: &Plan<'_>, values: &mut FormValues, positions: Range<usize>) {
-        let Some((program, Placement::Moved(shuffle))) = &plan.shuffle else { return };
-        match program.words_per_row() {
-            1 => self.place_buckets::<1>(shuffle, values, positions),
-            2 => self.place_buckets::<2>(shuffle, values, positions),
-            _ => self.place_buckets::<4>(shuffle, values, positions),
+    pub(super) fn advance(
+        &self,
+        plan: &Plan<'_>,
+        rows: usize,
+        values: &mut FormValues,
+        positions: Range<usize>,
+    ) -> Result<(), PartError> {
+        match &plan.values {
+            Some((source, Placement::Stored)) => {
+                return self.read_stored(source, values, positions.start..positions.end.min(rows));
+            }
+            Some((source, Placement::Moved(shuffle))) => match source.words_per_row() {
+                1 => self.place_buckets::<1>(shuffle, values, positions),
+                2 => self.place_buckets::<2>(shuffle, values, positions),
+                _ => self.place_buckets::<4>(shuffle, values, positions),
+            },
+            None | Some((_, Placement::Picked(_))) => {}
         }
+        Ok(())
+    }
+
+    /// Values that stay in stored order, as far as the window does not have them yet.
+    fn read_stored(
+        &self,
+        source: &ValueSource<'_>,
+        values: &mut FormValues,
+        positions: Range<usize>,
+    ) -> Result<(), PartError> {
+        let FormValues { window, first, .. } = values;
+        let words = source.words_per_row();
+        window.drain(..window.len().min((positions.start - *first) * words));
+        *first = positions.start;
+        let kept = window.len() / words;
+        window.resize(positions.len().max(kept) * words, 0);
+        let start = positions.start + kept;
+        let read = self.map_chunks(&mut window[kept * words..], self.span_rows * words, |span, out, scratch| {
+            source.write_rows(start + span * self.span_rows, out, scratch)
+        });
+        read.into_iter().collect()
     }
 
     fn place_buckets<const W: usize>(&self, shuffle: &Shuffle<'_>, values: &mut FormValues, positions: Range<usize>) {

@@ -34,6 +34,14 @@ pub(crate) enum Gathered<'a> {
 }
 
 impl Gathered<'_> {
+    /// Behind the last position that can be read, of those that come `step` words each.
+    fn end(self, step: usize) -> usize {
+        match self {
+            Gathered::Picked { order, .. } => order.len(),
+            Gathered::Moved { values, first } => first + values.len() / step,
+        }
+    }
+
     /// Word `place` of the `step` words of each wanted position.
     fn read(self, wanted: Range<usize>, place: usize, step: usize, out: &mut [u32]) {
         match self {
@@ -213,7 +221,7 @@ impl<'a> TileProgram<'a> {
                 }
                 Step::Gather { slot, slots, shift } => {
                     let Some(gathered) = gathered else { continue };
-                    let wanted = first + shift..(first + rows + shift).min(self.store.rows());
+                    let wanted = first + shift..(first + rows + shift).min(gathered.end(slots * planes));
                     for (plane, out) in out.chunks_mut(stride).enumerate() {
                         gathered.read(wanted.clone(), slot * planes + plane, slots * planes, out);
                     }
@@ -245,7 +253,8 @@ impl<'a> TileProgram<'a> {
 /// The blocks of `rows` rows from `first` on, both whole blocks.
 fn blocks_of(store: &RowStore, first: usize, rows: usize) -> Blocks<'_> {
     let block_bytes = store.block_bytes();
-    let data = &store.data()[first / BLOCK_ROWS * block_bytes..];
+    // Behind the end where values are gathered that come from other stores.
+    let data = store.data().get(first / BLOCK_ROWS * block_bytes..).unwrap_or(&[]);
     Blocks { bytes: &data[..data.len().min(rows / BLOCK_ROWS * block_bytes)], block_bytes }
 }
 

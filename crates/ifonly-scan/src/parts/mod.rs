@@ -1,0 +1,294 @@
+//! A database in parts: form values of rows [a, b), from a store here or from elsewhere, before order, pads and packing.
+//!
+//! A form value depends on its row alone, so whoever holds rows [a, b) can compute theirs and needs to know nothing else. All
+//! that goes by the position in the whole answer (the order, pads, ρ, σ, μ, row shares, packing) is done where the parts
+//! meet, in [`Scanner::answer_parts`]. The answer has the same bits for every cut into parts.
+//!
+//! ```text
+//! Part [0, a) ── values ──┐
+//! Part [a, b) ── values ──┼──▶ order ──▶ pads ──▶ packing
+//! Part [b, M) ── values ──┘
+//! ```
+//! One store with all rows is the usual case and keeps its fast way, in which values never leave the cache.
+//!
+//! Records are the same with less: the sum over all rows is the sum of the parts' sums ([`RecordPart`]).
+
+mod local;
+mod records;
+
+use crate::answer::{Query, ScanError, Scanner, check};
+use crate::dot::Width;
+use crate::store::{RowStore, RowStoreBuilder, StoreError};
+use crate::tile::used_forms;
+use ifonly_core::field::Field;
+use ifonly_core::form::{Form, Job, Output, Program};
+pub use local::LocalPart;
+pub use records::{LocalRecords, RecordPart, RecordParts, Selection};
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use zeroize::Zeroize;
+
+/// Why parts do not make a database, or do not give what they hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PartError {
+    /// No part at all.
+    #[error("a database in parts has at least one part")]
+    None,
+    /// Rows are missing, or there twice.
+    #[error("the part from row {have} on does not follow the one that ends at row {need}")]
+    Gap {
+        /// Where a part begins.
+        have: usize,
+        /// Where it should.
+        need: usize,
+    },
+    /// The parts are of different databases.
+    #[error("the part from row {0} on has other ranges than the one before, or records of another length")]
+    Shape(usize),
+    /// The ranges are not those of rows.
+    #[error("{0}")]
+    Ranges(String),
+    /// Somebody asked a part for rows that it does not hold.
+    #[error("rows {} to {} are not in the part from row {} to {}", wanted.start, wanted.end, held.start, held.end)]
+    Elsewhere {
+        /// What was asked for.
+        wanted: Range<usize>,
+        /// What is there.
+        held: Range<usize>,
+    },
+    /// A selection of records is for another number of rows.
+    #[error("a selection of {have} bytes; {need} are needed")]
+    Selection {
+        /// Bytes found.
+        have: usize,
+        /// Bytes needed.
+        need: usize,
+    },
+    /// The part cannot be reached, or cannot answer.
+    #[error("rows {} to {} cannot be had: {reason}", rows.start, rows.end)]
+    Unavailable {
+        /// Which.
+        rows: Range<usize>,
+        /// Why.
+        reason: String,
+    },
+    /// A part gave a number that is no value of the field.
+    #[error("the part with rows {} to {} gave a number that is not below q", .0.start, .0.end)]
+    NoSymbol(Range<usize>),
+}
+
+/// Forms whose values are wanted, without anything that says what becomes of them. They are shares: wiped on drop, never printed.
+pub struct Forms {
+    field: Field,
+    /// Each form as an output, so that a scan of them is a scan like any other.
+    program: Program,
+}
+
+impl std::fmt::Debug for Forms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Forms({}, ..)", self.program.forms.len())
+    }
+}
+
+impl Drop for Forms {
+    fn drop(&mut self) {
+        self.program.zeroize();
+    }
+}
+
+impl Forms {
+    /// These forms over a field.
+    pub fn new(field: &Field, forms: impl Into<Vec<Form>>) -> Forms {
+        let forms = forms.into();
+        let outputs: Vec<Output> = (0..forms.len()).map(Output::Plain).collect();
+        Forms { field: field.clone(), program: Program::new(forms, outputs) }
+    }
+
+    /// The forms that a job's outputs use, in the order in which a scan gathers them.
+    fn of(job: &Job<'_>) -> Forms {
+        let used = used_forms(job).into_iter().map(|form| job.program.forms[form].clone());
+        Forms::new(job.field, used.collect::<Vec<_>>())
+    }
+
+    /// The field.
+    pub fn field(&self) -> &Field {
+        &self.field
+    }
+
+    /// The forms.
+    pub fn forms(&self) -> &[Form] {
+        &self.program.forms
+    }
+
+    /// Words of 32 bits per value: one for odd q below 2^31, else two, the low one first.
+    pub fn words_per_value(&self) -> usize {
+        Width::of(&self.field).planes()
+    }
+
+    /// Words of one row: the values of all forms, one after another.
+    pub fn words_per_row(&self) -> usize {
+        self.words_per_value() * self.program.forms.len()
+    }
+
+    fn job(&self) -> Job<'_> {
+        use ifonly_core::field::Symbol;
+        Job { field: &self.field, alpha: Symbol::ONE, kappa: 0, program: &self.program, order: None }
+    }
+
+    fn are_reduced(&self, words: &[u32]) -> bool {
+        let q = self.field.q();
+        match Width::of(&self.field) {
+            // Without a branch for every value.
+            Width::Narrow => words.iter().fold(true, |fits, &word| fits & (u64::from(word) < q)),
+            Width::Wide => {
+                let value = |[low, high]: &[u32; 2]| u64::from(*low) | u64::from(*high) << 32;
+                words.as_chunks().0.iter().all(|halves| value(halves) < q)
+            }
+        }
+    }
+}
+
+/// Some rows of a database, here or elsewhere. Rows are numbered as in the whole database.
+pub trait Part: Send + Sync {
+    /// Which rows.
+    fn rows(&self) -> Range<usize>;
+
+    /// The largest level of each feature.
+    fn ranges(&self) -> &[u32];
+
+    /// Prepares for these forms: a store compiles them, somebody elsewhere is sent them.
+    fn evaluate<'a>(&'a self, forms: &'a Forms) -> Result<Box<dyn Values + 'a>, PartError>;
+}
+
+/// The values of some forms at the rows of a part.
+pub trait Values: Send + Sync {
+    /// Values of `rows`, all of them the part's own: [`Forms::words_per_row`] words per row, every value below q. Called by
+    /// several threads, for longer runs of rows that mostly follow each other.
+    fn read(&self, rows: Range<usize>, out: &mut [u32]) -> Result<(), PartError>;
+}
+
+/// All rows of a database, as one store or in parts that follow each other.
+#[derive(Clone)]
+pub struct RowParts {
+    held: Held,
+    rows: usize,
+}
+
+#[derive(Clone)]
+enum Held {
+    Whole(Arc<RowStore>),
+    Parts {
+        parts: Vec<Arc<dyn Part>>,
+        /// A store of these ranges without rows.
+        layout: Arc<RowStore>,
+    },
+}
+
+impl std::fmt::Debug for RowParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = match &self.held {
+            Held::Whole(_) => 1,
+            Held::Parts { parts, .. } => parts.len(),
+        };
+        write!(f, "RowParts({} rows in {parts})", self.rows)
+    }
+}
+
+impl From<Arc<RowStore>> for RowParts {
+    fn from(store: Arc<RowStore>) -> RowParts {
+        RowParts { rows: store.rows(), held: Held::Whole(store) }
+    }
+}
+
+impl RowParts {
+    /// Parts that follow each other from row 0 on.
+    pub fn new(parts: Vec<Arc<dyn Part>>) -> Result<RowParts, PartError> {
+        let ranges = parts.first().ok_or(PartError::None)?.ranges().to_vec();
+        let rows = follow_each_other(parts.iter().map(|part| part.rows()))?;
+        if let Some(other) = parts.iter().find(|part| part.ranges() != ranges) {
+            return Err(PartError::Shape(other.rows().start));
+        }
+        let layout =
+            RowStoreBuilder::new(&ranges, 0).map_err(|error: StoreError| PartError::Ranges(error.to_string()))?;
+        Ok(RowParts { held: Held::Parts { parts, layout: Arc::new(layout.finish()) }, rows })
+    }
+
+    /// All rows together.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The store, if there is one with all rows.
+    pub fn whole(&self) -> Option<&Arc<RowStore>> {
+        match &self.held {
+            Held::Whole(store) => Some(store),
+            Held::Parts { .. } => None,
+        }
+    }
+}
+
+/// Where the last of these ends, if each begins where the one before ends and the first at 0.
+fn follow_each_other(parts: impl Iterator<Item = Range<usize>>) -> Result<usize, PartError> {
+    parts.into_iter().try_fold(0, |need, rows| match rows.start == need && rows.end >= need {
+        true => Ok(rows.end),
+        false => Err(PartError::Gap { have: rows.start, need }),
+    })
+}
+
+/// The values of all parts.
+pub(crate) struct PartValues<'a> {
+    forms: &'a Forms,
+    parts: Vec<(Range<usize>, Box<dyn Values + 'a>)>,
+}
+
+impl<'a> PartValues<'a> {
+    fn of(parts: &'a [Arc<dyn Part>], forms: &'a Forms) -> Result<PartValues<'a>, PartError> {
+        let parts = parts.iter().map(|part| Ok((part.rows(), part.evaluate(forms)?)));
+        Ok(PartValues { forms, parts: parts.collect::<Result<_, _>>()? })
+    }
+
+    pub(crate) fn words_per_row(&self) -> usize {
+        self.forms.words_per_row()
+    }
+
+    /// The values of the rows from `start` on, row by row, into `out`. Whatever a part says is checked: kernels rely on it.
+    pub(crate) fn write_rows(&self, start: usize, out: &mut [u32]) -> Result<(), PartError> {
+        let words = self.words_per_row();
+        let wanted = start..start + out.len().checked_div(words).unwrap_or(0);
+        for (held, values) in &self.parts {
+            let here = wanted.start.max(held.start)..wanted.end.min(held.end);
+            if here.is_empty() {
+                continue;
+            }
+            let out = &mut out[(here.start - start) * words..(here.end - start) * words];
+            values.read(here, out)?;
+            if !self.forms.are_reduced(out) {
+                return Err(PartError::NoSymbol(held.clone()));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Scanner {
+    /// The packed answer of one query over a database in parts, span by span, without its first `bytes_done` bytes (see
+    /// [`Scanner::answer_rest`]). One store with all rows is scanned in one pass; parts give their values first.
+    pub fn answer_parts(
+        &self,
+        rows: &RowParts,
+        query: &Query<'_>,
+        bytes_done: usize,
+        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ScanError> {
+        match &rows.held {
+            Held::Whole(store) => self.answer_rest(store, query, bytes_done, sink),
+            Held::Parts { parts, layout } => {
+                check(layout.features(), rows.rows, query)?;
+                let forms = Forms::of(query.job);
+                let values = PartValues::of(parts, &forms)?;
+                self.answer_values(layout, rows.rows, values, query, bytes_done, sink)
+            }
+        }
+    }
+}

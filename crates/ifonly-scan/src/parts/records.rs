@@ -1,0 +1,204 @@
+//! Records in parts: every part sums what it holds, and the sums are added up.
+
+use super::{PartError, follow_each_other};
+use crate::records::RecordScanner;
+use std::ops::Range;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// What to sum. Selections are shares of a query; whoever makes one wipes its bytes.
+#[derive(Clone, Copy)]
+pub enum Selection<'a> {
+    /// The records whose bit is set, as in [`RecordScanner::xor`].
+    Subset(&'a [u8]),
+    /// Stripes times factors, as in [`RecordScanner::gf256_striped`].
+    Factors {
+        /// Stripes per record.
+        stripes: usize,
+        /// One per stripe of each record.
+        factors: &'a [u8],
+    },
+}
+
+impl std::fmt::Debug for Selection<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Selection(..)")
+    }
+}
+
+impl Selection<'_> {
+    /// Whether this selects among so many rows.
+    fn check(&self, rows: usize) -> Result<(), PartError> {
+        let (have, need) = match self {
+            Selection::Subset(bits) => (bits.len(), rows.div_ceil(8)),
+            Selection::Factors { stripes, factors } => (factors.len(), rows.saturating_mul(*stripes)),
+        };
+        if have == need { Ok(()) } else { Err(PartError::Selection { have, need }) }
+    }
+}
+
+/// The bits of some rows, the first of them at bit 0.
+fn bits_of(subset: &[u8], rows: Range<usize>) -> Zeroizing<Vec<u8>> {
+    let bit = |row: usize| subset[row / 8] >> (row % 8) & 1;
+    let byte = |first: usize| (first..rows.end.min(first + 8)).rev().fold(0, |byte, row| byte << 1 | bit(row));
+    Zeroizing::new(rows.clone().step_by(8).map(byte).collect())
+}
+
+/// The sealed records of some rows, here or elsewhere. Rows are numbered as in the whole database.
+pub trait RecordPart: Send + Sync {
+    /// Which rows.
+    fn rows(&self) -> Range<usize>;
+
+    /// Bytes of one record.
+    fn record_length(&self) -> usize;
+
+    /// The sum over this part's rows of a selection for these rows alone.
+    fn sum(&self, selection: &Selection<'_>) -> Result<Vec<u8>, PartError>;
+}
+
+/// Sealed records in this process, one after another.
+pub struct LocalRecords {
+    first_row: usize,
+    length: usize,
+    bytes: Vec<u8>,
+}
+
+impl std::fmt::Debug for LocalRecords {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "LocalRecords({} bytes each, ..)", self.length)
+    }
+}
+
+impl LocalRecords {
+    /// Records of `length` bytes; the first is that of row `first_row`. Bytes behind the last whole record are not used.
+    pub fn new(first_row: usize, length: usize, bytes: Vec<u8>) -> LocalRecords {
+        LocalRecords { first_row, length, bytes }
+    }
+}
+
+impl RecordPart for LocalRecords {
+    fn rows(&self) -> Range<usize> {
+        self.first_row..self.first_row + self.bytes.len().checked_div(self.length).unwrap_or(0)
+    }
+
+    fn record_length(&self) -> usize {
+        self.length
+    }
+
+    fn sum(&self, selection: &Selection<'_>) -> Result<Vec<u8>, PartError> {
+        let scanner = RecordScanner::new();
+        let sum = match *selection {
+            Selection::Subset(bits) => scanner.xor(&self.bytes, self.length, bits),
+            Selection::Factors { stripes, factors } => {
+                scanner.gf256_striped(&self.bytes, self.length, stripes, factors)
+            }
+        };
+        sum.map_err(|error| PartError::Unavailable { rows: self.rows(), reason: error.to_string() })
+    }
+}
+
+/// The records of all rows, in parts that follow each other.
+#[derive(Clone)]
+pub struct RecordParts {
+    parts: Vec<Arc<dyn RecordPart>>,
+    rows: usize,
+}
+
+impl std::fmt::Debug for RecordParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "RecordParts({})", self.parts.len())
+    }
+}
+
+impl From<LocalRecords> for RecordParts {
+    fn from(whole: LocalRecords) -> RecordParts {
+        RecordParts { rows: whole.rows().end, parts: vec![Arc::new(whole)] }
+    }
+}
+
+impl RecordParts {
+    /// Parts that follow each other from row 0 on.
+    pub fn new(parts: Vec<Arc<dyn RecordPart>>) -> Result<RecordParts, PartError> {
+        let length = parts.first().ok_or(PartError::None)?.record_length();
+        let rows = follow_each_other(parts.iter().map(|part| part.rows()))?;
+        match parts.iter().find(|part| part.record_length() != length) {
+            Some(other) => Err(PartError::Shape(other.rows().start)),
+            None => Ok(RecordParts { parts, rows }),
+        }
+    }
+
+    /// The sum of a selection of all rows.
+    pub fn sum(&self, selection: &Selection<'_>) -> Result<Vec<u8>, PartError> {
+        selection.check(self.rows)?;
+        if let [whole] = &self.parts[..] {
+            return whole.sum(selection);
+        }
+        let mut total: Vec<u8> = vec![];
+        for part in &self.parts {
+            let rows = part.rows();
+            let sum = match *selection {
+                Selection::Subset(bits) => part.sum(&Selection::Subset(&bits_of(bits, rows.clone())))?,
+                Selection::Factors { stripes, factors } => {
+                    let factors = &factors[rows.start * stripes..rows.end * stripes];
+                    part.sum(&Selection::Factors { stripes, factors })?
+                }
+            };
+            if total.is_empty() {
+                total = vec![0; sum.len()];
+            }
+            if sum.len() != total.len() {
+                return Err(PartError::Shape(rows.start));
+            }
+            total.iter_mut().zip(sum).for_each(|(total, byte)| *total ^= byte);
+        }
+        Ok(total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ifonly_core::random::{Random, SeededRandom};
+
+    #[test]
+    fn the_sum_of_the_parts_is_the_sum_of_the_whole_for_every_cut() {
+        let mut random = SeededRandom::new(3);
+        let (rows, length) = (150, 13);
+        let mut bytes = vec![0; rows * length];
+        random.fill(&mut bytes);
+        let whole = RecordParts::from(LocalRecords::new(0, length, bytes.clone()));
+        for stripes in [1, 2, 3] {
+            let (mut bits, mut factors) = (vec![0; rows.div_ceil(8)], vec![0; rows * stripes]);
+            random.fill(&mut bits);
+            random.fill(&mut factors);
+            // Bits beyond the last row are zero in every query.
+            bits[rows / 8] &= (1 << (rows % 8)) - 1;
+            for cuts in [vec![], vec![64], vec![1, 9, 9, 70], vec![0, 8, 77, 149], vec![150]] {
+                let ends: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([rows]).collect();
+                let part = |pair: &[usize]| -> Arc<dyn RecordPart> {
+                    let bytes = bytes[pair[0] * length..pair[1] * length].to_vec();
+                    Arc::new(LocalRecords::new(pair[0], length, bytes))
+                };
+                let parts = RecordParts::new(ends.windows(2).map(part).collect()).unwrap();
+                for selection in [Selection::Subset(&bits), Selection::Factors { stripes, factors: &factors }] {
+                    assert_eq!(parts.sum(&selection), whole.sum(&selection), "{cuts:?}, {stripes} stripes");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn gaps_other_lengths_and_other_selections_are_refused() {
+        let part = |first, length, count: usize| -> Arc<dyn RecordPart> {
+            Arc::new(LocalRecords::new(first, length, vec![0; length * count]))
+        };
+        assert_eq!(RecordParts::new(vec![]).unwrap_err(), PartError::None);
+        let gap = RecordParts::new(vec![part(0, 4, 10), part(11, 4, 10)]).unwrap_err();
+        assert_eq!(gap, PartError::Gap { have: 11, need: 10 });
+        assert_eq!(RecordParts::new(vec![part(0, 4, 10), part(10, 5, 10)]).unwrap_err(), PartError::Shape(10));
+        let parts = RecordParts::new(vec![part(0, 4, 10), part(10, 4, 10)]).unwrap();
+        assert_eq!(parts.sum(&Selection::Subset(&[0; 2])), Err(PartError::Selection { have: 2, need: 3 }));
+        let factors = Selection::Factors { stripes: 2, factors: &[0; 39] };
+        assert_eq!(parts.sum(&factors), Err(PartError::Selection { have: 39, need: 40 }));
+    }
+}

@@ -1,0 +1,244 @@
+//! An answer computed from parts has the bits of the answer from one store, however the rows are cut.
+
+use ifonly_core::field::{Field, Symbol};
+use ifonly_core::form::{Form, Job, Output, Program, Shape};
+use ifonly_core::keys::{RootKey, TranscriptKeys};
+use ifonly_core::order;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_scan::parts::{Forms, LocalPart, Part, PartError, RowParts, Values};
+use ifonly_scan::{Query, RowStore, ScanError, Scanner};
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+/// One and two words per value.
+const FIELDS: [u64; 3] = [262_139, (1 << 31) - 1, (1 << 61) - 1];
+
+struct World {
+    random: SeededRandom,
+    keys: TranscriptKeys,
+    ranges: Vec<u32>,
+    rows: Vec<Vec<u16>>,
+}
+
+impl World {
+    fn new(seed: u64, ranges: &[u32], count: usize) -> World {
+        let mut random = SeededRandom::new(seed);
+        let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect();
+        let rows = (0..count).map(|_| row()).collect();
+        World { random, keys: RootKey::new(1, [3; 32]).transcript(&[seed as u8; 32]), ranges: ranges.to_vec(), rows }
+    }
+
+    fn store(&self, rows: Range<usize>) -> Arc<RowStore> {
+        Arc::new(RowStore::build(&self.ranges, &self.rows[rows]).unwrap())
+    }
+
+    /// Parts of nearly equal length; the cuts fall inside blocks.
+    fn parts(&self, scanner: &Scanner, count: usize) -> RowParts {
+        let cut = |part: usize| self.rows.len() * part / count;
+        let part = |part: usize| -> Arc<dyn Part> {
+            Arc::new(LocalPart::new(scanner, self.store(cut(part)..cut(part + 1)), cut(part)))
+        };
+        RowParts::new((0..count).map(part).collect()).unwrap()
+    }
+
+    fn symbols(&mut self, field: &Field, count: usize) -> Vec<Symbol> {
+        (0..count).map(|_| field.sample(&mut self.random)).collect()
+    }
+
+    fn form(&mut self, field: &Field, shape: usize) -> Form {
+        let (d, ranges) = (self.ranges.len(), self.ranges.clone());
+        let constant = field.sample(&mut self.random);
+        let shape = match shape {
+            0 => Shape::Linear { norm: Symbol::ZERO, slope: self.symbols(field, d) },
+            1 => Shape::Linear { norm: Symbol::ONE, slope: self.symbols(field, d) },
+            2 => Shape::Polynomial(vec![self.symbols(field, d), self.symbols(field, d)]),
+            3 => Shape::Polynomial(vec![self.symbols(field, d); 3]),
+            _ => Shape::Table(ranges.iter().map(|&range| self.symbols(field, range as usize + 1)).collect()),
+        };
+        Form { shape, constant }
+    }
+
+    /// Every kind of output, from one, two and three forms.
+    fn programs(&mut self, field: &Field) -> Vec<Program> {
+        let shapes = [[0, 1, 4], [4, 2, 4], [3, 4, 1]];
+        let mut programs = vec![];
+        for shapes in shapes {
+            let mut forms = |count: usize| shapes[..count].iter().map(|&s| self.form(field, s)).collect::<Vec<_>>();
+            let unit = field.reduce(5);
+            programs.push(Program::new(forms(1), [Output::Plain(0)]));
+            programs.push(Program::new(forms(1), [Output::Masked { form: 0, unit }]));
+            programs.push(Program::new(forms(2), [Output::Difference(0), Output::Blinded(1)]));
+            programs.push(Program::new(forms(2), [Output::Hidden { cost: 0, gate: 1 }]));
+            programs.push(Program::new(forms(3), [Output::Plain(2), Output::Hidden { cost: 0, gate: 1 }]));
+            let mut selected =
+                Program::new(forms(2), [Output::Selected { square: 0, linear: 1, constant: Symbol::ONE }]);
+            selected.row_shares = self.symbols(field, self.rows.len());
+            programs.push(selected);
+        }
+        programs
+    }
+}
+
+fn bytes(scanner: &Scanner, rows: &RowParts, query: &Query<'_>, done: usize) -> Vec<u8> {
+    let mut bytes = vec![];
+    let result = scanner.answer_parts(rows, query, done, &mut |span| {
+        bytes.extend_from_slice(span);
+        ControlFlow::Continue(())
+    });
+    assert_eq!(result, Ok(()));
+    bytes
+}
+
+#[test]
+fn every_cut_gives_the_answer_of_one_store() {
+    // One level in a byte and in two.
+    for (seed, ranges) in [(1, [20, 255, 9, 100, 3]), (2, [20, 700, 9, 100, 3])] {
+        let mut world = World::new(seed, &ranges, 450);
+        let scanners = [Scanner::new().with_span_rows(64), Scanner::new().with_threads(3).unwrap().with_span_rows(128)];
+        let whole = RowParts::from(world.store(0..450));
+        let order = order::permutation(&world.keys, 450);
+        for q in FIELDS {
+            let field = Field::new(q).unwrap();
+            for (number, program) in world.programs(&field).iter().enumerate() {
+                let keys = world.keys.rows(&field, program.outputs.len(), 2, 3);
+                let job = Job { field: &field, alpha: field.reduce(7), kappa: 2, program, order: None };
+                let picked = Job { order: Some(&order), ..job.clone() };
+                let queries = [
+                    Query::new(&job, &keys),
+                    Query::new(&job, &keys).shuffled_by(Some(&world.keys)),
+                    Query::new(&picked, &keys),
+                ];
+                for (kind, query) in queries.iter().enumerate() {
+                    let right = bytes(&scanners[0], &whole, query, 0);
+                    for parts in [1, 2, 3, 7] {
+                        for scanner in &scanners {
+                            let parts = world.parts(scanner, parts);
+                            let what = format!("q = {q}, program {number}, query {kind}, {parts:?}, {scanner:?}");
+                            assert!(bytes(scanner, &parts, query, 0) == right, "{what}");
+                        }
+                    }
+                    // What is left after two spans.
+                    if kind == 0 {
+                        let done = 128 / 8 * field.bits() as usize * program.outputs.len();
+                        let rest = bytes(&scanners[0], &world.parts(&scanners[0], 3), query, done);
+                        assert!(rest == right[done..], "q = {q}, program {number}, the rest");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_order_through_buckets_does_not_see_the_parts() {
+    let mut world = World::new(5, &[50, 7, 200], 70_001);
+    let scanner = Scanner::new().with_threads(2).unwrap();
+    let whole = RowParts::from(world.store(0..70_001));
+    for q in FIELDS {
+        let field = Field::new(q).unwrap();
+        for program in &world.programs(&field)[..5] {
+            let keys = world.keys.rows(&field, program.outputs.len(), 1, 1);
+            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program, order: None };
+            let query = Query::new(&job, &keys).shuffled_by(Some(&world.keys));
+            let parts = world.parts(&scanner, 3);
+            assert!(bytes(&scanner, &parts, &query, 0) == bytes(&scanner, &whole, &query, 0), "q = {q}");
+        }
+    }
+}
+
+#[test]
+fn values_of_any_rows_are_those_of_the_forms() {
+    let mut world = World::new(7, &[20, 255, 9], 300);
+    let scanner = Scanner::new();
+    let store = world.store(0..300);
+    for q in FIELDS {
+        let field = Field::new(q).unwrap();
+        let list: Vec<Form> = [0, 4, 3, 4].iter().map(|&shape| world.form(&field, shape)).collect();
+        let forms = Forms::new(&field, list.clone());
+        for rows in [0..300, 0..1, 63..65, 64..128, 100..101, 17..299, 299..300, 5..5] {
+            let mut words = vec![0; rows.len() * forms.words_per_row()];
+            scanner.values_of(&store, &forms, rows.clone(), &mut words).unwrap();
+            let mut words = words.chunks_exact(forms.words_per_value());
+            for row in rows.clone() {
+                for form in &list {
+                    let value = words.next().unwrap().iter().rev().fold(0, |v, &word| v << 32 | u64::from(word));
+                    assert_eq!(
+                        value,
+                        form.evaluate(&field, &world.rows[row]).value(),
+                        "q = {q}, row {row} of {rows:?}"
+                    );
+                }
+            }
+        }
+        let mut words = vec![0; forms.words_per_row()];
+        let beyond = scanner.values_of(&store, &forms, 300..301, &mut words);
+        assert_eq!(beyond, Err(PartError::Elsewhere { wanted: 300..301, held: 0..300 }));
+    }
+}
+
+/// Rows elsewhere: values that came over a wire, or did not.
+struct Remote {
+    rows: Range<usize>,
+    ranges: Vec<u32>,
+    gives: Result<u32, String>,
+}
+
+impl Part for Remote {
+    fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    fn ranges(&self) -> &[u32] {
+        &self.ranges
+    }
+
+    fn evaluate<'a>(&'a self, _: &'a Forms) -> Result<Box<dyn Values + 'a>, PartError> {
+        Ok(Box::new(self))
+    }
+}
+
+impl Values for &Remote {
+    fn read(&self, rows: Range<usize>, out: &mut [u32]) -> Result<(), PartError> {
+        let word = self.gives.clone().map_err(|reason| PartError::Unavailable { rows, reason })?;
+        out.fill(word);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
+    let mut world = World::new(9, &[5, 5], 200);
+    let scanner = Scanner::new().with_span_rows(64);
+    for q in [FIELDS[0], FIELDS[2]] {
+        let field = Field::new(q).unwrap();
+        let program = Program::new([world.form(&field, 1)], [Output::Plain(0)]);
+        let keys = world.keys.rows(&field, 1, 1, 1);
+        let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+        let run = |gives: Result<u32, String>, shuffled: bool| {
+            let remote = Remote { rows: 100..200, ranges: world.ranges.clone(), gives };
+            let parts: Vec<Arc<dyn Part>> =
+                vec![Arc::new(LocalPart::new(&scanner, world.store(0..100), 0)), Arc::new(remote)];
+            let query = Query::new(&job, &keys).shuffled_by(shuffled.then_some(&world.keys));
+            scanner.answer_parts(&RowParts::new(parts).unwrap(), &query, 0, &mut |_| ControlFlow::Continue(()))
+        };
+        for shuffled in [false, true] {
+            assert_eq!(run(Ok(1), shuffled), Ok(()));
+            assert_eq!(run(Ok(u32::MAX), shuffled), Err(ScanError::Part(PartError::NoSymbol(100..200))));
+            let away = run(Err("it is away".into()), shuffled).unwrap_err().to_string();
+            assert!(away.ends_with("cannot be had: it is away"), "{away}");
+        }
+    }
+}
+
+#[test]
+fn parts_that_do_not_make_a_database_are_refused() {
+    let part = |rows: Range<usize>, ranges: &[u32]| -> Arc<dyn Part> {
+        Arc::new(Remote { rows, ranges: ranges.to_vec(), gives: Ok(0) })
+    };
+    let refused = |parts| RowParts::new(parts).unwrap_err();
+    assert_eq!(refused(vec![]), PartError::None);
+    assert_eq!(refused(vec![part(1..5, &[3])]), PartError::Gap { have: 1, need: 0 });
+    assert_eq!(refused(vec![part(0..5, &[3]), part(4..9, &[3])]), PartError::Gap { have: 4, need: 5 });
+    assert_eq!(refused(vec![part(0..5, &[3]), part(5..9, &[4])]), PartError::Shape(5));
+    assert!(matches!(refused(vec![part(0..5, &[1 << 20])]), PartError::Ranges(_)));
+}
