@@ -1,5 +1,8 @@
 //! Exit codes, so that scripts can tell an answer from a fault. `docs/operations.md` lists them.
+// Some of them only asking needs.
+#![cfg_attr(not(feature = "ask"), allow(dead_code))]
 
+#[cfg(feature = "ask")]
 use ifonly_client::ClientError;
 use std::process::ExitCode;
 
@@ -65,6 +68,7 @@ impl Failure {
     }
 }
 
+#[cfg(feature = "ask")]
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         use ifonly_core::decode::DecodeError;

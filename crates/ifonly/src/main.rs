@@ -4,11 +4,18 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+#[cfg(feature = "bench")]
 mod end_to_end;
 mod exit;
+#[cfg(all(feature = "ask", feature = "serve"))]
 mod loans;
+#[cfg(feature = "ask")]
 mod profile;
+#[cfg(feature = "ask")]
 mod show;
+
+#[cfg(not(any(feature = "ask", feature = "serve", feature = "build", feature = "lab")))]
+compile_error!("a command line without commands: enable ask, serve, build, lab or bench");
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,35 +30,56 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(all(feature = "ask", feature = "serve"))]
     Demo(commands::demo::Args),
+    #[cfg(feature = "build")]
     Build(Box<commands::build::Args>),
+    #[cfg(any(feature = "build", feature = "serve"))]
     Inspect(commands::inspect::Args),
+    #[cfg(feature = "serve")]
     Keygen(commands::keygen::Args),
+    #[cfg(feature = "serve")]
     Serve(Box<commands::serve::Args>),
+    #[cfg(feature = "ask")]
     Ask(Box<commands::ask::Args>),
+    #[cfg(feature = "lab")]
     Leakage(Box<commands::leakage::Args>),
+    #[cfg(feature = "lab")]
     Reproduce(ifonly_lab::cli::ReproduceArgs),
+    #[cfg(feature = "lab")]
     Attack(ifonly_lab::cli::AttackArgs),
+    #[cfg(feature = "bench")]
     Bench(Box<commands::bench::Args>),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        #[cfg(all(feature = "ask", feature = "serve"))]
         Command::Demo(args) => commands::demo::run(&args),
+        #[cfg(feature = "build")]
         Command::Build(args) => commands::build::run(&args),
+        #[cfg(any(feature = "build", feature = "serve"))]
         Command::Inspect(args) => commands::inspect::run(&args),
+        #[cfg(feature = "serve")]
         Command::Keygen(args) => commands::keygen::run(&args),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => commands::serve::run(&args),
+        #[cfg(feature = "ask")]
         Command::Ask(args) => commands::ask::run(&args),
+        #[cfg(feature = "lab")]
         Command::Leakage(args) => commands::leakage::run(&args),
+        #[cfg(feature = "lab")]
         Command::Reproduce(args) => done(ifonly_lab::cli::reproduce(&args)),
+        #[cfg(feature = "lab")]
         Command::Attack(args) => done(ifonly_lab::cli::attack(&args)),
+        #[cfg(feature = "bench")]
         Command::Bench(args) => commands::bench::run(&args),
     };
     exit::finish(result)
 }
 
 /// Commands of other crates end well or say why not.
+#[cfg(feature = "lab")]
 fn done<E: std::fmt::Display>(result: Result<(), E>) -> Result<exit::Done, exit::Failure> {
     result.map(|()| exit::Done::Fine).map_err(exit::Failure::machine)
 }

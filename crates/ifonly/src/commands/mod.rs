@@ -1,10 +1,18 @@
 //! One file per command.
 
+#[cfg(feature = "ask")]
 pub(crate) mod ask;
+#[cfg(feature = "bench")]
 pub(crate) mod bench;
+#[cfg(feature = "build")]
 pub(crate) mod build;
+#[cfg(all(feature = "ask", feature = "serve"))]
 pub(crate) mod demo;
+#[cfg(any(feature = "build", feature = "serve"))]
 pub(crate) mod inspect;
+#[cfg(feature = "serve")]
 pub(crate) mod keygen;
+#[cfg(feature = "lab")]
 pub(crate) mod leakage;
+#[cfg(feature = "serve")]
 pub(crate) mod serve;
