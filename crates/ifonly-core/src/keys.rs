@@ -109,6 +109,10 @@ pub enum Purpose {
     },
     /// The value by which a client sees that servers agree.
     KeyCheck,
+    /// The zero-sharings of servers that compute together, under a key of two of them.
+    ZeroSharing,
+    /// The masks under which such a server enters its values.
+    InputMask,
 }
 
 impl Purpose {
@@ -122,6 +126,8 @@ impl Purpose {
             Purpose::Order { part } => (5, part, 0),
             Purpose::RecordPad { j } => (6, j, 0),
             Purpose::KeyCheck => (7, 0, 0),
+            Purpose::ZeroSharing => (64, 0, 0),
+            Purpose::InputMask => (65, 0, 0),
         };
         let mut label = [0; 6];
         label[..2].copy_from_slice(&tag.to_le_bytes());

@@ -1,0 +1,535 @@
+//! One of the three servers, as a machine that is handed frames and hands out frames.
+//!
+//! A frame is eight bytes of header, the step and the part of it as little-endian numbers of four bytes, and up to
+//! [`FRAME_WORDS`] words. Step 0 are random bits ahead of their use, step 1 is the input, then there is a step for each round.
+//! Which frames go where, and how long they are, follows from the [`Circuit`]; nothing a peer sends can change it.
+//!
+//! ```text
+//! to the next server:      r_n (step 0, if drawn)     v_{n+1} of the own input (step 1)
+//! to the previous server:  v_n of the own input (step 1, if drawn), z_n of every round
+//! ```
+//!
+//! A step begins when the one before has been sent and received, so a peer is at most one step ahead. What comes early is
+//! [not taken yet](Taken::NotYet); whoever runs a party holds it back and stops reading from that peer.
+
+use crate::circuit::Circuit;
+use crate::error::{Due, Error, Fault};
+use crate::memory::{Entered, Memory};
+use crate::planes;
+use crate::program::Gate;
+use crate::shape::{FRAME_WORDS, lane_mask};
+use crate::zero::{Ahead, Zero, key_words};
+use ifonly_core::keys::{Purpose, TranscriptKeys};
+use ifonly_core::random::Random;
+use std::sync::Arc;
+
+/// Bytes before a frame's payload.
+pub const HEADER_BYTES: usize = 8;
+
+const AHEAD: u32 = 0;
+const INPUT: u32 = 1;
+
+/// One of the two others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// Server n + 1, or 1 after 3.
+    Next,
+    /// Server n − 1, or 3 before 1.
+    Previous,
+}
+
+impl Peer {
+    /// The number of this peer of server `server`.
+    pub fn of(self, server: usize) -> usize {
+        match self {
+            Peer::Next => server % 3 + 1,
+            Peer::Previous => (server + 1) % 3 + 1,
+        }
+    }
+}
+
+/// Where random bits come from.
+#[derive(Debug)]
+pub enum Randomness {
+    /// From the generator that the party is given: the operating system's, for perfect privacy. The default.
+    Drawn,
+    /// The same, with random bits that the servers sent each other before.
+    DrawnAhead(Ahead),
+    /// From keys that pairs of servers share, for this session alone: half the traffic, and privacy is computational.
+    Keyed {
+        /// The key of the previous server and this one.
+        with_previous: TranscriptKeys,
+        /// The key of this server and the next one.
+        with_next: TranscriptKeys,
+    },
+}
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// It was taken.
+    Yes,
+    /// It is early: offer it again after the party has sent or received something else.
+    NotYet,
+}
+
+/// One server's half of a session.
+pub struct Party {
+    circuit: Arc<Circuit>,
+    server: usize,
+    memory: Memory,
+    zero: Zero,
+    /// The step under way.
+    step: u32,
+    to_previous: Cursor,
+    to_next: Cursor,
+    from_next: Cursor,
+    from_previous: Cursor,
+    /// Zero-sharings for the answers; complete when the session is.
+    answer_masks: Vec<u64>,
+    failed: Option<Error>,
+    scratch: Vec<u64>,
+}
+
+/// A place in the message of a step.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    words: usize,
+    /// The gate that the next word belongs to, and the word in it.
+    gate: usize,
+    word: usize,
+}
+
+impl std::fmt::Debug for Party {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Party(server {}, step {} of {})", self.server, self.step, self.circuit.gates.stages.len())
+    }
+}
+
+impl Party {
+    /// Server `server` (1, 2 or 3) with its shares `value_of(row)` of the rows' values, of which the lower k bits count.
+    pub fn new(
+        circuit: &Arc<Circuit>,
+        server: usize,
+        randomness: Randomness,
+        value_of: impl Fn(usize) -> u64,
+        random: &mut dyn Random,
+    ) -> Result<Party, Error> {
+        if !(1..=3).contains(&server) {
+            return Err(Error::Shape { what: "the server's number", value: server as u64, least: 1, most: 3 });
+        }
+        let shape = &circuit.shape;
+        let words = shape.bits * shape.words();
+        let mask = lane_mask(shape.lanes());
+        let keyed = |keys: &TranscriptKeys| {
+            let mut masks = vec![0; words];
+            key_words(&keys.stream(Purpose::InputMask), 0, &mut masks);
+            masks.iter_mut().for_each(|word| *word &= mask);
+            masks
+        };
+        let (zero, masks, next) = match randomness {
+            Randomness::Drawn => {
+                let ahead = Ahead::new(circuit.zero_words(), shape.lead_words());
+                (Zero::Drawn(ahead), draw_words(random, words, mask), vec![0; words])
+            }
+            Randomness::DrawnAhead(ahead) => {
+                if !ahead.fits(circuit.zero_words()) {
+                    return Err(Error::Misuse("these random bits are for another circuit"));
+                }
+                (Zero::Drawn(ahead), draw_words(random, words, mask), vec![0; words])
+            }
+            Randomness::Keyed { with_previous, with_next } => {
+                (Zero::keyed(&with_previous, &with_next), keyed(&with_previous), keyed(&with_next))
+            }
+        };
+        // Places without a row: server 1 enters 2^k − 1, the others 0.
+        let mut values = planes::from_rows(shape, value_of, if server == 1 { u64::MAX } else { 0 });
+        values.iter_mut().zip(&masks).for_each(|(value, mask)| *value ^= mask);
+        let entered = Entered { mine: [masks, values], next, previous: vec![0; words] };
+        let mut party = Party {
+            server,
+            memory: Memory::new(server, shape.words(), &circuit.gates, entered),
+            zero,
+            step: INPUT,
+            to_previous: Cursor::default(),
+            to_next: Cursor::default(),
+            from_next: Cursor::default(),
+            from_previous: Cursor::default(),
+            answer_masks: vec![],
+            failed: None,
+            scratch: vec![],
+            circuit: Arc::clone(circuit),
+        };
+        party.advance();
+        Ok(party)
+    }
+
+    /// Puts the next frame for a peer into `frame`; false if there is none now.
+    pub fn next_frame(&mut self, to: Peer, random: &mut dyn Random, frame: &mut Vec<u8>) -> Result<bool, Error> {
+        self.check()?;
+        frame.clear();
+        let written = match to {
+            Peer::Previous if self.step == INPUT => {
+                let total = self.words_back(INPUT);
+                write_planes(&self.memory.entered.mine[0][..total], &mut self.to_previous, frame)
+            }
+            Peer::Previous => self.write_round(frame),
+            Peer::Next => {
+                (self.step == INPUT && write_planes(&self.memory.entered.mine[1], &mut self.to_next, frame))
+                    || self.write_ahead(random, frame)
+            }
+        };
+        self.advance();
+        Ok(written)
+    }
+
+    /// Takes a frame from a peer. After an error the session is over.
+    pub fn receive(&mut self, from: Peer, frame: &[u8]) -> Result<Taken, Error> {
+        self.check()?;
+        let taken = match from {
+            Peer::Next => self.receive_back(frame),
+            Peer::Previous => self.receive_forward(frame),
+        };
+        match taken {
+            Ok(taken) => {
+                self.advance();
+                Ok(taken)
+            }
+            Err(fault) => Err(self.fail(from, fault)),
+        }
+    }
+
+    /// Says that a peer went away, or that its time is up: an error if something was due from it.
+    pub fn hang_up(&mut self, peer: Peer) -> Result<(), Error> {
+        self.check()?;
+        match self.due(peer) {
+            Due::Nothing => Ok(()),
+            due => Err(self.fail(peer, Fault::Vanished(due))),
+        }
+    }
+
+    /// What is due from a peer; a server names it when a deadline passes.
+    pub fn due(&self, peer: Peer) -> Due {
+        let part = |step, words: usize| Due::Part { step, chunk: (words / FRAME_WORDS) as u32 };
+        match (peer, &self.zero) {
+            (Peer::Next, _) if self.from_next.words < self.words_back(self.step) => part(self.step, self.from_next.words),
+            (Peer::Next, _) if !self.ands(self.step + 1).is_empty() => part(self.step + 1, 0),
+            (Peer::Previous, _) if self.step == INPUT && self.from_previous.words < self.memory.entered.previous.len() => {
+                part(INPUT, self.from_previous.words)
+            }
+            (Peer::Previous, Zero::Drawn(ahead)) if !ahead.all_received() => {
+                Due::Part { step: AHEAD, chunk: ahead.chunk_due() as u32 }
+            }
+            _ => Due::Nothing,
+        }
+    }
+
+    /// Whether everything has been sent and received.
+    pub fn is_finished(&self) -> bool {
+        self.failed.is_none()
+            && self.over()
+            && self.answer_masks.len() == self.circuit.shape.top * self.circuit.shape.answer_words()
+    }
+
+    /// This server's component of the bits that name the record of one rank, from 0, in the order of the rows: bit `i mod 8` of byte
+    /// `⌊i/8⌋` for row i. The server XORs the records that it names and hands the sums to [`Party::answer`].
+    pub fn selection(&self, rank: usize) -> Result<Vec<u8>, Error> {
+        self.require_finished()?;
+        let winner = self.circuit.winners.get(rank).ok_or(Error::Misuse("there are fewer ranks"))?;
+        let place = self.circuit.gates.place(winner.chosen);
+        Ok(planes::to_row_order(&self.circuit.shape, &self.memory.mine[place.offset..place.offset + place.words]))
+    }
+
+    /// What the user gets: for each rank its component of (qualifies, cost, record), re-shared. `sums` are the XORs of the records
+    /// that [`Party::selection`] named. The party is used up, because a zero-sharing serves once.
+    pub fn answer<S: AsRef<[u8]>>(self, sums: &[S]) -> Result<Vec<u8>, Error> {
+        self.require_finished()?;
+        let shape = &self.circuit.shape;
+        if sums.len() != shape.top || sums.iter().any(|sum| sum.as_ref().len() != shape.record_bytes) {
+            return Err(Error::Misuse("there must be one sum of records for each rank, as long as a record"));
+        }
+        let mut answer = Vec::with_capacity(shape.answer_bytes());
+        for ((winner, sum), masks) in
+            self.circuit.winners.iter().zip(sums).zip(self.answer_masks.chunks(shape.answer_words()))
+        {
+            let bit = |wire| self.memory.mine[self.circuit.gates.place(wire).offset] & 1;
+            let cost = winner.cost.iter().enumerate().fold(0, |cost, (place, &wire)| cost | bit(wire) << (place + 1));
+            let used = lane_mask(shape.cost_bits as u32 + 1);
+            answer.extend(((bit(winner.qualifies) | cost) ^ masks[0] & used).to_le_bytes());
+            let masks = masks[1..].iter().flat_map(|mask| mask.to_le_bytes());
+            answer.extend(sum.as_ref().iter().zip(masks).map(|(byte, mask)| byte ^ mask));
+        }
+        Ok(answer)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn require_finished(&self) -> Result<(), Error> {
+        self.check()?;
+        if self.is_finished() { Ok(()) } else { Err(Error::Misuse("the session is not over yet")) }
+    }
+
+    fn fail(&mut self, peer: Peer, fault: Fault) -> Error {
+        let error = Error::Peer { server: peer.of(self.server), fault };
+        self.failed = Some(error.clone());
+        error
+    }
+
+    /// Whether all rounds are.
+    fn over(&self) -> bool {
+        self.step > INPUT && self.words_back(self.step) == 0
+    }
+
+    /// The ANDs of a round.
+    fn ands(&self, step: u32) -> &[Gate] {
+        let stage = (step as usize).checked_sub(2).and_then(|stage| self.circuit.gates.stages.get(stage));
+        stage.map_or(&[], |stage| &stage.ands)
+    }
+
+    /// Words that go to the previous server in a step.
+    fn words_back(&self, step: u32) -> usize {
+        match (step, &self.zero) {
+            (INPUT, Zero::Drawn(_)) => self.memory.entered.mine[0].len(),
+            (INPUT, Zero::Keyed { .. }) => 0,
+            _ => self.ands(step).iter().map(|gate| gate.words).sum(),
+        }
+    }
+
+    /// Goes on to the next step when this one has been sent and received.
+    fn advance(&mut self) {
+        let forward = if self.step == INPUT { self.memory.entered.mine[1].len() } else { 0 };
+        let back = self.words_back(self.step);
+        if self.to_previous.words == back
+            && self.from_next.words == back
+            && self.to_next.words == forward
+            && self.from_previous.words == forward
+            && !self.over()
+        {
+            let stage = self.step as usize - 1;
+            if stage > self.circuit.gates.inputs_until {
+                self.memory.entered = Entered::default();
+            }
+            for gate in &self.circuit.gates.stages[stage].local {
+                self.memory.local(&self.circuit.gates, gate);
+            }
+            self.step += 1;
+            for cursor in [&mut self.to_previous, &mut self.from_next, &mut self.to_next, &mut self.from_previous] {
+                *cursor = Cursor::default();
+            }
+        }
+        if self.over() {
+            let need = self.circuit.shape.top * self.circuit.shape.answer_words();
+            let start = self.answer_masks.len();
+            self.answer_masks.resize(start + self.zero.ready().min(need - start), 0);
+            self.zero.take(&mut self.answer_masks[start..]);
+        }
+    }
+
+    fn write_ahead(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
+        let Zero::Drawn(ahead) = &mut self.zero else { return false };
+        ahead.write(random, frame)
+    }
+
+    /// Computes the next words of the round and writes them.
+    fn write_round(&mut self, frame: &mut Vec<u8>) -> bool {
+        let Party { circuit, memory, zero, to_previous: cursor, scratch, .. } = self;
+        let Some(stage) = circuit.gates.stages.get(self.step as usize - 2) else { return false };
+        let words = FRAME_WORDS.min(stage.words() - cursor.words);
+        if words == 0 || zero.ready() < words {
+            return false;
+        }
+        scratch.resize(words, 0);
+        zero.take(scratch);
+        header(self.step, cursor.words, frame);
+        cursor.walk(&stage.ands, scratch.len(), |gate, first, range| {
+            memory.and(&circuit.gates, gate, first, &mut scratch[range]);
+            true
+        });
+        frame.resize(HEADER_BYTES + 8 * words, 0);
+        let (payload, _) = frame[HEADER_BYTES..].as_chunks_mut();
+        payload.iter_mut().zip(scratch.iter()).for_each(|(bytes, word)| *bytes = word.to_le_bytes());
+        true
+    }
+
+    fn receive_back(&mut self, frame: &[u8]) -> Result<Taken, Fault> {
+        let (step, chunk, payload) = parse(frame)?;
+        let due = self.due(Peer::Next);
+        if due != (Due::Part { step, chunk }) {
+            return Err(Fault::OutOfOrder { step, chunk, due });
+        }
+        if step > self.step {
+            return Ok(Taken::NotYet);
+        }
+        let total = self.words_back(step);
+        let words = FRAME_WORDS.min(total - self.from_next.words);
+        let payload = whole_words(step, chunk, payload, words)?;
+        if step == INPUT {
+            let mask = lane_mask(self.circuit.shape.lanes());
+            return read_planes(payload, mask, &mut self.memory.entered.next, &mut self.from_next);
+        }
+        let Party { circuit, memory, from_next: cursor, .. } = self;
+        let ands = circuit.gates.stages.get(step as usize - 2).map_or(&[][..], |stage| &stage.ands);
+        let fits = cursor.walk(ands, words, |gate, first, range| {
+            let target = circuit.gates.target(gate) + first;
+            read_words(&payload[range.clone()], gate.mask(), &mut memory.next[target..target + range.len()])
+        });
+        if fits { Ok(Taken::Yes) } else { Err(Fault::BeyondRows { step }) }
+    }
+
+    fn receive_forward(&mut self, frame: &[u8]) -> Result<Taken, Fault> {
+        let (step, chunk, payload) = parse(frame)?;
+        match &mut self.zero {
+            Zero::Drawn(ahead) if step == AHEAD => return ahead.read(chunk, payload),
+            _ => {}
+        }
+        let due = self.due(Peer::Previous);
+        if due != (Due::Part { step, chunk }) {
+            return Err(Fault::OutOfOrder { step, chunk, due });
+        }
+        let previous = &mut self.memory.entered.previous;
+        let words = FRAME_WORDS.min(previous.len() - self.from_previous.words);
+        let payload = whole_words(step, chunk, payload, words)?;
+        read_planes(payload, lane_mask(self.circuit.shape.lanes()), previous, &mut self.from_previous)
+    }
+}
+
+impl Ahead {
+    /// Room for the random bits of a search of this circuit, to be filled before it begins.
+    pub fn for_circuit(circuit: &Circuit) -> Ahead {
+        Ahead::new(circuit.zero_words(), circuit.shape.lead_words())
+    }
+
+    /// Puts the next frame for the next server into `frame`; false if there is no room now, or no more to draw.
+    pub fn next_frame(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
+        frame.clear();
+        self.write(random, frame)
+    }
+
+    /// Takes a frame from the previous server; `server` is that server's number.
+    pub fn receive(&mut self, server: usize, frame: &[u8]) -> Result<Taken, Error> {
+        let taken = parse(frame).and_then(|(step, chunk, payload)| match step {
+            AHEAD => self.read(chunk, payload),
+            _ => Err(Fault::OutOfOrder { step, chunk, due: self.due() }),
+        });
+        taken.map_err(|fault| Error::Peer { server, fault })
+    }
+
+    fn write(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
+        header(AHEAD, 0, frame);
+        let Some(chunk) = self.draw(random, frame) else {
+            frame.clear();
+            return false;
+        };
+        frame[4..HEADER_BYTES].copy_from_slice(&(chunk as u32).to_le_bytes());
+        true
+    }
+
+    fn read(&mut self, chunk: u32, payload: &[u8]) -> Result<Taken, Fault> {
+        if self.due() != (Due::Part { step: AHEAD, chunk }) {
+            return Err(Fault::OutOfOrder { step: AHEAD, chunk, due: self.due() });
+        }
+        whole_words(AHEAD, chunk, payload, self.words_due())?;
+        if self.to_receive() == 0 {
+            return Ok(Taken::NotYet);
+        }
+        self.take_in(payload);
+        Ok(Taken::Yes)
+    }
+
+    fn due(&self) -> Due {
+        if self.all_received() { Due::Nothing } else { Due::Part { step: AHEAD, chunk: self.chunk_due() as u32 } }
+    }
+}
+
+impl Cursor {
+    /// Calls `each` with the gates that the next words belong to, the first word in the gate and the range of these words; stops
+    /// where it gives false.
+    fn walk(
+        &mut self,
+        gates: &[Gate],
+        words: usize,
+        mut each: impl FnMut(&Gate, usize, std::ops::Range<usize>) -> bool,
+    ) -> bool {
+        let mut at = 0;
+        while let Some(gate) = gates.get(self.gate)
+            && at < words
+        {
+            let count = (gate.words - self.word).min(words - at);
+            if !each(gate, self.word, at..at + count) {
+                return false;
+            }
+            at += count;
+            self.word += count;
+            if self.word == gate.words {
+                (self.gate, self.word) = (self.gate + 1, 0);
+            }
+        }
+        self.words += words;
+        true
+    }
+}
+
+fn header(step: u32, words_before: usize, frame: &mut Vec<u8>) {
+    frame.extend(step.to_le_bytes());
+    frame.extend(((words_before / FRAME_WORDS) as u32).to_le_bytes());
+}
+
+fn parse(frame: &[u8]) -> Result<(u32, u32, &[u8]), Fault> {
+    let (header, payload) = frame.split_first_chunk::<HEADER_BYTES>().ok_or(Fault::NoFrame(frame.len()))?;
+    let [s0, s1, s2, s3, c0, c1, c2, c3] = *header;
+    Ok((u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([c0, c1, c2, c3]), payload))
+}
+
+fn whole_words(step: u32, chunk: u32, payload: &[u8], words: usize) -> Result<&[[u8; 8]], Fault> {
+    let need = 8 * words;
+    if payload.len() != need {
+        return Err(Fault::Length { step, chunk, have: payload.len(), need });
+    }
+    Ok(payload.as_chunks().0)
+}
+
+/// The next part of the planes.
+fn write_planes(planes: &[u64], cursor: &mut Cursor, frame: &mut Vec<u8>) -> bool {
+    let words = FRAME_WORDS.min(planes.len() - cursor.words);
+    if words == 0 {
+        return false;
+    }
+    header(INPUT, cursor.words, frame);
+    frame.extend(planes[cursor.words..cursor.words + words].iter().flat_map(|word| word.to_le_bytes()));
+    cursor.words += words;
+    true
+}
+
+fn read_planes(payload: &[[u8; 8]], mask: u64, planes: &mut [u64], cursor: &mut Cursor) -> Result<Taken, Fault> {
+    if !read_words(payload, mask, &mut planes[cursor.words..cursor.words + payload.len()]) {
+        return Err(Fault::BeyondRows { step: INPUT });
+    }
+    cursor.words += payload.len();
+    Ok(Taken::Yes)
+}
+
+/// False if a bit is set where there is no lane.
+fn read_words(payload: &[[u8; 8]], mask: u64, words: &mut [u64]) -> bool {
+    let mut all = 0;
+    for (word, bytes) in words.iter_mut().zip(payload) {
+        *word = u64::from_le_bytes(*bytes);
+        all |= *word;
+    }
+    all & !mask == 0
+}
+
+/// Uniform words, the lanes of the mask only.
+fn draw_words(random: &mut dyn Random, count: usize, mask: u64) -> Vec<u64> {
+    let mut words = vec![0; count];
+    let mut bytes = vec![0; 8 * FRAME_WORDS.min(count)];
+    for part in words.chunks_mut(FRAME_WORDS) {
+        let bytes = &mut bytes[..8 * part.len()];
+        random.fill(bytes);
+        let (bytes, _) = bytes.as_chunks();
+        part.iter_mut().zip(bytes).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes) & mask);
+    }
+    words
+}

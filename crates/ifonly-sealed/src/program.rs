@@ -1,0 +1,295 @@
+//! Programs for the machine: gates on whole registers, in rounds, with every register's place in memory.
+//!
+//! A register holds the replicated bits of some words: this server's component and the next one's. A gate computes
+//!
+//! ```text
+//! target = x·y ⊕ plus        (an AND, which takes a message)      or      target = plus      (local)
+//! ```
+//!
+//! where x, y and plus are sums of registers, read as a [`Read`] says, and perhaps the constant 1. A gate belongs to the
+//! earliest round in which its operands are known; inside a round the gates stand in the order in which they were made. A
+//! register's memory is used again after its last reader. All of it depends on public numbers only.
+
+use crate::shape::lane_mask;
+
+/// How the words of a gate are read from a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Word i + first.
+    From(u32),
+    /// Words 2i.
+    Even,
+    /// Words 2i + 1.
+    Odd,
+    /// Lanes 2l.
+    EvenLanes,
+    /// Lanes 2l + 1.
+    OddLanes,
+    /// Lane 0 of word 0, in every lane of every word.
+    Spread,
+    /// Lane l − m.
+    Up(u32),
+}
+
+/// Where bits come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A bit of the value that a server entered.
+    Input { server: u8, bit: u8 },
+    /// A register, by number.
+    Register(u32),
+}
+
+/// One operand of a sum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    pub(crate) source: Source,
+    pub(crate) read: Read,
+    /// What [`Read::Odd`] and [`Read::OddLanes`] find behind the last word or lane of a register.
+    pub(crate) beyond: bool,
+}
+
+/// The XOR of up to five terms and a constant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sum {
+    terms: [Option<Term>; 5],
+    pub(crate) one: bool,
+}
+
+impl Sum {
+    pub(crate) fn of<const N: usize>(terms: [Term; N]) -> Sum {
+        const { assert!(N <= 5) };
+        let mut sum = Sum::default();
+        sum.terms.iter_mut().zip(terms).for_each(|(place, term)| *place = Some(term));
+        sum
+    }
+
+    pub(crate) fn not(self) -> Sum {
+        Sum { one: !self.one, ..self }
+    }
+
+    pub(crate) fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.terms.iter().flatten()
+    }
+}
+
+/// A register while a program is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wire(u32);
+
+impl Wire {
+    pub(crate) fn read(self, read: Read) -> Term {
+        Term { source: Source::Register(self.0), read, beyond: false }
+    }
+
+    pub(crate) fn all(self) -> Term {
+        self.read(Read::From(0))
+    }
+}
+
+/// One gate on `words` words, `lanes` lanes each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gate {
+    target: u32,
+    /// The first word that it writes.
+    pub(crate) first: usize,
+    pub(crate) words: usize,
+    pub(crate) lanes: u32,
+    /// The factors of an AND.
+    pub(crate) factors: Option<(Sum, Sum)>,
+    pub(crate) plus: Sum,
+}
+
+impl Gate {
+    pub(crate) fn mask(&self) -> u64 {
+        lane_mask(self.lanes)
+    }
+
+    fn sums(&self) -> impl Iterator<Item = &Sum> {
+        let (x, y) = self.factors.as_ref().map(|(x, y)| (x, y)).unzip();
+        x.into_iter().chain(y).chain([&self.plus])
+    }
+}
+
+/// Where a register lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) offset: usize,
+    pub(crate) words: usize,
+    pub(crate) lanes: u32,
+}
+
+/// What is done between two messages: first the local gates, then the ANDs, whose results are there in the next stage.
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    pub(crate) local: Vec<Gate>,
+    pub(crate) ands: Vec<Gate>,
+}
+
+impl Stage {
+    /// Words of the message of this stage's ANDs.
+    pub(crate) fn words(&self) -> usize {
+        self.ands.iter().map(|gate| gate.words).sum()
+    }
+}
+
+/// Gates in rounds, registers in memory.
+#[derive(Debug)]
+pub(crate) struct Gates {
+    pub(crate) stages: Vec<Stage>,
+    places: Vec<Place>,
+    /// Words of memory for one component of all registers.
+    pub(crate) memory: usize,
+    /// The last stage that reads what the servers entered.
+    pub(crate) inputs_until: usize,
+}
+
+impl Gates {
+    pub(crate) fn place(&self, wire: Wire) -> Place {
+        self.places[wire.0 as usize]
+    }
+
+    pub(crate) fn register(&self, number: u32) -> Place {
+        self.places[number as usize]
+    }
+
+    /// Where a gate's word i goes.
+    pub(crate) fn target(&self, gate: &Gate) -> usize {
+        self.places[gate.target as usize].offset + gate.first
+    }
+}
+
+/// Makes programs.
+#[derive(Default)]
+pub(crate) struct Builder {
+    registers: Vec<Register>,
+    gates: Vec<(usize, Gate)>,
+}
+
+struct Register {
+    words: usize,
+    lanes: u32,
+    /// The number of rounds after which it is known.
+    depth: usize,
+}
+
+impl Builder {
+    /// A register that gates write parts of.
+    pub(crate) fn register(&mut self, words: usize, lanes: u32) -> Wire {
+        self.registers.push(Register { words, lanes, depth: 0 });
+        Wire(self.registers.len() as u32 - 1)
+    }
+
+    /// `x·y ⊕ plus` in a new register.
+    pub(crate) fn and(&mut self, (words, lanes): (usize, u32), x: Sum, y: Sum, plus: Sum) -> Wire {
+        let target = self.register(words, lanes);
+        self.write(target, 0, words, Some((x, y)), plus);
+        target
+    }
+
+    /// `sum` in a new register.
+    pub(crate) fn xor(&mut self, (words, lanes): (usize, u32), sum: Sum) -> Wire {
+        let target = self.register(words, lanes);
+        self.write(target, 0, words, None, sum);
+        target
+    }
+
+    /// Writes words `first..first + words` of a register.
+    pub(crate) fn write(&mut self, target: Wire, first: usize, words: usize, factors: Option<(Sum, Sum)>, plus: Sum) {
+        let lanes = self.registers[target.0 as usize].lanes;
+        let gate = Gate { target: target.0, first, words, lanes, factors, plus };
+        let known = gate.sums().flat_map(Sum::terms).map(|term| match term.source {
+            Source::Input { .. } => 0,
+            Source::Register(number) => self.registers[number as usize].depth,
+        });
+        let stage = known.max().unwrap_or(0);
+        let register = &mut self.registers[target.0 as usize];
+        register.depth = register.depth.max(stage + usize::from(factors.is_some()));
+        self.gates.push((stage, gate));
+    }
+
+    /// Sorts gates into rounds and gives registers their memory; `kept` registers are not used again.
+    pub(crate) fn finish(self, kept: &[Wire]) -> Gates {
+        let count = self.registers.iter().map(|register| register.depth + 1).max().unwrap_or(1);
+        let mut stages: Vec<Stage> = (0..count).map(|_| Stage::default()).collect();
+        let mut born = vec![usize::MAX; self.registers.len()];
+        let mut last = vec![0; self.registers.len()];
+        let mut inputs_until = 0;
+        for (stage, gate) in self.gates {
+            let target = gate.target as usize;
+            born[target] = born[target].min(stage);
+            last[target] = last[target].max(stage);
+            for term in gate.sums().flat_map(Sum::terms) {
+                let reader = match term.source {
+                    Source::Input { .. } => &mut inputs_until,
+                    Source::Register(number) => &mut last[number as usize],
+                };
+                *reader = stage.max(*reader);
+            }
+            let stage = &mut stages[stage];
+            if gate.factors.is_some() { stage.ands.push(gate) } else { stage.local.push(gate) }
+        }
+        kept.iter().for_each(|wire| last[wire.0 as usize] = usize::MAX);
+
+        let mut births = vec![vec![]; count];
+        let mut deaths = vec![vec![]; count];
+        for (number, (&born, &last)) in born.iter().zip(&last).enumerate() {
+            if let Some(births) = births.get_mut(born) {
+                births.push(number);
+            }
+            if let Some(deaths) = deaths.get_mut(last) {
+                deaths.push(number);
+            }
+        }
+        let mut places: Vec<Place> =
+            self.registers.iter().map(|r| Place { offset: 0, words: r.words, lanes: r.lanes }).collect();
+        let mut heap = Heap::default();
+        for (births, deaths) in births.iter().zip(&deaths) {
+            births.iter().for_each(|&number| places[number].offset = heap.take(places[number].words));
+            deaths.iter().for_each(|&number| heap.give(places[number].offset, places[number].words));
+        }
+        Gates { stages, places, memory: heap.end, inputs_until }
+    }
+}
+
+/// Memory that is handed out and given back: the smallest gap that fits.
+#[derive(Default)]
+struct Heap {
+    gaps: std::collections::BTreeMap<usize, usize>,
+    end: usize,
+}
+
+impl Heap {
+    fn take(&mut self, words: usize) -> usize {
+        let fitting = self.gaps.iter().filter(|&(_, &size)| size >= words).min_by_key(|&(_, &size)| size);
+        if let Some((&offset, &size)) = fitting {
+            self.gaps.remove(&offset);
+            if size > words {
+                self.gaps.insert(offset + words, size - words);
+            }
+            return offset;
+        }
+        // No gap fits: grow, from the last gap if it reaches the end.
+        let offset = match self.gaps.last_key_value() {
+            Some((&offset, &size)) if offset + size == self.end => offset,
+            _ => self.end,
+        };
+        self.gaps.remove(&offset);
+        self.end = offset + words;
+        offset
+    }
+
+    fn give(&mut self, offset: usize, words: usize) {
+        let (mut offset, mut words) = (offset, words);
+        if let Some(size) = self.gaps.remove(&(offset + words)) {
+            words += size;
+        }
+        if let Some((&before, &size)) = self.gaps.range(..offset).next_back()
+            && before + size == offset
+        {
+            self.gaps.remove(&before);
+            (offset, words) = (before, words + size);
+        }
+        self.gaps.insert(offset, words);
+    }
+}

@@ -1,0 +1,107 @@
+//! What is public about a search, from which every length follows.
+//!
+//! A plane holds one bit of every row. It has `words` = ⌈rows/64⌉ words; row i stands in word `i mod words`, lane
+//! `⌊i/words⌋` (lane l is the bit of weight 2^l), so that neighbouring words hold neighbouring rows, and `lanes` =
+//! ⌈rows/words⌉ lanes are in use. Places without a row hold the value 2^k − 1, which never qualifies; all other lanes are 0.
+
+use crate::error::Error;
+
+/// Words of payload in one frame at most: 64 KiB.
+pub const FRAME_WORDS: usize = 8192;
+
+const MOST_ROWS: u64 = 1 << 32;
+const MOST_BITS: u64 = 63;
+const MOST_TOP: u64 = 64;
+const MOST_RECORD: u64 = 1 << 20;
+
+/// The public parameters of a search, the same at all three servers and the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    pub(crate) rows: usize,
+    pub(crate) bits: usize,
+    pub(crate) cost_bits: usize,
+    pub(crate) top: usize,
+    pub(crate) record_bytes: usize,
+    pub(crate) ripple_levels: usize,
+}
+
+impl Shape {
+    /// The nearest of `rows` rows, whose values have `bits` bits (k), the lower `cost_bits` (c) of which are the cost and the
+    /// others the violations. Records have no bytes until [`Shape::record_bytes`] says otherwise.
+    pub fn new(rows: usize, bits: usize, cost_bits: usize) -> Result<Shape, Error> {
+        within("the number of rows", rows, 1, MOST_ROWS)?;
+        within("the number of bits of a value", bits, 1, MOST_BITS)?;
+        within("the number of bits of a cost", cost_bits, 0, bits as u64 - 1)?;
+        Ok(Shape { rows, bits, cost_bits, top: 1, record_bytes: 0, ripple_levels: 0 })
+    }
+
+    /// The `top` nearest rows, one after another.
+    pub fn top(self, top: usize) -> Result<Shape, Error> {
+        within("the number of rows to find", top, 1, MOST_TOP)?;
+        Ok(Shape { top, ..self })
+    }
+
+    /// Records of this many bytes.
+    pub fn record_bytes(self, record_bytes: usize) -> Result<Shape, Error> {
+        within("the length of a record", record_bytes, 0, MOST_RECORD)?;
+        Ok(Shape { record_bytes, ..self })
+    }
+
+    /// Compares by ripple in the first levels of the tournament and by tree in the others. A ripple takes one AND for each bit
+    /// and as many rounds; a tree takes nearly three, and ⌈log2 k⌉ + 1 rounds. The first levels have most of the rows, so a few
+    /// ripples there save most of the traffic; 0 takes the fewest rounds, [`usize::MAX`] the fewest bytes.
+    pub fn ripple_levels(self, levels: usize) -> Shape {
+        Shape { ripple_levels: levels, ..self }
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bits of a value (k).
+    pub fn bits(&self) -> usize {
+        self.bits
+    }
+
+    /// How many rows are found.
+    pub fn ranks(&self) -> usize {
+        self.top
+    }
+
+    /// Bytes of the answer that each server gives: for each rank a word and the record.
+    pub fn answer_bytes(&self) -> usize {
+        self.top * (8 + self.record_bytes)
+    }
+
+    /// Words of a plane.
+    pub(crate) fn words(&self) -> usize {
+        self.rows.div_ceil(64)
+    }
+
+    /// Lanes of a word that are in use.
+    pub(crate) fn lanes(&self) -> u32 {
+        self.rows.div_ceil(self.words()) as u32
+    }
+
+    /// Words of a zero-sharing that the answer of one rank takes.
+    pub(crate) fn answer_words(&self) -> usize {
+        1 + self.record_bytes.div_ceil(8)
+    }
+
+    /// How many random words a server may be ahead of their use: enough to keep a line busy, at most four bytes a row where
+    /// rows are many. The same at all three, or they might wait for each other.
+    pub(crate) fn lead_words(&self) -> usize {
+        (self.rows / 2).clamp(2 * FRAME_WORDS, 16 * FRAME_WORDS)
+    }
+}
+
+/// The lower `lanes` bits.
+pub(crate) fn lane_mask(lanes: u32) -> u64 {
+    u64::MAX.checked_shr(64 - lanes).unwrap_or(0)
+}
+
+fn within(what: &'static str, value: usize, least: u64, most: u64) -> Result<(), Error> {
+    let value = value as u64;
+    if (least..=most).contains(&value) { Ok(()) } else { Err(Error::Shape { what, value, least, most }) }
+}

@@ -1,0 +1,146 @@
+//! Zero-sharings: server n gets `r_n ⊕ r_{n−1}`, and the three of them sum to 0.
+//!
+//! With [`Ahead`] server n draws r_n and sends it to server n + 1, at any time before it is needed, for it depends on nothing:
+//! what the others receive is then exactly uniform. With keys r_n is a stream that servers n and n + 1 share; nothing is sent
+//! and privacy is computational. Every word of r is used once.
+
+use ifonly_core::keys::{KeyStream, Purpose, TranscriptKeys};
+use ifonly_core::random::Random;
+use std::collections::VecDeque;
+
+/// Random words that one server drew, or got from the server before it, and has not used yet. Servers may fill it before a search
+/// exists; a search takes it over.
+pub struct Ahead {
+    /// r_n ⊕ r_{n−1}, or only one of them where the other is still to come.
+    words: VecDeque<u64>,
+    /// Words of the whole stream.
+    total: usize,
+    /// Words that may wait for their use.
+    lead: usize,
+    drawn: usize,
+    received: usize,
+    used: usize,
+}
+
+impl std::fmt::Debug for Ahead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ahead({} drawn, {} received, {} used of {})", self.drawn, self.received, self.used, self.total)
+    }
+}
+
+impl Ahead {
+    pub(crate) fn new(total: usize, lead: usize) -> Ahead {
+        Ahead { words: VecDeque::new(), total, lead, drawn: 0, received: 0, used: 0 }
+    }
+
+    /// How many words the next frame holds whose first word is `at`, if there is room for them.
+    fn room(&self, at: usize) -> usize {
+        let words = crate::shape::FRAME_WORDS.min(self.total - at);
+        if at + words - self.used <= self.lead { words } else { 0 }
+    }
+
+    /// Words of the next frame to receive; 0 if there is no room yet or nothing left.
+    pub(crate) fn to_receive(&self) -> usize {
+        self.room(self.received)
+    }
+
+    /// The part of the stream that is due.
+    pub(crate) fn chunk_due(&self) -> usize {
+        self.received / crate::shape::FRAME_WORDS
+    }
+
+    pub(crate) fn all_received(&self) -> bool {
+        self.received == self.total
+    }
+
+    /// Draws the words of the next frame and appends them to it; gives the frame's number, or `None` if there is no room yet.
+    pub(crate) fn draw(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> Option<usize> {
+        let words = self.room(self.drawn);
+        if words == 0 {
+            return None;
+        }
+        let chunk = self.drawn / crate::shape::FRAME_WORDS;
+        let start = frame.len();
+        frame.resize(start + 8 * words, 0);
+        random.fill(&mut frame[start..]);
+        merge(&mut self.words, self.drawn - self.used, &frame[start..]);
+        self.drawn += words;
+        Some(chunk)
+    }
+
+    /// Words of the frame that is due, whether or not there is room for them.
+    pub(crate) fn words_due(&self) -> usize {
+        crate::shape::FRAME_WORDS.min(self.total - self.received)
+    }
+
+    /// Whether it is for a search that takes this many words, and unused.
+    pub(crate) fn fits(&self, words: usize) -> bool {
+        self.total == words && self.used == 0
+    }
+
+    /// Takes the payload of a frame of as many words as [`Ahead::to_receive`] says.
+    pub(crate) fn take_in(&mut self, payload: &[u8]) {
+        merge(&mut self.words, self.received - self.used, payload);
+        self.received += payload.len() / 8;
+    }
+}
+
+/// XORs little-endian words into a queue from a place on.
+fn merge(queue: &mut VecDeque<u64>, place: usize, payload: &[u8]) {
+    let (words, _) = payload.as_chunks();
+    let present = (queue.len() - place).min(words.len());
+    let (present, absent) = words.split_at(present);
+    queue.range_mut(place..place + present.len()).zip(present).for_each(|(word, bytes)| *word ^= u64::from_le_bytes(*bytes));
+    queue.extend(absent.iter().map(|bytes| u64::from_le_bytes(*bytes)));
+}
+
+/// Where a server's zero-sharings come from.
+pub(crate) enum Zero {
+    Drawn(Ahead),
+    Keyed { mine: KeyStream, before: KeyStream, used: usize },
+}
+
+impl Zero {
+    /// From the keys that this server shares with the one before and the one behind it.
+    pub(crate) fn keyed(with_previous: &TranscriptKeys, with_next: &TranscriptKeys) -> Zero {
+        let stream = |keys: &TranscriptKeys| keys.stream(Purpose::ZeroSharing);
+        Zero::Keyed { mine: stream(with_next), before: stream(with_previous), used: 0 }
+    }
+
+    /// Words that can be taken now.
+    pub(crate) fn ready(&self) -> usize {
+        match self {
+            Zero::Drawn(ahead) => ahead.drawn.min(ahead.received) - ahead.used,
+            Zero::Keyed { .. } => usize::MAX,
+        }
+    }
+
+    /// The next words, no more than are ready.
+    pub(crate) fn take(&mut self, words: &mut [u64]) {
+        match self {
+            Zero::Drawn(ahead) => {
+                let zeros = ahead.words.drain(..words.len());
+                words.iter_mut().zip(zeros).for_each(|(word, zero)| *word = zero);
+                ahead.used += words.len();
+            }
+            Zero::Keyed { mine, before, used } => {
+                words.fill(0);
+                for stream in [mine, before] {
+                    key_words(stream, *used, words);
+                }
+                *used += words.len();
+            }
+        }
+    }
+}
+
+/// XORs the words of a key stream from word `first` on into `words`.
+pub(crate) fn key_words(stream: &KeyStream, first: usize, words: &mut [u64]) {
+    let mut bytes = [0; 4096];
+    for (part, words) in words.chunks_mut(bytes.len() / 8).enumerate() {
+        let bytes = &mut bytes[..8 * words.len()];
+        stream.fill(8 * first as u64 + 4096 * part as u64, bytes);
+        let (bytes, _) = bytes.as_chunks();
+        words.iter_mut().zip(bytes).for_each(|(word, bytes)| *word ^= u64::from_le_bytes(*bytes));
+    }
+}

@@ -1,0 +1,113 @@
+//! A search finds what brute force finds: the nearest rows that qualify, the lower one where costs are equal, or nobody.
+
+mod common;
+
+use common::{Source, brute_force, search};
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_sealed::{Circuit, Shape};
+use std::sync::Arc;
+
+/// What the values of an instance are like.
+#[derive(Clone, Copy, Debug)]
+enum Values {
+    Uniform,
+    FewCosts,
+    NobodyQualifies,
+    EverybodyTies,
+    OnlyTheLastQualifies,
+    Largest,
+}
+
+impl Values {
+    const ALL: [Values; 6] = [
+        Values::Uniform,
+        Values::FewCosts,
+        Values::NobodyQualifies,
+        Values::EverybodyTies,
+        Values::OnlyTheLastQualifies,
+        Values::Largest,
+    ];
+
+    fn draw(self, rows: usize, bits: usize, cost_bits: usize, random: &mut SeededRandom) -> Vec<u64> {
+        let gate = 1 << cost_bits;
+        let gates = 1 << (bits - cost_bits);
+        let tie = random.below(gate);
+        let last = rows - 1;
+        (0..rows)
+            .map(|row| match self {
+                Values::Uniform => random.below(1 << bits),
+                Values::FewCosts => random.below(gate.min(3)) + gate * random.below(2),
+                Values::NobodyQualifies => random.below(gate) + gate * (1 + random.below(gates - 1)),
+                Values::EverybodyTies => tie,
+                Values::OnlyTheLastQualifies => random.below(gate) + gate * u64::from(row != last),
+                Values::Largest => (1 << bits) - 1,
+            })
+            .collect()
+    }
+}
+
+fn check(rows: usize, bits: usize, cost_bits: usize, top: usize, ripples: usize, seed: u64, source: Source) {
+    let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
+    let shape = shape.record_bytes(seed as usize % 13).unwrap().ripple_levels(ripples);
+    let circuit = Arc::new(Circuit::new(&shape));
+    let mut random = SeededRandom::new(seed);
+    for kind in Values::ALL {
+        let values = kind.draw(rows, bits, cost_bits, &mut random);
+        let found = search(&circuit, &values, source, &mut random, &mut |_| {});
+        let wanted = brute_force(&shape, cost_bits, &values);
+        assert!(found == wanted, "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {ripples} ripples, {kind:?}, seed {seed}");
+    }
+}
+
+#[test]
+fn random_searches_find_what_brute_force_finds() {
+    let mut random = SeededRandom::new(13);
+    for seed in 0..400 {
+        let rows = 1 + random.below(200) as usize;
+        let bits = 1 + random.below(32) as usize;
+        let cost_bits = random.below(bits as u64) as usize;
+        let source = [Source::Drawn, Source::Keyed][random.below(2) as usize];
+        check(rows, bits, cost_bits, 1, random.below(4) as usize, seed, source);
+    }
+}
+
+#[test]
+fn every_small_and_every_awkward_number_of_rows_works() {
+    let awkward = (6..=13).flat_map(|j| [(1 << j) - 1, 1 << j, (1 << j) + 1]);
+    for rows in (1..=20).chain(awkward).chain([1000, 4033, 4095 * 3]) {
+        check(rows, 6, 4, 1, 1, rows as u64, Source::Drawn);
+    }
+}
+
+#[test]
+fn the_nearest_rows_come_one_after_another() {
+    let mut random = SeededRandom::new(14);
+    for seed in 0..60 {
+        let rows = 1 + random.below(if seed % 2 == 0 { 8 } else { 300 }) as usize;
+        let bits = 2 + random.below(10) as usize;
+        let top = 1 + random.below(6) as usize;
+        let source = [Source::Drawn, Source::Keyed][random.below(2) as usize];
+        check(rows, bits, bits - 1 - random.below(bits as u64 / 2) as usize, top, random.below(20) as usize, seed, source);
+    }
+}
+
+#[test]
+fn the_widest_and_the_narrowest_values_work() {
+    for (bits, cost_bits) in [(1, 0), (2, 0), (2, 1), (3, 2), (63, 62), (63, 0), (31, 27), (33, 29)] {
+        for ripples in [0, 2, usize::MAX] {
+            check(70, bits, cost_bits, 2, ripples, 5, Source::Drawn);
+        }
+    }
+}
+
+#[test]
+fn shapes_that_cannot_be_run_are_refused() {
+    assert!(Shape::new(0, 8, 4).is_err());
+    assert!(Shape::new(1 << 33, 8, 4).is_err());
+    assert!(Shape::new(5, 0, 0).is_err());
+    assert!(Shape::new(5, 64, 4).is_err());
+    assert!(Shape::new(5, 8, 8).is_err(), "at least one bit says whether a row qualifies");
+    let shape = Shape::new(5, 8, 4).unwrap();
+    assert!(shape.top(0).is_err() && shape.top(65).is_err());
+    assert!(shape.record_bytes(1 << 21).is_err());
+}
