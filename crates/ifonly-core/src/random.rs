@@ -60,6 +60,9 @@ impl Random for OsRandom {
     /// If the operating system has no randomness: going on without it would break the promise of the protocol.
     fn fill(&mut self, bytes: &mut [u8]) {
         let buffer = &mut self.buffer;
+        if bytes.len() >= buffer.bytes.len() {
+            return getrandom::fill(bytes).expect("the operating system gives randomness");
+        }
         for byte in bytes {
             if buffer.used == buffer.bytes.len() {
                 getrandom::fill(&mut buffer.bytes[..]).expect("the operating system gives randomness");

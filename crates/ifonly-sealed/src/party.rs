@@ -131,13 +131,13 @@ impl Party {
         let (zero, masks, next) = match randomness {
             Randomness::Drawn => {
                 let ahead = Ahead::new(circuit.zero_words(), shape.lead_words());
-                (Zero::Drawn(ahead), draw_words(random, words, mask), vec![0; words])
+                (Zero::drawn(ahead), draw_words(random, words, mask), vec![0; words])
             }
             Randomness::DrawnAhead(ahead) => {
                 if !ahead.fits(circuit.zero_words()) {
                     return Err(Error::Misuse("these random bits are for another circuit"));
                 }
-                (Zero::Drawn(ahead), draw_words(random, words, mask), vec![0; words])
+                (Zero::drawn(ahead), draw_words(random, words, mask), vec![0; words])
             }
             Randomness::Keyed { with_previous, with_next } => {
                 (Zero::keyed(&with_previous, &with_next), keyed(&with_previous), keyed(&with_next))
@@ -212,13 +212,13 @@ impl Party {
     /// What is due from a peer; a server names it when a deadline passes.
     pub fn due(&self, peer: Peer) -> Due {
         let part = |step, words: usize| Due::Part { step, chunk: (words / FRAME_WORDS) as u32 };
-        match (peer, &self.zero) {
+        match (peer, self.zero.ahead()) {
             (Peer::Next, _) if self.from_next.words < self.words_back(self.step) => part(self.step, self.from_next.words),
             (Peer::Next, _) if !self.ands(self.step + 1).is_empty() => part(self.step + 1, 0),
             (Peer::Previous, _) if self.step == INPUT && self.from_previous.words < self.memory.entered.previous.len() => {
                 part(INPUT, self.from_previous.words)
             }
-            (Peer::Previous, Zero::Drawn(ahead)) if !ahead.all_received() => {
+            (Peer::Previous, Some(ahead)) if !ahead.all_received() => {
                 Due::Part { step: AHEAD, chunk: ahead.chunk_due() as u32 }
             }
             _ => Due::Nothing,
@@ -263,6 +263,12 @@ impl Party {
         Ok(answer)
     }
 
+    /// Leaves out one word of the zero-sharings.
+    #[cfg(test)]
+    pub(crate) fn leave_out(&mut self, word: usize) {
+        self.zero.left_out = Some(word);
+    }
+
     fn check(&self) -> Result<(), Error> {
         self.failed.clone().map_or(Ok(()), Err)
     }
@@ -291,9 +297,9 @@ impl Party {
 
     /// Words that go to the previous server in a step.
     fn words_back(&self, step: u32) -> usize {
-        match (step, &self.zero) {
-            (INPUT, Zero::Drawn(_)) => self.memory.entered.mine[0].len(),
-            (INPUT, Zero::Keyed { .. }) => 0,
+        match (step, self.zero.ahead()) {
+            (INPUT, Some(_)) => self.memory.entered.mine[0].len(),
+            (INPUT, None) => 0,
             _ => self.ands(step).iter().map(|gate| gate.words).sum(),
         }
     }
@@ -329,8 +335,7 @@ impl Party {
     }
 
     fn write_ahead(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
-        let Zero::Drawn(ahead) = &mut self.zero else { return false };
-        ahead.write(random, frame)
+        self.zero.ahead_mut().is_some_and(|ahead| ahead.write(random, frame))
     }
 
     /// Computes the next words of the round and writes them.
@@ -381,9 +386,10 @@ impl Party {
 
     fn receive_forward(&mut self, frame: &[u8]) -> Result<Taken, Fault> {
         let (step, chunk, payload) = parse(frame)?;
-        match &mut self.zero {
-            Zero::Drawn(ahead) if step == AHEAD => return ahead.read(chunk, payload),
-            _ => {}
+        if let Some(ahead) = self.zero.ahead_mut()
+            && step == AHEAD
+        {
+            return ahead.read(chunk, payload);
         }
         let due = self.due(Peer::Previous);
         if due != (Due::Part { step, chunk }) {

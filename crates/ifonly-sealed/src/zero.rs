@@ -94,43 +94,75 @@ fn merge(queue: &mut VecDeque<u64>, place: usize, payload: &[u8]) {
     queue.extend(absent.iter().map(|bytes| u64::from_le_bytes(*bytes)));
 }
 
-/// Where a server's zero-sharings come from.
-pub(crate) enum Zero {
+/// A server's zero-sharings, word by word.
+pub(crate) struct Zero {
+    source: Source,
+    /// The word that is left out, so that tests can show what every one of them is for.
+    #[cfg(test)]
+    pub(crate) left_out: Option<usize>,
+    taken: usize,
+}
+
+enum Source {
     Drawn(Ahead),
-    Keyed { mine: KeyStream, before: KeyStream, used: usize },
+    Keyed { mine: KeyStream, before: KeyStream },
 }
 
 impl Zero {
+    /// From words that this server and the one before it draw.
+    pub(crate) fn drawn(ahead: Ahead) -> Zero {
+        Zero::new(Source::Drawn(ahead))
+    }
+
     /// From the keys that this server shares with the one before and the one behind it.
     pub(crate) fn keyed(with_previous: &TranscriptKeys, with_next: &TranscriptKeys) -> Zero {
         let stream = |keys: &TranscriptKeys| keys.stream(Purpose::ZeroSharing);
-        Zero::Keyed { mine: stream(with_next), before: stream(with_previous), used: 0 }
+        Zero::new(Source::Keyed { mine: stream(with_next), before: stream(with_previous) })
+    }
+
+    fn new(source: Source) -> Zero {
+        Zero {
+            source,
+            #[cfg(test)]
+            left_out: None,
+            taken: 0,
+        }
+    }
+
+    /// The words that are drawn, if they are.
+    pub(crate) fn ahead(&self) -> Option<&Ahead> {
+        if let Source::Drawn(ahead) = &self.source { Some(ahead) } else { None }
+    }
+
+    pub(crate) fn ahead_mut(&mut self) -> Option<&mut Ahead> {
+        if let Source::Drawn(ahead) = &mut self.source { Some(ahead) } else { None }
     }
 
     /// Words that can be taken now.
     pub(crate) fn ready(&self) -> usize {
-        match self {
-            Zero::Drawn(ahead) => ahead.drawn.min(ahead.received) - ahead.used,
-            Zero::Keyed { .. } => usize::MAX,
-        }
+        self.ahead().map_or(usize::MAX, |ahead| ahead.drawn.min(ahead.received) - ahead.used)
     }
 
     /// The next words, no more than are ready.
     pub(crate) fn take(&mut self, words: &mut [u64]) {
-        match self {
-            Zero::Drawn(ahead) => {
+        match &mut self.source {
+            Source::Drawn(ahead) => {
                 let zeros = ahead.words.drain(..words.len());
                 words.iter_mut().zip(zeros).for_each(|(word, zero)| *word = zero);
                 ahead.used += words.len();
             }
-            Zero::Keyed { mine, before, used } => {
+            Source::Keyed { mine, before } => {
                 words.fill(0);
                 for stream in [mine, before] {
-                    key_words(stream, *used, words);
+                    key_words(stream, self.taken, words);
                 }
-                *used += words.len();
             }
         }
+        #[cfg(test)]
+        if let Some(word) = self.left_out.and_then(|word| words.get_mut(word.checked_sub(self.taken)?)) {
+            *word = 0;
+        }
+        self.taken += words.len();
     }
 }
 

@@ -8,24 +8,24 @@ use std::sync::Arc;
 
 /// Where the three servers' random bits come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     Drawn,
     Keyed,
 }
 
 /// The record of a row: its number, repeated as often as there is room.
-pub fn record(shape: &Shape, row: usize) -> Vec<u8> {
+pub(crate) fn record(shape: &Shape, row: usize) -> Vec<u8> {
     let length = shape.answer_bytes() / shape.ranks() - 8;
     (row as u32 + 1).to_le_bytes().into_iter().cycle().take(length).collect()
 }
 
 /// The key of a server and the next one, in one session.
-pub fn pair_key(server: usize, session: [u8; 32]) -> TranscriptKeys {
+pub(crate) fn pair_key(server: usize, session: [u8; 32]) -> TranscriptKeys {
     RootKey::new(1, [server as u8; 32]).transcript(&session)
 }
 
 /// Three parties that hold shares of the values.
-pub fn parties(
+pub(crate) fn parties(
     circuit: &Arc<Circuit>,
     shares: &[Vec<u64>; 3],
     source: Source,
@@ -46,7 +46,7 @@ pub fn parties(
 }
 
 /// What the user gets from finished parties.
-pub fn answers(circuit: &Circuit, parties: [Party; 3]) -> [Vec<u8>; 3] {
+pub(crate) fn answers(circuit: &Circuit, parties: [Party; 3]) -> [Vec<u8>; 3] {
     let shape = circuit.shape();
     parties.map(|party| {
         let sums: Vec<Vec<u8>> = (0..shape.ranks())
@@ -66,7 +66,7 @@ pub fn answers(circuit: &Circuit, parties: [Party; 3]) -> [Vec<u8>; 3] {
 }
 
 /// A whole search.
-pub fn search(
+pub(crate) fn search(
     circuit: &Arc<Circuit>,
     values: &[u64],
     source: Source,
@@ -86,7 +86,7 @@ pub fn search(
 }
 
 /// The rows that qualify, nearest first, the lower row first where costs are equal.
-pub fn brute_force(shape: &Shape, cost_bits: usize, values: &[u64]) -> Vec<Option<Found>> {
+pub(crate) fn brute_force(shape: &Shape, cost_bits: usize, values: &[u64]) -> Vec<Option<Found>> {
     let mut rows: Vec<usize> = (0..values.len()).filter(|&row| values[row] >> cost_bits == 0).collect();
     rows.sort_by_key(|&row| values[row]);
     let found = |&row: &usize| Some(Found { cost: values[row], record: record(shape, row) });

@@ -1,0 +1,64 @@
+//! What a search costs: `cargo run --release -p ifonly-sealed --example cost -- ROWS BITS [RIPPLE_LEVELS] [drawn|keyed]`.
+//!
+//! Prints ANDs, rounds and bytes, then runs all three servers in this thread with the operating system's randomness.
+
+use ifonly_core::keys::RootKey;
+use ifonly_core::random::{OsRandom, Random, SeededRandom};
+use ifonly_sealed::{Circuit, Party, Randomness, Shape, combine, share, simulate};
+use std::sync::Arc;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |otherwise: usize| arguments.next().map_or(Ok(otherwise), |text| text.parse::<usize>());
+    let (rows, bits, ripples) = (number(100_000)?, number(30)?, number(0)?);
+    let keyed = std::env::args().any(|word| word == "keyed");
+    let shape = Shape::new(rows, bits, bits.saturating_sub(4))?.ripple_levels(ripples);
+
+    let start = Instant::now();
+    let circuit = Arc::new(Circuit::new(&shape));
+    println!("{rows} rows, values of {bits} bits, {ripples} levels compared by ripple");
+    println!("circuit made in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+    let cost = circuit.cost();
+    let per_row = |total: u64| total as f64 / rows as f64;
+    println!("{:>10.2} ANDs per row", per_row(cost.ands));
+    println!("{:>10} rounds", cost.rounds);
+    println!("{:>10.2} bytes sent per row and server, random bits included", per_row(cost.bytes));
+    println!("{:>10.2} with random bits from keys", per_row(cost.bytes_keyed));
+    println!("{:>10.2} bytes of memory per row and server", per_row(cost.memory));
+
+    let mut draw = SeededRandom::new(1);
+    let values: Vec<u64> = (0..rows).map(|_| draw.below(1 << bits)).collect();
+    let shares = share(bits, &values, &mut draw);
+    let mut random = OsRandom::default();
+    let start = Instant::now();
+    let key = |server: usize| RootKey::new(1, [server as u8; 32]).transcript(&[0; 32]);
+    let mut parties = vec![];
+    for n in 1..=3 {
+        let randomness = match keyed {
+            false => Randomness::Drawn,
+            true => Randomness::Keyed { with_previous: key((n + 1) % 3 + 1), with_next: key(n) },
+        };
+        parties.push(Party::new(&circuit, n, randomness, |row| shares[n - 1][row], &mut random)?);
+    }
+    let mut parties: [Party; 3] = parties.try_into().map_err(|_| "three parties")?;
+    let entered = start.elapsed();
+    for result in simulate::run(&mut parties, &mut random, |letter| vec![letter]) {
+        result?;
+    }
+    for party in &parties {
+        party.selection(0)?;
+    }
+    let all = start.elapsed();
+    let none: [&[u8]; 1] = [&[]];
+    let [a, b, c] = parties.map(|party| party.answer(&none));
+    let found = combine(&shape, [&a?, &b?, &c?])?;
+    let nearest = values.iter().copied().filter(|value| value >> bits.saturating_sub(4) == 0).min();
+    assert_eq!(found[0].as_ref().map(|found| found.cost), nearest);
+    println!("three servers in one thread: {:.0} ms, of which {:.0} to enter the values", ms(all), ms(entered));
+    Ok(())
+}
+
+fn ms(time: std::time::Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
