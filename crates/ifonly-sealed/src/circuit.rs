@@ -38,7 +38,8 @@ pub struct Cost {
     pub bytes_keyed: u64,
     /// Bytes of the longest message of one round.
     pub longest_round: u64,
-    /// Bytes of memory that a party takes at most, random bits that are ahead of their use included.
+    /// Bytes of memory that a party takes at most, random bits that are ahead of their use included. The shares that it is made
+    /// from are the caller's, who may forget them then.
     pub memory: u64,
 }
 

@@ -16,8 +16,11 @@ pub(crate) enum Comparison {
 
 /// `V^(1) + V^(2) + V^(3) mod 2^k` of what the servers entered: carry-save, then ripple; 2k − 3 ANDs, k − 1 rounds.
 pub(crate) fn add_inputs(builder: &mut Builder, bits: usize, size: Size) -> Vec<Wire> {
-    let input =
-        |server, bit: usize| Term { source: Source::Input { server, bit: bit as u8 }, read: Read::From(0), beyond: false };
+    let input = |server, bit: usize| Term {
+        source: Source::Input { server, bit: bit as u8 },
+        read: Read::From(0),
+        beyond: false,
+    };
     // majority(x, y, z) = (x ⊕ z)(y ⊕ z) ⊕ z, one AND: the carry into the next bit.
     let saved: Vec<Wire> = (0..bits - 1)
         .map(|bit| {
@@ -124,12 +127,7 @@ pub(crate) fn one_hot(builder: &mut Builder, (words, lanes): Size, seed: Wire, i
     let mut reached = 1;
     for bit in &index[word_bits..] {
         let more = reached.min(lanes - reached);
-        let there = builder.and(
-            (1, more),
-            Sum::of([hot.all()]),
-            Sum::of([bit.read(Read::Spread)]),
-            Sum::default(),
-        );
+        let there = builder.and((1, more), Sum::of([hot.all()]), Sum::of([bit.read(Read::Spread)]), Sum::default());
         hot = builder.xor((1, reached + more), Sum::of([hot.all(), there.all(), there.read(Read::Up(reached))]));
         reached += more;
     }

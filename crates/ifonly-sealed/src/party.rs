@@ -213,9 +213,13 @@ impl Party {
     pub fn due(&self, peer: Peer) -> Due {
         let part = |step, words: usize| Due::Part { step, chunk: (words / FRAME_WORDS) as u32 };
         match (peer, self.zero.ahead()) {
-            (Peer::Next, _) if self.from_next.words < self.words_back(self.step) => part(self.step, self.from_next.words),
+            (Peer::Next, _) if self.from_next.words < self.words_back(self.step) => {
+                part(self.step, self.from_next.words)
+            }
             (Peer::Next, _) if !self.ands(self.step + 1).is_empty() => part(self.step + 1, 0),
-            (Peer::Previous, _) if self.step == INPUT && self.from_previous.words < self.memory.entered.previous.len() => {
+            (Peer::Previous, _)
+                if self.step == INPUT && self.from_previous.words < self.memory.entered.previous.len() =>
+            {
                 part(INPUT, self.from_previous.words)
             }
             (Peer::Previous, Some(ahead)) if !ahead.all_received() => {

@@ -6,8 +6,8 @@
 
 use crate::error::Error;
 
-/// Words of payload in one frame at most: 64 KiB.
-pub const FRAME_WORDS: usize = 8192;
+/// Words of payload in one frame at most: 16 KiB, as much as TLS sends in one piece.
+pub const FRAME_WORDS: usize = 2048;
 
 const MOST_ROWS: u64 = 1 << 32;
 const MOST_BITS: u64 = 63;
@@ -32,7 +32,7 @@ impl Shape {
         within("the number of rows", rows, 1, MOST_ROWS)?;
         within("the number of bits of a value", bits, 1, MOST_BITS)?;
         within("the number of bits of a cost", cost_bits, 0, bits as u64 - 1)?;
-        Ok(Shape { rows, bits, cost_bits, top: 1, record_bytes: 0, ripple_levels: 0 })
+        Ok(Shape { rows, bits, cost_bits, top: 1, record_bytes: 0, ripple_levels: 1 })
     }
 
     /// The `top` nearest rows, one after another.
@@ -49,7 +49,8 @@ impl Shape {
 
     /// Compares by ripple in the first levels of the tournament and by tree in the others. A ripple takes one AND for each bit
     /// and as many rounds; a tree takes nearly three, and ⌈log2 k⌉ + 1 rounds. The first levels have most of the rows, so a few
-    /// ripples there save most of the traffic; 0 takes the fewest rounds, [`usize::MAX`] the fewest bytes.
+    /// ripples there save most of the traffic. In the very first the ripple runs along with that of the sum and takes fewer rounds
+    /// than a tree. So 1, the default, takes the fewest rounds, [`usize::MAX`] the fewest bytes.
     pub fn ripple_levels(self, levels: usize) -> Shape {
         Shape { ripple_levels: levels, ..self }
     }
@@ -92,7 +93,7 @@ impl Shape {
     /// How many random words a server may be ahead of their use: enough to keep a line busy, at most four bytes a row where
     /// rows are many. The same at all three, or they might wait for each other.
     pub(crate) fn lead_words(&self) -> usize {
-        (self.rows / 2).clamp(2 * FRAME_WORDS, 16 * FRAME_WORDS)
+        (self.rows / 2).clamp(2 * FRAME_WORDS, 64 * FRAME_WORDS)
     }
 }
 

@@ -63,7 +63,8 @@ pub fn run(
         }
     }
     for (party, result) in parties.iter_mut().zip(&mut results) {
-        for peer in [Peer::Next, Peer::Previous] {
+        // Random bits come long before they are needed: where they lack, their absence is the reason for any other.
+        for peer in [Peer::Previous, Peer::Next] {
             if result.is_ok() && !party.is_finished() {
                 *result = party.hang_up(peer);
             }

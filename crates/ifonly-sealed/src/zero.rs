@@ -90,7 +90,10 @@ fn merge(queue: &mut VecDeque<u64>, place: usize, payload: &[u8]) {
     let (words, _) = payload.as_chunks();
     let present = (queue.len() - place).min(words.len());
     let (present, absent) = words.split_at(present);
-    queue.range_mut(place..place + present.len()).zip(present).for_each(|(word, bytes)| *word ^= u64::from_le_bytes(*bytes));
+    queue
+        .range_mut(place..place + present.len())
+        .zip(present)
+        .for_each(|(word, bytes)| *word ^= u64::from_le_bytes(*bytes));
     queue.extend(absent.iter().map(|bytes| u64::from_le_bytes(*bytes)));
 }
 

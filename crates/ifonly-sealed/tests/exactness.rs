@@ -55,7 +55,10 @@ fn check(rows: usize, bits: usize, cost_bits: usize, top: usize, ripples: usize,
         let values = kind.draw(rows, bits, cost_bits, &mut random);
         let found = search(&circuit, &values, source, &mut random, &mut |_| {});
         let wanted = brute_force(&shape, cost_bits, &values);
-        assert!(found == wanted, "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {ripples} ripples, {kind:?}, seed {seed}");
+        assert!(
+            found == wanted,
+            "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {ripples} ripples, {kind:?}, seed {seed}"
+        );
     }
 }
 
@@ -87,7 +90,15 @@ fn the_nearest_rows_come_one_after_another() {
         let bits = 2 + random.below(10) as usize;
         let top = 1 + random.below(6) as usize;
         let source = [Source::Drawn, Source::Keyed][random.below(2) as usize];
-        check(rows, bits, bits - 1 - random.below(bits as u64 / 2) as usize, top, random.below(20) as usize, seed, source);
+        check(
+            rows,
+            bits,
+            bits - 1 - random.below(bits as u64 / 2) as usize,
+            top,
+            random.below(20) as usize,
+            seed,
+            source,
+        );
     }
 }
 
@@ -97,6 +108,13 @@ fn the_widest_and_the_narrowest_values_work() {
         for ripples in [0, 2, usize::MAX] {
             check(70, bits, cost_bits, 2, ripples, 5, Source::Drawn);
         }
+    }
+}
+
+#[test]
+fn messages_of_several_frames_work() {
+    for source in [Source::Drawn, Source::Keyed] {
+        check(30_011, 9, 7, 1, 1, 6, source);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Whole searches and their brute force.
 
+#![allow(dead_code)] // each test uses its part
+
 use ifonly_core::keys::{RootKey, TranscriptKeys};
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_sealed::simulate::{self, Letter};
@@ -36,10 +38,9 @@ pub(crate) fn parties(
     [1, 2, 3].map(|n| {
         let randomness = match source {
             Source::Drawn => Randomness::Drawn,
-            Source::Keyed => Randomness::Keyed {
-                with_previous: pair_key((n + 1) % 3 + 1, session),
-                with_next: pair_key(n, session),
-            },
+            Source::Keyed => {
+                Randomness::Keyed { with_previous: pair_key((n + 1) % 3 + 1, session), with_next: pair_key(n, session) }
+            }
         };
         Party::new(circuit, n, randomness, |row| shares[n - 1][row], random).unwrap()
     })

@@ -1,0 +1,287 @@
+"""sealed-machine.json: sessions of the three-server bit machine, recomputed from docs/sealed.md.
+
+All three servers are computed at once: bits are kept as three components, each a list of words.
+"""
+import functools
+
+import primitives as p
+
+FRAME_WORDS = 2048
+
+
+def xor_words(*lists):
+    return [functools.reduce(lambda a, b: a ^ b, words) for words in zip(*lists)]
+
+
+def ones(lanes):
+    return (1 << lanes) - 1
+
+
+class Bits:
+    """Shared bits: get(c) are the words of component c (from 0), known after `depth` rounds."""
+
+    def __init__(self, depth, words, lanes, get):
+        self.depth, self.words, self.lanes, self.get = depth, words, lanes, get
+
+    def cut(self, lanes):
+        return Bits(self.depth, self.words, lanes, lambda c: [word & ones(lanes) for word in self.get(c)])
+
+    def map(self, words, lanes, change):
+        return Bits(self.depth, words, lanes, lambda c: change(self.get(c), c))
+
+
+def xor(*terms):
+    first = terms[0]
+    return Bits(max(t.depth for t in terms), first.words, first.lanes, lambda c: xor_words(*(t.get(c) for t in terms)))
+
+
+def negate(bits):
+    return bits.map(bits.words, bits.lanes, lambda w, c: [word ^ (ones(bits.lanes) if c == 0 else 0) for word in w])
+
+
+def spread(bit, words, lanes):
+    return bit.map(words, lanes, lambda w, c: [ones(lanes) * (w[0] & 1)] * words)
+
+
+class Machine:
+    def __init__(self):
+        self.gates = []
+
+    def land(self, x, y, plus=None):
+        """An AND, and an XOR with `plus`."""
+        depth = max(t.depth for t in (x, y, plus) if t) + 1
+        gate = Bits(depth, x.words, x.lanes, None)
+        gate.x, gate.y, gate.plus = x, y, plus
+        gate.get = lambda c: gate.z[c]
+        self.gates.append(gate)
+        return gate
+
+    def run(self, zero):
+        """zero(count) gives the next words of r_n for n = 1, 2, 3. Returns the rounds' messages: z of each server."""
+        rounds = []
+        for depth in range(1, max([g.depth for g in self.gates], default=0) + 1):
+            message = [[], [], []]
+            for gate in (g for g in self.gates if g.depth == depth):
+                r = zero(gate.words)
+                x, y = [gate.x.get(c) for c in range(3)], [gate.y.get(c) for c in range(3)]
+                gate.z = []
+                for n in range(3):
+                    after = (n + 1) % 3
+                    plus = gate.plus.get(n) if gate.plus else [0] * gate.words
+                    z = [
+                        (x[n][i] & y[n][i] ^ x[n][i] & y[after][i] ^ x[after][i] & y[n][i] ^ plus[i] ^ r[n][i] ^ r[n - 1][i])
+                        & ones(gate.lanes)
+                        for i in range(gate.words)
+                    ]
+                    gate.z.append(z)
+                    message[n] += z
+            rounds.append(message)
+        return rounds
+
+
+def add(machine, inputs, bits):
+    x, y, z = inputs
+    saved = [machine.land(xor(x[i], z[i]), xor(y[i], z[i]), z[i]) for i in range(bits - 1)]
+    sums, carry = [xor(x[0], y[0], z[0])], None
+    for i in range(1, bits):
+        s, t = xor(x[i], y[i], z[i]), saved[i - 1]
+        sums.append(xor(s, t, carry) if carry else xor(s, t))
+        if i + 1 < bits:
+            carry = machine.land(xor(s, carry), xor(t, carry), carry) if carry else machine.land(s, t)
+    return sums
+
+
+def right_is_less(machine, left, right, ripple):
+    if ripple:
+        borrow = machine.land(negate(right[0]), left[0])
+        for l, r in zip(left[1:], right[1:]):
+            borrow = machine.land(negate(xor(r, borrow)), xor(l, borrow), borrow)
+        return borrow
+    groups = []
+    for i, (l, r) in enumerate(zip(left, right)):
+        groups.append((machine.land(negate(r), l), negate(xor(l, r)) if i else None))
+    while len(groups) > 1:
+        joined = []
+        for i in range(0, len(groups) - 1, 2):
+            (low, low_equal), (high, equal) = groups[i], groups[i + 1]
+            less = machine.land(equal, low, high)
+            joined.append((less, machine.land(equal, low_equal) if low_equal else None))
+        groups = joined + (groups[-1:] if len(groups) % 2 else [])
+    return groups[0][0]
+
+
+def neighbours(bits, beyond):
+    """The left and the right one of every pair; behind the last is `beyond`."""
+    if bits.words > 1:
+        size = ((bits.words + 1) // 2, bits.lanes)
+        end = lambda c: [ones(bits.lanes) if beyond and c == 0 else 0]
+        return bits.map(*size, lambda w, c: w[::2]), bits.map(*size, lambda w, c: (w + end(c))[1::2][: size[0]])
+    size = (1, (bits.lanes + 1) // 2)
+    more = lambda w, c: w[0] | ((1 if beyond and c == 0 else 0) << bits.lanes)
+    pick = lambda word, odd: [sum((word >> (2 * l + odd) & 1) << l for l in range(size[1]))]
+    return bits.map(*size, lambda w, c: pick(w[0], 0)), bits.map(*size, lambda w, c: pick(more(w, c), 1))
+
+
+def winner(machine, case, values, words, lanes):
+    index, level = [], 0
+    while values[0].words > 1 or values[0].lanes > 1:
+        left, right = zip(*(neighbours(value, True) for value in values))
+        choice = right_is_less(machine, left, right, level < case["ripple_levels"])
+        values = [machine.land(choice, xor(l, r), l) for l, r in zip(left, right)]
+        index = [machine.land(choice, xor(l, r), l) for l, r in (neighbours(i, False) for i in index)] + [choice]
+        level += 1
+    factors = [negate(value) for value in values[case["cost_bits"] :]]
+    while len(factors) > 1:
+        pairs = [machine.land(*factors[i : i + 2]) for i in range(0, len(factors) - 1, 2)]
+        factors = pairs + (factors[-1:] if len(factors) % 2 else [])
+    qualifies = factors[0]
+    cost = [machine.land(qualifies, value) for value in values[: case["cost_bits"]]]
+    word_bits = (words - 1).bit_length()
+    hot, reached = qualifies, 1
+    for bit in index[word_bits:]:
+        more = min(reached, lanes - reached)
+        there = machine.land(hot.cut(more), spread(bit, 1, more))
+        move = lambda m: lambda c, hot=hot, there=there: [hot.get(c)[0] ^ there.get(c)[0] ^ there.get(c)[0] << m]
+        hot = Bits(there.depth, 1, reached + more, move(reached))
+        reached += more
+    reached = 1
+    for bit in index[:word_bits]:
+        more = min(reached, words - reached)
+        part = hot.map(more, lanes, lambda w, c, more=more: w[:more])
+        there = machine.land(part, spread(bit, more, lanes))
+
+        def split(c, hot=hot, there=there, more=more):
+            old, new = hot.get(c), there.get(c)
+            return xor_words(old[:more], new) + old[more:] + new
+
+        hot = Bits(there.depth, reached + more, lanes, split)
+        reached += more
+    return qualifies, cost, hot
+
+
+def from_hex(text):
+    data = bytes.fromhex(text)
+    assert len(data) % 8 == 0, "whole words"
+    return [int.from_bytes(data[i : i + 8], "little") for i in range(0, len(data), 8)]
+
+
+def frames(step, words):
+    parts = [words[i : i + FRAME_WORDS] for i in range(0, len(words), FRAME_WORDS)]
+    header = lambda part: step.to_bytes(4, "little") + part.to_bytes(4, "little")
+    return [(header(i) + b"".join(w.to_bytes(8, "little") for w in part)).hex() for i, part in enumerate(parts)]
+
+
+@functools.lru_cache(None)
+def key_words(key, epoch, session, tag, count):
+    def derive(key, *parts):
+        return p.keyed(key, b"".join(len(part).to_bytes(8, "little") + part for part in parts))
+
+    key = derive(bytes.fromhex(key), b"transcript", epoch.to_bytes(4, "little"), bytes.fromhex(session))
+    stream = p.KeyStream(derive(key, b"stream", tag.to_bytes(2, "little") + bytes(4))[:16])
+    return from_hex(stream.read(0, 8 * count).hex())
+
+
+def check_case(case):
+    rows, k, c, top = case["rows"], case["bits"], case["cost_bits"], case["top"]
+    length = case["record_bytes"]
+    words = -(-rows // 64)
+    lanes = -(-rows // words)
+    assert len(case["records"]) == rows and all(len(r) == 2 * length for r in case["records"]), "records"
+    machine = Machine()
+    drawn = "masks" in case["randomness"]
+    assert set(case["randomness"]) == ({"masks", "ahead"} if drawn else {"pair_keys", "epoch", "session"})
+
+    # Step 1: what the servers enter.
+    masks, values = [], []
+    for n in range(3):
+        assert len(case["shares"]) == 3 and len(case["shares"][n]) == rows and all(0 <= v < 2**k for v in case["shares"][n]), "shares"
+        if drawn:
+            mask = from_hex(case["randomness"]["masks"][n])
+            assert len(case["randomness"]["masks"]) == 3 and all(word <= ones(lanes) for word in mask), "masks"
+        else:
+            keys = case["randomness"]
+            mask = key_words(keys["pair_keys"][n - 1], keys["epoch"], keys["session"], 65, k * words)
+        assert len(mask) == k * words, "masks"
+        masks.append([word & ones(lanes) for word in mask])
+        at = lambda place: case["shares"][n][place] if place < rows else (2**k - 1 if n == 0 else 0)
+        plane = lambda bit, word: sum((at(lane * words + word) >> bit & 1) << lane for lane in range(lanes))
+        values.append([plane(bit, word) ^ masks[n][bit * words + word] for bit in range(k) for word in range(words)])
+
+    def entered(n, bit):
+        part = slice(bit * words, (bit + 1) * words)
+        components = {n: masks[n][part], (n + 1) % 3: values[n][part], (n + 2) % 3: [0] * words}
+        return Bits(0, words, lanes, lambda c: components[c])
+
+    inputs = [[entered(n, bit) for bit in range(k)] for n in range(3)]
+    sums = add(machine, inputs, k)
+    winners = []
+    for rank in range(top):
+        if rank:
+            chosen = winners[-1][2]
+            sums[k - 1] = machine.land(sums[k - 1], chosen, xor(sums[k - 1], chosen))
+        winners.append(winner(machine, case, sums, words, lanes))
+
+    # The zero-sharings, in the order of the messages; those of the answers last.
+    total = sum(gate.words for gate in machine.gates) + top * (1 + -(-length // 8))
+    if drawn:
+        r = [from_hex(text) for text in case["randomness"]["ahead"]]
+    else:
+        r = [key_words(key, keys["epoch"], keys["session"], 64, total) for key in keys["pair_keys"]]
+    assert len(r) == 3 and all(len(words_of) == total for words_of in r), "random words"
+    used = 0
+
+    def zero(count):
+        nonlocal used
+        used += count
+        return [words_of[used - count : used] for words_of in r]
+
+    rounds = machine.run(zero)
+    assert len(case["frames"]) == 3, "frames"
+    for n in range(3):
+        back = frames(1, masks[n]) if drawn else []
+        for step, message in enumerate(rounds):
+            back += frames(2 + step, message[n])
+        assert case["frames"][n]["to_previous"] == back, f"frames of server {n + 1} to the previous one"
+        forward = frames(1, values[n]) + (frames(0, r[n]) if drawn else [])
+        assert case["frames"][n]["to_next"] == forward, f"frames of server {n + 1} to the next one"
+        assert len(case["frames"][n]) == 2, "frames"
+
+    answers = [b"", b"", b""]
+    assert [len(s) for s in case["selections"]] == [top] * 3 and len(case["found"]) == top, "ranks"
+    for rank, (qualifies, cost, hot) in enumerate(winners):
+        masks_of = zero(1 + -(-length // 8))
+        for n in range(3):
+            plane = hot.get(n)
+            chosen = [plane[row % words] >> (row // words) & 1 for row in range(rows)]
+            packed = bytes(sum(bit << i for i, bit in enumerate(chosen[b : b + 8])) for b in range(0, rows, 8))
+            assert case["selections"][n][rank] == packed.hex(), "selection"
+            record = 0
+            for row in range(rows):
+                record ^= int.from_bytes(bytes.fromhex(case["records"][row]), "little") * chosen[row]
+            word = sum((bit.get(n)[0] & 1) << i for i, bit in enumerate([qualifies] + cost))
+            mask = [masks_of[n][i] ^ masks_of[n - 1][i] for i in range(len(masks_of[n]))]
+            word ^= mask[0] & ones(c + 1)
+            mask = b"".join(m.to_bytes(8, "little") for m in mask[1:])[:length]
+            record ^= int.from_bytes(mask, "little")
+            answers[n] += word.to_bytes(8, "little") + record.to_bytes(length, "little")
+    assert case["answers"] == [answer.hex() for answer in answers], "answers"
+
+    # What the user learns is what brute force finds.
+    plain = [sum(share[row] for share in case["shares"]) % 2**k for row in range(rows)]
+    order = sorted((v, row) for row, v in enumerate(plain) if v < 2**c)
+    for rank in range(top):
+        wanted = {"cost": order[rank][0], "record": case["records"][order[rank][1]]} if rank < len(order) else None
+        assert case["found"][rank] == wanted, "found"
+        size = 8 + length
+        sum_of = functools.reduce(lambda a, b: a ^ b, (int.from_bytes(a[rank * size :][:size], "little") for a in answers))
+        record = bytes.fromhex(wanted["record"]) if wanted else bytes(length)
+        word = (2 * wanted["cost"] + 1 if wanted else 0).to_bytes(8, "little")
+        assert sum_of == int.from_bytes(word + record, "little"), "the sum of the answers"
+    keys_of_case = "rows bits cost_bits top record_bytes ripple_levels shares records randomness frames selections answers found"
+    assert set(case) == set(keys_of_case.split()), "fields"
+
+
+def check(vectors):
+    assert vectors["scheme"] == "sealed-machine", "scheme"
+    for case in vectors["cases"]:
+        check_case(case)
