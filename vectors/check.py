@@ -9,6 +9,7 @@ import json
 import pathlib
 import sys
 
+import check_sealed
 import schemes
 import transcript
 
@@ -19,6 +20,8 @@ def check(name, vectors):
         transcript.check(vectors)
     elif name == "failures":
         transcript.check_failures(vectors)
+    elif name == "sealed-machine":
+        check_sealed.check(vectors)
     else:
         schemes.check(vectors, name)
 

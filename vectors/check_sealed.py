@@ -186,7 +186,9 @@ def check_case(case):
     length = case["record_bytes"]
     words = -(-rows // 64)
     lanes = -(-rows // words)
-    assert len(case["records"]) == rows and all(len(r) == 2 * length for r in case["records"]), "records"
+    assert len(case["records"]) == 2 * length * rows, "records"
+    records = [case["records"][2 * length * row :][: 2 * length] for row in range(rows)]
+    shares = [from_hex(text) for text in case["shares"]]
     machine = Machine()
     drawn = "masks" in case["randomness"]
     assert set(case["randomness"]) == ({"masks", "ahead"} if drawn else {"pair_keys", "epoch", "session"})
@@ -194,7 +196,7 @@ def check_case(case):
     # Step 1: what the servers enter.
     masks, values = [], []
     for n in range(3):
-        assert len(case["shares"]) == 3 and len(case["shares"][n]) == rows and all(0 <= v < 2**k for v in case["shares"][n]), "shares"
+        assert len(shares) == 3 and len(shares[n]) == rows and all(v < 2**k for v in shares[n]), "shares"
         if drawn:
             mask = from_hex(case["randomness"]["masks"][n])
             assert len(case["randomness"]["masks"]) == 3 and all(word <= ones(lanes) for word in mask), "masks"
@@ -203,7 +205,7 @@ def check_case(case):
             mask = key_words(keys["pair_keys"][n - 1], keys["epoch"], keys["session"], 65, k * words)
         assert len(mask) == k * words, "masks"
         masks.append([word & ones(lanes) for word in mask])
-        at = lambda place: case["shares"][n][place] if place < rows else (2**k - 1 if n == 0 else 0)
+        at = lambda place: shares[n][place] if place < rows else (2**k - 1 if n == 0 else 0)
         plane = lambda bit, word: sum((at(lane * words + word) >> bit & 1) << lane for lane in range(lanes))
         values.append([plane(bit, word) ^ masks[n][bit * words + word] for bit in range(k) for word in range(words)])
 
@@ -257,7 +259,7 @@ def check_case(case):
             assert case["selections"][n][rank] == packed.hex(), "selection"
             record = 0
             for row in range(rows):
-                record ^= int.from_bytes(bytes.fromhex(case["records"][row]), "little") * chosen[row]
+                record ^= int.from_bytes(bytes.fromhex(records[row]), "little") * chosen[row]
             word = sum((bit.get(n)[0] & 1) << i for i, bit in enumerate([qualifies] + cost))
             mask = [masks_of[n][i] ^ masks_of[n - 1][i] for i in range(len(masks_of[n]))]
             word ^= mask[0] & ones(c + 1)
@@ -267,10 +269,10 @@ def check_case(case):
     assert case["answers"] == [answer.hex() for answer in answers], "answers"
 
     # What the user learns is what brute force finds.
-    plain = [sum(share[row] for share in case["shares"]) % 2**k for row in range(rows)]
+    plain = [sum(share[row] for share in shares) % 2**k for row in range(rows)]
     order = sorted((v, row) for row, v in enumerate(plain) if v < 2**c)
     for rank in range(top):
-        wanted = {"cost": order[rank][0], "record": case["records"][order[rank][1]]} if rank < len(order) else None
+        wanted = {"cost": order[rank][0], "record": records[order[rank][1]]} if rank < len(order) else None
         assert case["found"][rank] == wanted, "found"
         size = 8 + length
         sum_of = functools.reduce(lambda a, b: a ^ b, (int.from_bytes(a[rank * size :][:size], "little") for a in answers))

@@ -70,7 +70,8 @@ fn session(shape: Shape, cost_bits: usize, ripple_levels: usize, values: &[u64],
         false => json!({ "masks": given[..3], "ahead": given[3..] }),
         true => json!({ "pair_keys": pair_keys, "epoch": 1, "session": hex(&id) }),
     };
-    let records: Vec<String> = (0..shape.rows()).map(|row| hex(&record(&shape, row))).collect();
+    let records: String = (0..shape.rows()).map(|row| hex(&record(&shape, row))).collect();
+    let shares = shares.map(|share| share.iter().map(|value| hex(&value.to_le_bytes())).collect::<String>());
     let found: Vec<Value> = found
         .iter()
         .map(|found| found.as_ref().map_or(Value::Null, |row| json!({ "cost": row.cost, "record": hex(&row.record) })))
@@ -93,7 +94,7 @@ fn sessions_are_as_written_down() {
         (5, 4, 2, 1, 0, false),
         (67, 5, 3, 1, 1, false),
         (3, 3, 2, 2, 9, false),
-        (130, 3, 2, 1, 0, true),
+        (66, 3, 2, 1, 0, true),
     ] {
         let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();
         let shape = shape.ripple_levels(ripple_levels);
