@@ -108,7 +108,8 @@ pub(crate) struct Zero {
 
 enum Source {
     Drawn(Ahead),
-    Keyed { mine: KeyStream, before: KeyStream },
+    /// Of this server and the next, of the previous one and this.
+    Keyed(Box<[KeyStream; 2]>),
 }
 
 impl Zero {
@@ -120,7 +121,7 @@ impl Zero {
     /// From the keys that this server shares with the one before and the one behind it.
     pub(crate) fn keyed(with_previous: &TranscriptKeys, with_next: &TranscriptKeys) -> Zero {
         let stream = |keys: &TranscriptKeys| keys.stream(Purpose::ZeroSharing);
-        Zero::new(Source::Keyed { mine: stream(with_next), before: stream(with_previous) })
+        Zero::new(Source::Keyed(Box::new([stream(with_next), stream(with_previous)])))
     }
 
     fn new(source: Source) -> Zero {
@@ -154,9 +155,9 @@ impl Zero {
                 words.iter_mut().zip(zeros).for_each(|(word, zero)| *word = zero);
                 ahead.used += words.len();
             }
-            Source::Keyed { mine, before } => {
+            Source::Keyed(streams) => {
                 words.fill(0);
-                for stream in [mine, before] {
+                for stream in streams.iter() {
                     key_words(stream, self.taken, words);
                 }
             }
