@@ -6,10 +6,9 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use ifonly_client::http::{HttpServer, Trust};
-use ifonly_client::{Explanation, Meeting, Policy, Profile, Transport};
-use ifonly_core::random::{OsRandom, Random, SeededRandom};
-use ifonly_core::secret::Secret;
+use ifonly_client::http::{self, Trust};
+use ifonly_client::{Client, Pins, Policy, Transport, WishList};
+use ifonly_core::random::{Random, SeededRandom};
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
@@ -74,8 +73,7 @@ async fn one_person(world: &World, urls: &[String], person: u64, until: Instant)
     let Ok(trust) = Trust::system() else { return (times, 1) };
     while Instant::now() < until {
         let started = Instant::now();
-        let servers = urls.iter().filter_map(|url| HttpServer::new(url, &trust, None).ok());
-        let servers = servers.map(|server| Arc::new(server) as Arc<dyn Transport>).collect();
+        let Ok(servers) = http::servers(urls, &trust, None, Policy::default()) else { return (times, 1) };
         let x =
             vec![random.below(10) as u32, random.below(7) as u32, 4 * random.below(2) as u32, random.below(3) as u32];
         match search(world, servers, x).await {
@@ -88,16 +86,9 @@ async fn one_person(world: &World, urls: &[String], person: u64, until: Instant)
 
 /// One whole search, its record checked; nothing if anything was wrong.
 async fn search(world: &World, servers: Vec<Arc<dyn Transport>>, x: Vec<u32>) -> Option<()> {
-    let meeting = Meeting::of(servers, Policy::default()).await.ok()?;
-    let (deployment, schema) = (meeting.manifest().default_deployment(), meeting.manifest().schema());
-    let profile = Profile::new(schema, |name| {
-        let place = schema.position(name).ok()?;
-        schema.features()[place].decode_level(x[place])
-    });
-    let secret = Secret::new(x.clone());
-    let report = meeting.search(deployment, secret.clone(), 1, &mut OsRandom::default()).await.ok()?;
-    let found = report.outcome.found.first()?;
-    Explanation::new(&world.manifest, deployment, &secret, &profile.ok()?, found).ok().map(|_| ())
+    let client = Client::connect(servers, &Pins::default()).await.ok()?;
+    let answer = client.ask(&world.values(&x), &WishList::default()).await.ok()?;
+    answer.found.first().map(|_| ())
 }
 
 fn resident() -> Option<u64> {

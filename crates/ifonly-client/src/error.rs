@@ -5,6 +5,7 @@ use ifonly_core::manifest::ManifestError;
 use ifonly_core::schema::SchemaError;
 use ifonly_core::search::Fault;
 use ifonly_core::secret::SecretError;
+use ifonly_core::wishes::WishError;
 
 /// A server that gave nothing, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,16 @@ pub enum ClientError {
         /// The other.
         second: String,
     },
+    /// A promise that the manifest does not keep.
+    #[error("the servers offer another {what} than was promised: {offered} instead of {promised}; nothing was asked")]
+    Pinned {
+        /// Which.
+        what: &'static str,
+        /// What the person pinned.
+        promised: String,
+        /// What the manifest says.
+        offered: String,
+    },
     /// The manifest is refused.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -90,6 +101,15 @@ pub enum ClientError {
         /// What happened to those that were named.
         troubles: Vec<Trouble>,
     },
+    /// A scheme that the manifest does not offer.
+    #[error(transparent)]
+    Scheme(ManifestError),
+    /// Columns without a value.
+    #[error("the profile has no value for {}", .0.join(", "))]
+    Missing(Vec<String>),
+    /// The wishes cannot be; nothing was sent.
+    #[error(transparent)]
+    Wish(#[from] WishError),
     /// The profile does not fit the schema.
     #[error(transparent)]
     Profile(#[from] SchemaError),

@@ -1,46 +1,13 @@
 //! From a found record to an explanation: what the person has, what somebody accepted had, and where they differ.
 
 use crate::error::ClientError;
+use crate::profile::Profile;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::manifest::Manifest;
 use ifonly_core::record::Record;
-use ifonly_core::schema::{Encoded, Kind, Schema, Value};
+use ifonly_core::schema::{Kind, Value};
 use ifonly_core::search::{Fault, Found, confirm};
 use ifonly_core::secret::Secret;
-
-/// A person's values, column by column, and their levels. Never printed.
-#[derive(Clone)]
-pub struct Profile {
-    values: Vec<(String, Value)>,
-    encoded: Vec<Encoded>,
-}
-
-impl std::fmt::Debug for Profile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Profile(..)")
-    }
-}
-
-impl Profile {
-    /// The values that `value_of` gives for the schema's columns.
-    pub fn new(schema: &Schema, value_of: impl Fn(&str) -> Option<Value>) -> Result<Profile, ClientError> {
-        let encoded = schema.encode(&value_of)?;
-        let empty = || Value::Text(String::new());
-        let value = |name: &str| (name.to_owned(), value_of(name).unwrap_or_else(empty));
-        Ok(Profile { values: schema.columns().into_iter().map(|column| value(column.name)).collect(), encoded })
-    }
-
-    /// x.
-    pub fn levels(&self) -> Vec<u32> {
-        self.encoded.iter().map(|encoded| encoded.level).collect()
-    }
-
-    /// The features whose value lay outside the bounds, so that a bound was taken.
-    pub fn clamped<'a>(&'a self, schema: &'a Schema) -> impl Iterator<Item = &'a str> {
-        let features = schema.features().iter().zip(&self.encoded);
-        features.filter(|(_, encoded)| encoded.clamped).map(|(feature, _)| feature.name.as_str())
-    }
-}
 
 /// Where two people differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +27,10 @@ pub struct Change {
 pub struct Explanation {
     /// What the change costs, recomputed from the record and compared with what the servers' answers said.
     pub cost: u64,
+    /// The cost without the price of counting changes.
+    pub distance: u64,
+    /// How many features change, where the wishes count that.
+    pub changed: Option<u64>,
     /// The original row, column by column.
     pub record: Vec<(String, Value)>,
     /// Only the columns that differ.
@@ -79,10 +50,8 @@ impl Explanation {
         let schema = manifest.schema();
         let record = Record::decode(schema, &found.record).map_err(|_| wrong(Fault::NotARecord))?;
         let levels = record.levels(schema).map_err(|_| wrong(Fault::NotARecord))?;
-        confirm(deployment, secret, found, &levels).map_err(wrong)?;
-        let cost = secret.plain_cost(deployment.scheme(), deployment.params(), &levels);
-        let cost = cost.ok_or(wrong(Fault::WrongRecord))?;
-        let mut explanation = Explanation { cost, record: vec![], changes: vec![] };
+        let cost = confirm(deployment, secret, found, &levels).map_err(wrong)?;
+        let mut explanation = Explanation { cost, distance: cost, changed: None, record: vec![], changes: vec![] };
         for (column, (name, yours)) in schema.columns().iter().zip(&profile.values) {
             let feature = &schema.features()[column.features.start];
             let numeric = matches!(feature.kind, Kind::Numeric { .. });

@@ -4,7 +4,8 @@
 //! shares together.
 
 use crate::error::ClientError;
-use crate::transport::{CHECKSUM_LENGTH, Greeting, Pending, Transport, TransportError, unwrap};
+use crate::patience::{Patient, Policy};
+use crate::transport::{Checked, Exchange, Greeting, Pending, Receive, Transport, TransportError};
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
@@ -15,7 +16,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ifonly_core::manifest::MAX_JSON;
-use ifonly_core::service::Route;
+use ifonly_core::service::{self, CHECKSUM_LENGTH, ProblemType, Route};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -123,7 +124,7 @@ impl HttpServer {
             request = request.header(AUTHORIZATION, token);
         }
         if !body.is_empty() {
-            request = request.header(CONTENT_TYPE, "application/octet-stream");
+            request = request.header(CONTENT_TYPE, service::MESSAGE_TYPE);
         }
         let request = request.body(Full::new(body)).map_err(|error| TransportError::Unreachable(error.to_string()))?;
         let response =
@@ -149,30 +150,58 @@ impl HttpServer {
     }
 }
 
-impl Transport for HttpServer {
+/// The servers at these addresses, each asked as patiently as `policy` says.
+pub fn servers(
+    urls: &[String],
+    trust: &Trust,
+    token: Option<&str>,
+    policy: Policy,
+) -> Result<Vec<Arc<dyn Transport>>, ClientError> {
+    let server = |url: &String| -> Result<Arc<dyn Transport>, ClientError> {
+        Ok(Arc::new(Patient::new(Arc::new(HttpServer::new(url, trust, token)?), policy)))
+    };
+    urls.iter().map(server).collect()
+}
+
+impl Exchange for HttpServer {
     fn name(&self) -> String {
         self.base.clone()
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {
         Box::pin(async {
-            let response = self.request(Method::GET, "/v1/manifest", Bytes::new()).await?;
-            let index = response.headers().get("ifonly-server").and_then(|value| value.to_str().ok()?.parse().ok());
+            let response = self.request(Method::GET, service::MANIFEST_PATH, Bytes::new()).await?;
+            let index =
+                response.headers().get(service::SERVER_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
             let index = index.ok_or(TransportError::NotAServer("it does not say which server it is"))?;
             let manifest = HttpServer::body(response, MAX_JSON).await?;
             Ok(Greeting { index, manifest })
         })
     }
 
-    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
         Box::pin(async move {
+            let mut checked = Checked::new(length, response);
             let response = self.request(Method::POST, route.path(), message).await?;
             let claimed = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
             let need = length + CHECKSUM_LENGTH;
             if let Some(have) = claimed.filter(|&claimed: &u64| claimed != need as u64) {
                 return Err(TransportError::Length { have, need });
             }
-            unwrap(HttpServer::body(response, need).await?, length)
+            let mut body = response.into_body();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| TransportError::CutOff(chain(&error)))?;
+                if let Some(bytes) = frame.data_ref() {
+                    checked.part(bytes)?;
+                }
+            }
+            checked.finish()
         })
     }
 }
@@ -186,7 +215,7 @@ async fn refusal(status: StatusCode, response: Response<Incoming>) -> TransportE
     }
     let body = HttpServer::body(response, LONGEST_PROBLEM).await.unwrap_or_default();
     let document = serde_json::from_slice(&body).unwrap_or(Document { r#type: None, detail: None });
-    let problem = document.r#type.and_then(|name| name.strip_prefix("urn:ifonly:problem:").map(plain));
+    let problem = document.r#type.as_deref().and_then(ProblemType::of);
     let detail = document.detail.as_deref().map_or_else(|| "it does not say why".into(), plain);
     TransportError::Refused { status: status.as_u16(), problem, detail }
 }

@@ -1,22 +1,35 @@
-//! Asking the servers: meet them, compare what they say about themselves, run a search, explain its record.
+//! Asking: connects to the servers, runs a search over them, and explains what was found.
 //!
-//! [`transport`] moves bytes to one server; [`meeting`] makes sure that all of them offer the same; [`session`] runs every
-//! phase and every record fetch of a search, whatever turns up; [`explain`] turns the record into "yours" and "theirs".
-//! Which requests are sent, their sizes, number and order follow from the manifest, the scheme and k, never from secrets.
+//! [`Client::connect`] meets the servers and compares what they offer; [`Client::ask`] takes a person's [`Values`] and
+//! [`WishList`] and gives an [`Answer`]. What goes over the network depends on the manifest, the scheme and the number of
+//! records wanted, and on nothing else: every phase and every fetch runs, retries follow a fixed policy, and faults are
+//! reported at the end.
+//!
+//! Only [`http`] needs a runtime, sockets or a clock, and it can be left out (feature `http`). Everything else runs wherever
+//! somebody implements [`Transport`].
 #![forbid(unsafe_code)]
 
+pub mod answer;
+pub mod client;
 pub mod error;
-pub mod exchange;
 pub mod explain;
+#[cfg(feature = "http")]
 pub mod http;
-pub mod meeting;
-pub mod session;
+#[cfg(feature = "http")]
+pub mod patience;
+pub mod profile;
+pub mod search;
 pub mod transport;
+pub mod wishlist;
 
-pub use error::ClientError;
-pub use exchange::Policy;
-pub use explain::{Change, Explanation, Profile};
+pub use answer::Answer;
+pub use client::{Client, Pins};
+pub use error::{ClientError, Trouble};
+pub use explain::{Change, Explanation};
 pub use ifonly_core::service::Route;
-pub use meeting::Meeting;
-pub use session::{Report, Traffic};
-pub use transport::{Greeting, Transport, TransportError};
+#[cfg(feature = "http")]
+pub use patience::{Patient, Policy};
+pub use profile::{Profile, Values};
+pub use search::{Report, Traffic};
+pub use transport::{Greeting, Receive, Transport, TransportError};
+pub use wishlist::WishList;

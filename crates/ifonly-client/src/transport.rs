@@ -1,23 +1,65 @@
 //! One server as the client sees it: something that takes a message and gives as many bytes as the protocol says.
 
 use bytes::Bytes;
-use ifonly_core::service::Route;
+use ifonly_core::service::{CHECKSUM_LENGTH, ProblemType, Route};
 use std::pin::Pin;
 use std::time::Duration;
 
 /// What a transport will give.
+#[cfg(not(target_family = "wasm"))]
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + Send + 'a>>;
+/// What a transport will give. In a browser it stays on its thread.
+#[cfg(target_family = "wasm")]
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + 'a>>;
 
-/// The way to one server.
-pub trait Transport: Send + Sync {
+/// The way to one server. Timers and retries, where there are any, are the transport's.
+#[cfg(not(target_family = "wasm"))]
+pub trait Transport: Exchange + Send + Sync {}
+/// The way to one server. Timers and retries, where there are any, are the transport's.
+#[cfg(target_family = "wasm")]
+pub trait Transport: Exchange {}
+#[cfg(not(target_family = "wasm"))]
+impl<T: Exchange + Send + Sync> Transport for T {}
+#[cfg(target_family = "wasm")]
+impl<T: Exchange> Transport for T {}
+
+/// What a [`Transport`] does.
+pub trait Exchange {
     /// What people call it: its address.
     fn name(&self) -> String;
 
     /// Asks who it is and what it offers.
     fn greet(&self) -> Pending<'_, Greeting>;
 
-    /// Sends a message. The answer has exactly `length` bytes; anything else is an error, found before memory is used for it.
-    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes>;
+    /// Sends a message. The response's bytes go to `response` as they come, exactly `length` in the end; anything else is an
+    /// error, found before memory is used for it. After an error, what was received is worth nothing.
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()>;
+}
+
+/// Takes a response piece by piece.
+pub trait Receive: Send {
+    /// The next bytes.
+    fn part(&mut self, bytes: &[u8]);
+
+    /// What came so far is worth nothing; the response comes again from its beginning.
+    fn restart(&mut self);
+}
+
+/// Keeps the bytes.
+impl Receive for Vec<u8> {
+    fn part(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn restart(&mut self) {
+        self.clear();
+    }
 }
 
 /// What a server says about itself.
@@ -49,12 +91,12 @@ pub enum TransportError {
         retry_after: Duration,
     },
     /// It does not take the request.
-    #[error("refused ({status}{}): {detail}", .problem.as_ref().map_or(String::new(), |name| format!(", {name}")))]
+    #[error("refused ({status}{}): {detail}", .problem.map_or(String::new(), |problem| format!(", {}", problem.name())))]
     Refused {
         /// HTTP status.
         status: u16,
-        /// The last part of the problem document's type.
-        problem: Option<String>,
+        /// The problem document's type, if it has one of ours.
+        problem: Option<ProblemType>,
         /// What it says, shortened.
         detail: String,
     },
@@ -85,18 +127,86 @@ impl TransportError {
     }
 }
 
-/// Bytes of the checksum after every response.
-pub const CHECKSUM_LENGTH: usize = 16;
+/// A response on its way: what follows it is its checksum, the first bytes of its BLAKE3 hash. It is no defence against a lying
+/// server, but damage between server and client must not pass for "nobody qualifies".
+pub struct Checked<'a> {
+    response: &'a mut dyn Receive,
+    length: usize,
+    received: usize,
+    hasher: blake3::Hasher,
+    checksum: Vec<u8>,
+}
 
-/// The response of `length` bytes in a body that ends with its checksum, the first bytes of its BLAKE3 hash. It is no
-/// defence against a lying server, but damage between server and client must not pass for "nobody qualifies".
-pub fn unwrap(mut body: Bytes, length: usize) -> Result<Bytes, TransportError> {
-    if body.len() != length + CHECKSUM_LENGTH {
-        return Err(TransportError::Length { have: body.len() as u64, need: length + CHECKSUM_LENGTH });
+impl<'a> Checked<'a> {
+    /// For a response of `length` bytes, which goes to `response`.
+    pub fn new(length: usize, response: &'a mut dyn Receive) -> Checked<'a> {
+        Checked { response, length, received: 0, hasher: blake3::Hasher::new(), checksum: vec![] }
     }
-    let checksum = body.split_off(length);
-    match blake3::hash(&body).as_bytes().starts_with(&checksum) {
-        true => Ok(body),
-        false => Err(TransportError::Damaged),
+
+    /// The next bytes of the body.
+    pub fn part(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
+        let (part, rest) = bytes.split_at(bytes.len().min(self.length - self.received));
+        self.received += part.len();
+        self.hasher.update(part);
+        self.response.part(part);
+        if self.checksum.len() + rest.len() > CHECKSUM_LENGTH {
+            return Err(self.wrong_length(rest.len()));
+        }
+        self.checksum.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Whether all of it came, undamaged.
+    pub fn finish(self) -> Result<(), TransportError> {
+        if self.checksum.len() != CHECKSUM_LENGTH {
+            return Err(self.wrong_length(0));
+        }
+        match self.hasher.finalize().as_bytes().starts_with(&self.checksum) {
+            true => Ok(()),
+            false => Err(TransportError::Damaged),
+        }
+    }
+
+    fn wrong_length(&self, more: usize) -> TransportError {
+        let have = (self.received + self.checksum.len() + more) as u64;
+        TransportError::Length { have, need: self.length + CHECKSUM_LENGTH }
+    }
+}
+
+impl std::fmt::Debug for Checked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Checked({} of {} bytes)", self.received, self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &[u8], length: usize, step: usize) -> Result<Vec<u8>, TransportError> {
+        let mut response = vec![];
+        let mut checked = Checked::new(length, &mut response);
+        body.chunks(step).try_for_each(|part| checked.part(part))?;
+        checked.finish()?;
+        Ok(response)
+    }
+
+    #[test]
+    fn a_body_is_its_response_and_the_hash_of_it() {
+        let response: Vec<u8> = (0..100).collect();
+        let mut body = response.clone();
+        body.extend(&blake3::hash(&response).as_bytes()[..CHECKSUM_LENGTH]);
+        for step in [1, 7, 16, 200] {
+            assert_eq!(read(&body, 100, step), Ok(response.clone()));
+            let length = |have| Err(TransportError::Length { have, need: 116 });
+            assert_eq!(read(&body[..115], 100, step), length(115));
+            let long = [&body[..], &[0; 3]].concat();
+            assert!(matches!(read(&long, 100, step), Err(TransportError::Length { have: 117.., need: 116 })));
+            for place in [0, 50, 99, 100, 115] {
+                let mut bent = body.clone();
+                bent[place] ^= 4;
+                assert_eq!(read(&bent, 100, step), Err(TransportError::Damaged));
+            }
+        }
     }
 }

@@ -3,25 +3,22 @@
 mod support;
 
 use bytes::Bytes;
-use ifonly_client::transport::Pending;
-use ifonly_client::{ClientError, Explanation, Greeting, Meeting, Policy, Profile, Route, Transport};
+use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::{
+    Client, ClientError, Explanation, Greeting, Pins, Policy, Profile, Receive, Route, Transport, Values,
+};
 use ifonly_core::decode::DecodeError;
-use ifonly_core::random::{OsRandom, Random, SeededRandom};
-use ifonly_core::schema::Value;
+use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::scheme::{Gate, Metric};
 use ifonly_core::search::Fault as SearchFault;
 use ifonly_core::secret::Secret;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Fault, Misbehaving, Recorder, Seen, World};
+use support::{Fault, Misbehaving, Recorder, Seen, World, patient};
 
 /// The profile of somebody with these levels.
 fn profile(world: &World, x: &[u32]) -> Profile {
-    let schema = world.manifest.schema();
-    Profile::new(schema, |name| {
-        schema.features()[schema.position(name).ok()?].decode_level(x[schema.position(name).ok()?])
-    })
-    .unwrap()
+    Profile::new(world.manifest.schema(), &world.values(x)).unwrap()
 }
 
 /// A random person with wishes that the scheme carries.
@@ -46,13 +43,13 @@ fn person(
 #[tokio::test]
 async fn every_scheme_finds_what_brute_force_finds() {
     let world = World::new(60, 4, 3, |_| {});
-    let meeting = world.meet().await;
+    let client = world.connect().await;
     let mut random = SeededRandom::new(11);
     let mut empty = 0;
     for deployment in world.manifest.deployments() {
         for _ in 0..8 {
             let (x, secret) = person(&world, deployment.scheme(), &mut random);
-            let report = meeting.search(deployment, secret.clone(), 1, &mut OsRandom::default()).await.unwrap();
+            let report = client.search(deployment, secret.clone(), 1).await.unwrap();
             let costs =
                 world.levels.iter().filter_map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
             let best = if deployment.scheme().metric == Metric::Product { costs.max() } else { costs.min() };
@@ -92,8 +89,8 @@ async fn servers_see_the_same_shape_of_traffic_from_everybody() {
                 let record =
                     |(number, inner)| -> Arc<dyn Transport> { Arc::new(Recorder { inner, number, log: log.clone() }) };
                 let servers = world.servers().into_iter().enumerate().map(record).collect();
-                let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
-                let report = meeting.search(deployment, secret, top, &mut OsRandom::default()).await.unwrap();
+                let client = Client::connect(servers, &Pins::default()).await.unwrap();
+                let report = client.search(deployment, secret, top).await.unwrap();
                 *if report.outcome.found.is_empty() { &mut without } else { &mut with } += 1;
                 shapes.push(log.lock().unwrap().clone());
             }
@@ -123,10 +120,10 @@ async fn under(world: &World, scheme: &str, faults: &[(usize, Fault)]) -> Result
         servers[number - 1] = Arc::new(Misbehaving { inner, fault, attempts: Mutex::default() });
     }
     let policy = Policy { deadline: Duration::from_secs(5), ..Policy::default() };
-    let meeting = Meeting::of(servers, policy).await?;
+    let client = Client::connect(patient(servers, policy), &Pins::default()).await?;
     let deployment = world.manifest.deployment(scheme).unwrap();
     let secret = Secret::new(vec![3, 2, 4, 1]);
-    let report = meeting.search(deployment, secret.clone(), 1, &mut OsRandom::default()).await?;
+    let report = client.search(deployment, secret.clone(), 1).await?;
     let Some(found) = report.outcome.found.first() else { return Ok(None) };
     let explanation = Explanation::new(&world.manifest, deployment, &secret, &profile(world, &[3, 2, 4, 1]), found)?;
     Ok(Some(explanation.cost))
@@ -164,7 +161,9 @@ async fn without_redundancy_every_fault_is_an_error_and_never_a_wrong_explanatio
                 }
             }
         }
-        assert_eq!(under(&world, scheme, &[(2, Fault::DiesOnce)]).await, Ok(best(&world, scheme)));
+        for fault in [Fault::DiesOnce, Fault::DamagedOnce] {
+            assert_eq!(under(&world, scheme, &[(2, fault)]).await, Ok(best(&world, scheme)), "{scheme}, {fault:?}");
+        }
     }
 }
 
@@ -236,9 +235,9 @@ async fn a_retry_sends_the_same_bytes() {
     let flaky = Arc::new(Misbehaving { inner: servers[0].clone(), fault: Fault::DiesOnce, attempts: Mutex::default() });
     servers[0] = flaky.clone();
     let policy = Policy { pause: Duration::ZERO, ..Policy::default() };
-    let meeting = Meeting::of(servers, policy).await.unwrap();
+    let client = Client::connect(patient(servers, policy), &Pins::default()).await.unwrap();
     let deployment = world.manifest.default_deployment();
-    meeting.search(deployment, Secret::new(vec![0; 4]), 1, &mut OsRandom::default()).await.unwrap();
+    client.search(deployment, Secret::new(vec![0; 4]), 1).await.unwrap();
     let attempts = flaky.attempts.lock().unwrap();
     assert_eq!(attempts.len(), 3, "phase, phase again, record");
     assert_eq!(attempts[0], attempts[1]);
@@ -254,8 +253,8 @@ async fn servers_that_do_not_belong_together_are_named() {
     let mut foreign = world.clone();
     foreign.key = [8; 32];
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(foreign.server(2))];
-    let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
-    let error = meeting.search(deployment, secret(), 1, &mut OsRandom::default()).await.unwrap_err();
+    let client = Client::connect(servers, &Pins::default()).await.unwrap();
+    let error = client.search(deployment, secret(), 1).await.unwrap_err();
     assert!(
         matches!(error, ClientError::Search { fault: SearchFault::KeyCheck { first: 1, second: 2 }, .. }),
         "{error}"
@@ -264,36 +263,36 @@ async fn servers_that_do_not_belong_together_are_named() {
     let mut edited = world.clone();
     edited.levels[0][0] ^= 1;
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(edited.server(2))];
-    let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
-    let error = meeting.search(deployment, secret(), 1, &mut OsRandom::default()).await.unwrap_err();
+    let client = Client::connect(servers, &Pins::default()).await.unwrap();
+    let error = client.search(deployment, secret(), 1).await.unwrap_err();
     assert!(matches!(error, ClientError::Search { fault: SearchFault::KeyCheck { .. }, .. }), "{error}");
     // Another bundle: the manifests differ.
     let other = World::new(31, 2, 13, |_| {});
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(other.server(2))];
-    let error = Meeting::of(servers, Policy::default()).await.unwrap_err();
+    let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::ManifestsDiffer { .. }), "{error}");
     // The same server twice, or one missing.
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(world.server(1))];
-    let error = Meeting::of(servers, Policy::default()).await.unwrap_err();
+    let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::SameIndex { index: 1, .. }), "{error}");
-    let meeting = Meeting::of(vec![Arc::new(world.server(2))], Policy::default()).await.unwrap();
-    let error = meeting.search(deployment, secret(), 1, &mut OsRandom::default()).await.unwrap_err();
+    let client = Client::connect(vec![Arc::new(world.server(2))], &Pins::default()).await.unwrap();
+    let error = client.search(deployment, secret(), 1).await.unwrap_err();
     assert!(matches!(&error, ClientError::TooFewServers { missing, .. } if *missing == [1]), "{error}");
-    let error = Meeting::of(vec![], Policy::default()).await.unwrap_err();
+    let error = Client::connect(vec![], &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::NobodyThere(_)));
 }
 
 #[tokio::test]
 async fn the_k_nearest_come_in_order_and_k_is_bounded() {
     let world = World::new(30, 2, 14, |contents| contents.terms.top_limit = 5);
-    let meeting = world.meet().await;
+    let client = world.connect().await;
     let deployment = world.manifest.default_deployment();
     let secret = Secret::new(vec![5, 3, 0, 1]);
     for top in [0, 6] {
-        let error = meeting.search(deployment, secret.clone(), top, &mut OsRandom::default()).await.unwrap_err();
+        let error = client.search(deployment, secret.clone(), top).await.unwrap_err();
         assert!(matches!(error, ClientError::Top { limit: 5, .. }));
     }
-    let report = meeting.search(deployment, secret.clone(), 5, &mut OsRandom::default()).await.unwrap();
+    let report = client.search(deployment, secret.clone(), 5).await.unwrap();
     let costs: Vec<u64> = report
         .outcome
         .found
@@ -313,9 +312,9 @@ fn changes_are_differences_of_values_and_spelling_is_none() {
     let world = World::new(5, 2, 15, |_| {});
     let schema = world.manifest.schema();
     let deployment = world.manifest.default_deployment();
-    let values = [("income", "40.0"), ("debt", "1"), ("housing", "own"), ("grade", "low")];
-    let value_of = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, text)| Value::from(*text));
-    let profile = Profile::new(schema, value_of).unwrap();
+    let values: Values =
+        [("income", "40.0"), ("debt", "1"), ("housing", "own"), ("grade", "low")].into_iter().collect();
+    let profile = Profile::new(schema, &values).unwrap();
     let secret = Secret::new(profile.levels());
     let texts = ["40", "1.2", "own", "high"];
     let record = ifonly_core::record::encode(&texts, world.manifest.record_length().max(24)).unwrap();
@@ -333,7 +332,7 @@ fn changes_are_differences_of_values_and_spelling_is_none() {
 /// Says what it offers and must not be asked for more.
 struct OnlyGreets(u8, Bytes);
 
-impl Transport for OnlyGreets {
+impl Exchange for OnlyGreets {
     fn name(&self) -> String {
         format!("server {}", self.0)
     }
@@ -342,7 +341,7 @@ impl Transport for OnlyGreets {
         Box::pin(async { Ok(Greeting { index: self.0, manifest: self.1.clone() }) })
     }
 
-    fn send(&self, _: Route, _: Bytes, _: usize) -> Pending<'_, Bytes> {
+    fn send<'a>(&'a self, _: Route, _: Bytes, _: usize, _: &'a mut dyn Receive) -> Pending<'a, ()> {
         panic!("a message was sent")
     }
 }
@@ -354,10 +353,10 @@ async fn a_manifest_cannot_make_a_client_take_more_than_it_should() {
         let manifest = World::new(3, 2, 1, |contents| contents.rows = rows).manifest;
         let json = Bytes::from(manifest.json().to_owned());
         let servers = (1..=2).map(|n| Arc::new(OnlyGreets(n, json.clone())) as Arc<dyn Transport>).collect();
-        let meeting = Meeting::of(servers, Policy::default()).await.unwrap();
+        let client = Client::connect(servers, &Pins::default()).await.unwrap();
         let deployment = manifest.deployment("baseline").unwrap();
         let secret = Secret::new(vec![1, 1, 0, 1]);
-        let error = meeting.search(deployment, secret, top, &mut OsRandom::default()).await.unwrap_err();
+        let error = client.search(deployment, secret, top).await.unwrap_err();
         assert!(matches!(error, ClientError::TooLarge { bytes, limit } if bytes > limit), "{rows} rows: {error}");
     }
 }

@@ -491,17 +491,16 @@ fn outgoing(route: Route, messages: &[Message], response_length: usize) -> Outgo
     Outgoing { route, messages, response_length }
 }
 
-/// Compares a found record, as levels, with the cost that was decoded for it.
-pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: &[u16]) -> Result<(), Fault> {
+/// The cost of a found record, as levels, if it is the one that was decoded for it.
+pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: &[u16]) -> Result<u64, Fault> {
     let params = deployment.params();
     let fits = levels.len() == params.features()
         && levels.iter().zip(&params.ranges).all(|(&level, &range)| u32::from(level) <= range);
     let cost = if fits { secret.plain_cost(deployment.scheme(), params, levels) } else { None };
-    let agrees = match (found.price, cost) {
-        (_, None) => false,
-        (Price::Exactly(price), Some(cost)) => price == cost,
-        (Price::AtMost(price), Some(cost)) => cost <= price && price - cost < params.mask,
-        (Price::Unknown, Some(_)) => true,
+    let agrees = |cost: &u64| match found.price {
+        Price::Exactly(price) => price == *cost,
+        Price::AtMost(price) => *cost <= price && price - cost < params.mask,
+        Price::Unknown => true,
     };
-    if agrees { Ok(()) } else { Err(Fault::WrongRecord) }
+    cost.filter(agrees).ok_or(Fault::WrongRecord)
 }

@@ -6,6 +6,7 @@
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use ifonly_core::replica::Refusal;
+use ifonly_core::service::{PROBLEM_TYPE, ProblemType};
 
 /// Why a request got no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,25 +66,25 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The last part of the document's `type`.
-    pub fn name(&self) -> &'static str {
+    /// What kind of problem this is.
+    pub fn kind(&self) -> ProblemType {
         match self {
-            Problem::Unauthorised => "unauthorised",
-            Problem::BudgetSpent => "budget-spent",
-            Problem::LedgerUnavailable => "ledger-unavailable",
-            Problem::Overloaded { .. } => "overloaded",
-            Problem::TooLarge { .. } => "too-large",
-            Problem::TooSlow { .. } => "too-slow",
-            Problem::Unreadable => "unreadable",
-            Problem::Refused(Refusal::Manifest) => "other-manifest",
-            Problem::Refused(Refusal::Epoch(_)) => "other-epoch",
-            Problem::Refused(Refusal::Scheme(_)) => "scheme-not-offered",
-            Problem::Refused(Refusal::Server { .. }) => "other-server",
-            Problem::Refused(_) => "malformed",
-            Problem::WrongPath { .. } => "wrong-path",
-            Problem::Internal => "internal",
-            Problem::NotFound => "not-found",
-            Problem::Method { .. } => "method",
+            Problem::Unauthorised => ProblemType::Unauthorised,
+            Problem::BudgetSpent => ProblemType::BudgetSpent,
+            Problem::LedgerUnavailable => ProblemType::LedgerUnavailable,
+            Problem::Overloaded { .. } => ProblemType::Overloaded,
+            Problem::TooLarge { .. } => ProblemType::TooLarge,
+            Problem::TooSlow { .. } => ProblemType::TooSlow,
+            Problem::Unreadable => ProblemType::Unreadable,
+            Problem::Refused(Refusal::Manifest) => ProblemType::OtherManifest,
+            Problem::Refused(Refusal::Epoch(_)) => ProblemType::OtherEpoch,
+            Problem::Refused(Refusal::Scheme(_)) => ProblemType::SchemeNotOffered,
+            Problem::Refused(Refusal::Server { .. }) => ProblemType::OtherServer,
+            Problem::Refused(_) => ProblemType::Malformed,
+            Problem::WrongPath { .. } => ProblemType::WrongPath,
+            Problem::Internal => ProblemType::Internal,
+            Problem::NotFound => ProblemType::NotFound,
+            Problem::Method { .. } => ProblemType::Method,
         }
     }
 
@@ -110,14 +111,14 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.status();
         let document = serde_json::json!({
-            "type": format!("urn:ifonly:problem:{}", self.name()),
+            "type": self.kind().urn(),
             "title": status.canonical_reason().unwrap_or("Error"),
             "status": status.as_u16(),
             "detail": self.to_string(),
         });
         let mut response = (status, document.to_string()).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
         match self {
             Problem::Unauthorised => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use ifonly_core::replica::{Refusal, Request};
+use ifonly_core::service::{CHECKSUM_LENGTH, MANIFEST_PATH, MESSAGE_TYPE, Route, SERVER_HEADER};
 use ifonly_core::transcript::Message;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,14 +27,6 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tower_http::set_header::SetResponseHeaderLayer;
-
-const ANSWER: &str = "/v1/answer";
-const RECORD: &str = "/v1/record";
-const MANIFEST: &str = "/v1/manifest";
-/// Bytes of BLAKE3 after every response, so that damage on the way does not pass for an answer.
-const CHECKSUM_LENGTH: usize = 16;
-/// Says which server speaks; the manifest is the same at all of them.
-pub const SERVER_HEADER: HeaderName = HeaderName::from_static("ifonly-server");
 
 /// All that requests share.
 #[derive(Debug)]
@@ -81,9 +74,9 @@ pub fn public(app: Arc<App>) -> Router {
     let not_get = || async { Problem::Method { allow: "GET" } };
     let not_post = || async { Problem::Method { allow: "POST" } };
     Router::new()
-        .route(MANIFEST, get(manifest).fallback(not_get))
-        .route(ANSWER, post(answer).fallback(not_post))
-        .route(RECORD, post(record).fallback(not_post))
+        .route(MANIFEST_PATH, get(manifest).fallback(not_get))
+        .route(Route::Answer.path(), post(answer).fallback(not_post))
+        .route(Route::Record.path(), post(record).fallback(not_post))
         .fallback(|| async { Problem::NotFound })
         .layer(cors(&app.origins))
         .layer(SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
@@ -119,7 +112,7 @@ fn cors(origins: &[HeaderValue]) -> CorsLayer {
         .allow_origin(if any { AllowOrigin::any() } else { AllowOrigin::list(origins.iter().cloned()) })
         .allow_methods([Method::GET, Method::POST])
         .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE])
-        .expose_headers([SERVER_HEADER, header::RETRY_AFTER, header::CONTENT_LENGTH])
+        .expose_headers([HeaderName::from_static(SERVER_HEADER), header::RETRY_AFTER, header::CONTENT_LENGTH])
         .max_age(Duration::from_secs(86_400))
 }
 
@@ -132,37 +125,37 @@ async fn manifest(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
         (Ok(_), Some(holding)) => {
             let headers = [
                 (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-                (SERVER_HEADER, HeaderValue::from(u16::from(holding.index()))),
+                (HeaderName::from_static(SERVER_HEADER), HeaderValue::from(u16::from(holding.index()))),
             ];
             (headers, holding.manifest()).into_response()
         }
     };
-    app.metrics.request(MANIFEST, response.status().as_u16(), started.elapsed());
+    app.metrics.request(MANIFEST_PATH, response.status().as_u16(), started.elapsed());
     response
 }
 
 async fn answer(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
-    respond(app, ANSWER, request).await
+    respond(app, Route::Answer, request).await
 }
 
 async fn record(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
-    respond(app, RECORD, request).await
+    respond(app, Route::Record, request).await
 }
 
-async fn respond(app: Arc<App>, route: &'static str, request: HttpRequest) -> Response {
+async fn respond(app: Arc<App>, route: Route, request: HttpRequest) -> Response {
     let started = Instant::now();
     match admit(&app, route, request, started).await {
         Ok((length, reader)) => {
             let headers = [
-                (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+                (header::CONTENT_TYPE, HeaderValue::from_static(MESSAGE_TYPE)),
                 (header::CONTENT_LENGTH, HeaderValue::from(length)),
             ];
             (headers, Body::new(reader)).into_response()
         }
         Err(problem) => {
-            let status = problem.status().as_u16();
+            let (route, status) = (route.path(), problem.status().as_u16());
             app.metrics.request(route, status, started.elapsed());
-            tracing::info!(route, status, problem = problem.name(), "refused");
+            tracing::info!(route, status, problem = problem.kind().name(), "refused");
             problem.into_response()
         }
     }
@@ -171,7 +164,7 @@ async fn respond(app: Arc<App>, route: &'static str, request: HttpRequest) -> Re
 /// Everything up to the first byte of the answer.
 async fn admit(
     app: &Arc<App>,
-    route: &'static str,
+    route: Route,
     request: HttpRequest,
     started: Instant,
 ) -> Result<(usize, Reader), Problem> {
@@ -213,7 +206,7 @@ async fn read(app: &App, body: Body, limit: usize) -> Result<Bytes, Problem> {
 /// One request on its blocking thread.
 struct Work {
     app: Arc<App>,
-    route: &'static str,
+    route: Route,
     body: Bytes,
     bearer: Bearer,
     started: Instant,
@@ -236,9 +229,9 @@ impl Work {
             Err(error) => return Err((head, Refusal::from(error).into())),
         };
         let header = message.header.clone();
-        let right = header.stage.route().path();
+        let right = header.stage.route();
         if right != self.route {
-            return Err((head, Problem::WrongPath { path: right }));
+            return Err((head, Problem::WrongPath { path: right.path() }));
         }
         let holding = match self.app.shelf.find(&header.digest) {
             Ok(holding) => holding,
@@ -261,7 +254,7 @@ impl Work {
             return Ok(());
         }
         let whole = self.write(&holding, &request, &mut writer);
-        let (route, scheme, stage) = (self.route, header.scheme.as_str(), header.stage);
+        let (route, scheme, stage) = (self.route.path(), header.scheme.as_str(), header.stage);
         let took = self.started.elapsed();
         self.app.metrics.request(route, 200, took);
         match whole {

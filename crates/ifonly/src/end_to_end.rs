@@ -9,7 +9,7 @@
 use crate::exit::Failure;
 use ifonly_bundle::Bundle;
 use ifonly_client::http::{HttpServer, Trust};
-use ifonly_client::{Explanation, Meeting, Policy, Profile, Report, Transport};
+use ifonly_client::{Answer, Client, Explanation, Pins, Profile, Transport, Values, WishList};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
@@ -22,7 +22,6 @@ use ifonly_core::scheme::{self, Gate, Metric};
 use ifonly_core::search::{Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::service::Route;
-use ifonly_core::wishes::Wishes;
 use ifonly_scan::RowStore;
 use ifonly_scan::bench::Options;
 use ifonly_scan::decode::ByKernels;
@@ -107,18 +106,14 @@ impl std::fmt::Display for EndToEnd {
 pub(crate) fn measure(options: &Options, scheme: &str, order: Order) -> Result<EndToEnd, Failure> {
     let world = World::make(options, scheme, order)?;
     let servers = Servers::start(&world)?;
-    let client = Runtime::new().map_err(Failure::machine)?;
+    let runtime = Runtime::new().map_err(Failure::machine)?;
     let started = Instant::now();
-    let meeting = client.block_on(Meeting::of(servers.transports.clone(), Policy::default()))?;
+    let asking = runtime.block_on(Client::connect(servers.transports.clone(), &Pins::default()))?;
     let met = started.elapsed();
-    let over_https = || -> Result<(Option<Explanation>, Report), Failure> {
-        let random = &mut OsRandom::default();
-        let report = client.block_on(meeting.search(world.deployment(), world.secret.clone(), 1, random))?;
-        Ok((world.explain(&report.outcome)?, report))
-    };
-    let (explanation, report) = over_https()?;
-    world.check(&explanation)?;
-    world.check(&world.in_process(&servers.holdings, &mut Times::default())?)?;
+    let over_https = || -> Result<Answer, Failure> { Ok(runtime.block_on(asking.ask(&world.values, &world.wishes))?) };
+    let answer = over_https()?;
+    world.check(answer.found.first())?;
+    world.check(world.in_process(&servers.holdings, &mut Times::default())?.as_ref())?;
     let (mut times, mut search) = (Times::default(), Duration::MAX);
     for _ in 0..options.rounds.max(1) {
         let started = Instant::now();
@@ -137,8 +132,8 @@ pub(crate) fn measure(options: &Options, scheme: &str, order: Order) -> Result<E
         order,
         servers: world.deployment().servers(),
         record_bytes: world.manifest.record_length(),
-        bytes_up: report.traffic.up,
-        bytes_down: report.traffic.down,
+        bytes_up: answer.traffic.up,
+        bytes_down: answer.traffic.down,
         parts,
         sum_milliseconds,
         meeting_milliseconds: milliseconds(met),
@@ -151,6 +146,8 @@ pub(crate) fn measure(options: &Options, scheme: &str, order: Order) -> Result<E
 struct World {
     manifest: Manifest,
     levels: Vec<u16>,
+    values: Values,
+    wishes: WishList,
     profile: Profile,
     secret: Secret,
     nearest: Option<u64>,
@@ -168,10 +165,9 @@ impl World {
         let mut level = || random.below(u64::from(range) + 1) as u16;
         let levels: Vec<u16> = (0..options.rows * columns).map(|_| level()).collect();
         let x: Vec<u16> = (0..columns).map(|_| level()).collect();
-        let profile = Profile::new(&schema, |name| {
-            let place = schema.features().iter().position(|feature| feature.name == name)?;
-            Some(Value::Number(x[place].into()))
-        })?;
+        let names = schema.features().iter().map(|feature| feature.name.clone());
+        let values: Values = names.zip(&x).map(|(name, &level)| (name, Value::Number(level.into()))).collect();
+        let profile = Profile::new(&schema, &values)?;
         // A record holds its row as text, however short records were asked for.
         let longest = columns * (2 + range.to_string().len());
         let mut contents = Contents::new("bench", schema, options.rows, longest.max(options.record_bytes), 1);
@@ -187,15 +183,17 @@ impl World {
             ..contents
         };
         let manifest = Manifest::new(contents).map_err(Failure::input)?;
-        let mut wishes = Wishes::new(manifest.schema());
+        let mut wishes = WishList::default();
         if scheme.gate != Gate::None {
-            wishes.immutable("feature 0").map_err(Failure::machine)?;
+            wishes.immutable.push("feature 0".into());
         }
         let deployment = manifest.default_deployment();
-        let secret = wishes.compile(&profile.levels(), scheme, deployment.params()).map_err(Failure::machine)?.secret;
+        let compiled = wishes.for_schema(manifest.schema()).map_err(Failure::machine)?;
+        let compiled = compiled.compile(&profile.levels(), scheme, deployment.params()).map_err(Failure::machine)?;
+        let secret = compiled.secret;
         let costs = levels.chunks_exact(columns).filter_map(|row| secret.plain_cost(scheme, deployment.params(), row));
         let nearest = if scheme.metric == Metric::Product { costs.max() } else { costs.min() };
-        Ok(World { manifest, levels, profile, secret, nearest })
+        Ok(World { manifest, levels, values, wishes, profile, secret, nearest })
     }
 
     fn deployment(&self) -> &Arc<Deployment> {
@@ -223,8 +221,8 @@ impl World {
         Ok(outcome.found.first().map(explain).transpose()?)
     }
 
-    fn check(&self, explanation: &Option<Explanation>) -> Result<(), Failure> {
-        let found = explanation.as_ref().map(|explanation| explanation.cost);
+    fn check(&self, explanation: Option<&Explanation>) -> Result<(), Failure> {
+        let found = explanation.map(|explanation| explanation.cost);
         match found == self.nearest {
             true => Ok(()),
             false => Err(Failure::Machine(format!("found cost {found:?}, but brute force finds {:?}", self.nearest))),

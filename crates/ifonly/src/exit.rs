@@ -79,6 +79,9 @@ impl From<ClientError> for Failure {
             | ClientError::Certificates(_)
             | ClientError::Top { .. }
             | ClientError::TooLarge { .. }
+            | ClientError::Scheme(_)
+            | ClientError::Missing(_)
+            | ClientError::Wish(_)
             | ClientError::Profile(_)
             | ClientError::Secret(_) => Failure::Input(text),
             ClientError::NobodyThere(_)

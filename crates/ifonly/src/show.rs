@@ -1,7 +1,6 @@
 //! Tables and numbers for people.
 
-use ifonly_client::{Change, Explanation};
-use ifonly_core::schema::Value;
+use ifonly_client::Change;
 
 /// "feature | yours | theirs", only the changes. Differences within one level, which cost nothing, are marked.
 pub(crate) fn changes(changes: &[Change]) -> String {
@@ -23,32 +22,6 @@ pub(crate) fn changes(changes: &[Change]) -> String {
         }
     }
     table
-}
-
-/// An explanation for programs: cost, record (feature → original value) and changes.
-pub(crate) fn explanation(explanation: &Explanation) -> serde_json::Value {
-    let record: serde_json::Map<String, serde_json::Value> =
-        explanation.record.iter().map(|(name, value)| (name.clone(), json(value))).collect();
-    let change = |change: &Change| {
-        serde_json::json!({
-            "feature": change.feature,
-            "yours": json(&change.yours),
-            "theirs": json(&change.theirs),
-            "same_level": change.same_level,
-        })
-    };
-    let changes: Vec<serde_json::Value> = explanation.changes.iter().map(change).collect();
-    serde_json::json!({ "cost": explanation.cost, "record": record, "changes": changes })
-}
-
-/// Whole numbers without a decimal point, as they were written.
-fn json(value: &Value) -> serde_json::Value {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    match value {
-        Value::Number(number) if number.fract() == 0.0 && number.abs() < EXACT => (*number as i64).into(),
-        Value::Number(number) => (*number).into(),
-        Value::Text(text) => text.as_str().into(),
-    }
 }
 
 /// Texts from outside must not steer a terminal.
@@ -81,6 +54,7 @@ pub(crate) fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ifonly_core::schema::Value;
 
     #[test]
     fn the_table_has_only_changes_and_aligned_columns() {

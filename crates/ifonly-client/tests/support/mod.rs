@@ -7,13 +7,14 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use ifonly_bundle::Bundle;
-use ifonly_client::transport::{Pending, unwrap};
-use ifonly_client::{Greeting, Meeting, Policy, Route, Transport, TransportError};
+use ifonly_client::transport::{Checked, Exchange, Pending};
+use ifonly_client::{Client, Greeting, Patient, Pins, Policy, Receive, Route, Transport, TransportError, Values};
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::record;
 use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
+use ifonly_core::service::{CHECK_LENGTH, MANIFEST_PATH, SERVER_HEADER};
 use ifonly_scan::RowStore;
 use ifonly_server::Holding;
 use ifonly_server::config::Limits;
@@ -87,9 +88,20 @@ impl World {
         InProcess { router: self.router(index), name: format!("server {index}") }
     }
 
-    pub async fn meet(&self) -> Meeting {
-        Meeting::of(self.servers(), Policy::default()).await.unwrap()
+    pub async fn connect(&self) -> Client {
+        Client::connect(self.servers(), &Pins::default()).await.unwrap()
     }
+
+    /// The values of somebody with these levels.
+    pub fn values(&self, x: &[u32]) -> Values {
+        let features = self.manifest.schema().features().iter().zip(x);
+        features.map(|(feature, &level)| (feature.name.clone(), feature.decode_level(level).unwrap())).collect()
+    }
+}
+
+/// The same servers, asked with patience.
+pub fn patient(servers: Vec<Arc<dyn Transport>>, policy: Policy) -> Vec<Arc<dyn Transport>> {
+    servers.into_iter().map(|server| Arc::new(Patient::new(server, policy)) as Arc<dyn Transport>).collect()
 }
 
 /// A server without a network.
@@ -119,23 +131,31 @@ impl InProcess {
     }
 }
 
-impl Transport for InProcess {
+impl Exchange for InProcess {
     fn name(&self) -> String {
         self.name.clone()
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {
         Box::pin(async {
-            let (parts, manifest) = self.ask(Method::GET, "/v1/manifest", Bytes::new()).await?;
-            let index = parts.headers["ifonly-server"].to_str().unwrap().parse().unwrap();
+            let (parts, manifest) = self.ask(Method::GET, MANIFEST_PATH, Bytes::new()).await?;
+            let index = parts.headers[SERVER_HEADER].to_str().unwrap().parse().unwrap();
             Ok(Greeting { index, manifest })
         })
     }
 
-    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
         Box::pin(async move {
             let (_, body) = self.ask(Method::POST, route.path(), message).await?;
-            unwrap(body, length)
+            let mut checked = Checked::new(length, response);
+            body.chunks(100).try_for_each(|part| checked.part(part))?;
+            checked.finish()
         })
     }
 }
@@ -154,7 +174,7 @@ pub struct Recorder {
     pub log: Arc<Mutex<Vec<(usize, Seen)>>>,
 }
 
-impl Transport for Recorder {
+impl Exchange for Recorder {
     fn name(&self) -> String {
         self.inner.name()
     }
@@ -164,10 +184,16 @@ impl Transport for Recorder {
         self.inner.greet()
     }
 
-    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
         let seen = Seen::Message { route, bytes: message.len(), answer: length };
         self.log.lock().unwrap().push((self.number, seen));
-        self.inner.send(route, message, length)
+        self.inner.send(route, message, length, response)
     }
 }
 
@@ -184,12 +210,14 @@ pub enum Fault {
     Truncates,
     /// Flips a bit of the key-check value.
     SpoilsCheck,
-    /// Flips bits in the answer.
+    /// Lies in the answer.
     SpoilsAnswer,
-    /// Flips bits in the record's answer.
+    /// Lies in the record's answer.
     SpoilsRecord,
     /// Breaks off once, then works.
     DiesOnce,
+    /// Is damaged on the way once, which shows at the end, then works.
+    DamagedOnce,
 }
 
 pub struct Misbehaving {
@@ -198,7 +226,7 @@ pub struct Misbehaving {
     pub attempts: Mutex<Vec<Bytes>>,
 }
 
-impl Transport for Misbehaving {
+impl Exchange for Misbehaving {
     fn name(&self) -> String {
         self.inner.name()
     }
@@ -207,25 +235,45 @@ impl Transport for Misbehaving {
         self.inner.greet()
     }
 
-    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
         self.attempts.lock().unwrap().push(message.clone());
         let first = self.attempts.lock().unwrap().len() == 1;
         Box::pin(async move {
-            let honest = self.inner.send(route, message, length).await;
-            let mut bytes = honest?.to_vec();
+            let mut bytes = vec![];
+            self.inner.send(route, message, length, &mut bytes).await?;
+            // Whoever dies has already said half of it, and that wrong.
+            let half = bytes.iter().take(length / 2).map(|byte| byte ^ 0x55).collect::<Vec<u8>>();
             match (self.fault, route) {
                 (Fault::Hangs, _) => std::future::pending().await,
                 (Fault::Unreachable, _) => return Err(TransportError::Unreachable("refused".into())),
-                (Fault::Dies, _) => return Err(TransportError::CutOff("reset".into())),
-                (Fault::DiesOnce, _) if first => return Err(TransportError::CutOff("reset".into())),
+                (Fault::Dies, _) => {
+                    response.part(&half);
+                    return Err(TransportError::CutOff("reset".into()));
+                }
+                (Fault::DiesOnce, _) if first => {
+                    response.part(&half);
+                    return Err(TransportError::CutOff("reset".into()));
+                }
+                (Fault::DamagedOnce, _) if first => {
+                    response.part(&bytes.iter().map(|byte| byte ^ 1).collect::<Vec<u8>>());
+                    return Err(TransportError::Damaged);
+                }
                 (Fault::Truncates, _) => bytes.truncate(length - 1),
                 (Fault::SpoilsCheck, _) => bytes[0] ^= 1,
+                // Zeros are symbols of every field, and wrong ones: flipped bits might be none, which is no lie but rubbish.
                 (Fault::SpoilsAnswer, Route::Answer) | (Fault::SpoilsRecord, Route::Record) => {
-                    bytes[16..].iter_mut().step_by(3).for_each(|byte| *byte ^= 1);
+                    bytes[CHECK_LENGTH..].fill(0);
                 }
                 _ => {}
             }
-            Ok(bytes.into())
+            response.part(&bytes);
+            Ok(())
         })
     }
 }

@@ -3,17 +3,14 @@
 //! The scheme is the manifest's default or the person's open choice, never a consequence of their wishes: servers see it.
 
 use crate::exit::{Done, Failure};
-use crate::profile::{Values, split};
+use crate::profile::{self, split};
 use crate::show;
-use ifonly_client::http::{HttpServer, Trust};
-use ifonly_client::{Explanation, Meeting, Policy, Profile, Report, Transport};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::manifest::Manifest;
-use ifonly_core::random::OsRandom;
-use ifonly_core::schema::{Schema, Value};
-use ifonly_core::wishes::{Compiled, Pricing, Wishes};
+use ifonly_client::http::{self, Trust};
+use ifonly_client::{Answer, Client, Pins, Policy, Values, WishList};
+use ifonly_core::schema::Value;
+use ifonly_core::wishes::Pricing;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Ask who among the accepted is nearest to you, without telling the servers anything about you.
@@ -69,6 +66,15 @@ pub(crate) struct Args {
     /// How many of the nearest to fetch. Servers see it.
     #[arg(long, default_value_t = 1)]
     top: usize,
+    /// Refuse servers of which fewer than this many together could learn something.
+    #[arg(long, value_name = "T")]
+    threshold: Option<usize>,
+    /// Refuse another manifest than the one with this digest, which `ifonly inspect` prints.
+    #[arg(long, value_name = "DIGEST")]
+    manifest: Option<String>,
+    /// Refuse servers of other operators than these, in the order of their numbers.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    operators: Option<Vec<String>>,
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -104,73 +110,52 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
         None => Trust::system()?,
     };
     let trust = trust.plain_http(args.plain_http);
-    // What can be wrong with files is found before any server hears of it.
+    // What can be wrong with files and flags is found before any server hears of it.
     let mut values = match &args.profile {
-        Some(path) => Values::load(path, args.row)?,
-        None => Values::none(),
+        Some(path) => profile::load(path, args.row)?,
+        None => Values::default(),
     };
-    let mut servers: Vec<Arc<dyn Transport>> = vec![];
-    for url in &args.servers {
-        servers.push(Arc::new(HttpServer::new(url, &trust, args.token.as_deref())?));
-    }
+    let wishes = wishes(args)?;
     let policy = Policy { deadline: Duration::from_secs(args.timeout), ..Policy::default() };
-    let meeting = Meeting::of(servers, policy).await?;
-    let manifest = meeting.manifest();
-    let schema = manifest.schema();
+    let servers = http::servers(&args.servers, &trust, args.token.as_deref(), policy)?;
+    let pins = Pins { threshold: args.threshold, manifest: args.manifest.clone(), operators: args.operators.clone() };
+    let client = Client::connect(servers, &pins).await?;
+    let schema = client.manifest().schema();
     for assignment in &args.set {
-        values.set(schema, assignment)?;
+        profile::set(&mut values, schema, assignment)?;
     }
-    values.complete(schema)?;
-    let profile = Profile::new(schema, |name| values.get(name))?;
-    let deployment = match &args.scheme {
-        Some(name) => manifest.deployment(name).map_err(Failure::input)?,
-        None => manifest.default_deployment(),
-    };
-    let compiled = wishes(args, schema)?
-        .compile(&profile.levels(), deployment.scheme(), deployment.params())
-        .map_err(Failure::input)?;
-    warn(&meeting, &values, &profile);
-    let report = meeting.search(deployment, compiled.secret.clone(), args.top, &mut OsRandom::default()).await?;
-    let mut found = vec![];
-    for record in &report.outcome.found {
-        let explanation = Explanation::new(manifest, deployment, &compiled.secret, &profile, record)?;
-        // "At most k changes" is a preference that servers cannot filter by; the client does.
-        if compiled.accepts(explanation.cost) {
-            found.push(explanation);
-        }
-    }
-    let shown = Shown { args, manifest, deployment, compiled: &compiled, report: &report, found: &found };
+    profile::complete(&mut values, schema)?;
+    let answer = client.ask(&values, &wishes).await?;
     if args.json {
-        println!("{}", shown.json())
+        println!("{}", serde_json::to_string(&answer).map_err(Failure::machine)?);
     } else {
-        shown.text()
+        text(&answer, &wishes);
     }
-    Ok(if found.is_empty() { Done::NothingQualifies } else { Done::Fine })
+    for note in &answer.notes {
+        eprintln!("note: {}", show::clean(note));
+    }
+    Ok(if answer.found.is_empty() { Done::NothingQualifies } else { Done::Fine })
 }
 
 /// The flags as wishes.
-fn wishes(args: &Args, schema: &Schema) -> Result<Wishes, Failure> {
-    let mut wishes = Wishes::new(schema);
-    wishes.price_all(pricing(&args.metric)?);
-    if !args.features_to_vary.is_empty() {
-        let names: Vec<&str> = args.features_to_vary.iter().map(String::as_str).collect();
-        wishes.features_to_vary(&names).map_err(Failure::input)?;
-    }
-    for name in &args.immutable {
-        wishes.immutable(name).map_err(Failure::input)?;
-    }
-    for name in &args.only_up {
-        wishes.only_up(name).map_err(Failure::input)?;
-    }
-    for name in &args.only_down {
-        wishes.only_down(name).map_err(Failure::input)?;
-    }
+fn wishes(args: &Args) -> Result<WishList, Failure> {
+    let mut list = WishList {
+        immutable: args.immutable.clone(),
+        features_to_vary: args.features_to_vary.clone(),
+        only_up: args.only_up.clone(),
+        only_down: args.only_down.clone(),
+        metric: pricing(&args.metric)?,
+        few_changes: args.few_changes,
+        top: args.top,
+        scheme: args.scheme.clone(),
+        ..WishList::default()
+    };
     for assignment in &args.weights {
         let (name, weight) = split(assignment, "--weight")?;
         let weight = weight
             .parse()
             .map_err(|_| Failure::Input(format!("--weight {assignment}: a weight is a whole number from 1 up")))?;
-        wishes.weight(name, weight).map_err(Failure::input)?;
+        once(&mut list.weights, "--weight", name, weight)?;
     }
     for assignment in &args.ranges {
         let (name, range) = split(assignment, "--range")?;
@@ -178,18 +163,21 @@ fn wishes(args: &Args, schema: &Schema) -> Result<Wishes, Failure> {
             .split_once(':')
             .ok_or_else(|| Failure::Input(format!("--range {assignment}: write it as feature=low:high")))?;
         let end = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(Value::from);
-        let (low, high) = (end(low), end(high));
-        wishes.permitted_range(name, low.as_ref(), high.as_ref()).map_err(Failure::input)?;
+        once(&mut list.ranges, "--range", name, (end(low), end(high)))?;
     }
     for assignment in &args.permits {
-        let (name, list) = split(assignment, "--permit")?;
-        let values: Vec<Value> = list.split(',').map(|value| Value::from(value.trim())).collect();
-        wishes.permitted_values(name, &values).map_err(Failure::input)?;
+        let (name, values) = split(assignment, "--permit")?;
+        let values = values.split(',').map(|value| Value::from(value.trim())).collect();
+        once(&mut list.permits, "--permit", name, values)?;
     }
-    if let Some(most) = args.few_changes {
-        wishes.few_changes(most);
+    Ok(list)
+}
+
+fn once<T>(list: &mut BTreeMap<String, T>, flag: &str, name: &str, value: T) -> Result<(), Failure> {
+    match list.insert(name.into(), value) {
+        None => Ok(()),
+        Some(_) => Err(Failure::Input(format!("{flag} {name} is there twice; give it once"))),
     }
-    Ok(wishes)
 }
 
 fn pricing(metric: &str) -> Result<Pricing, Failure> {
@@ -202,103 +190,49 @@ fn pricing(metric: &str) -> Result<Pricing, Failure> {
     }
 }
 
-/// What the person should know before the answer.
-fn warn(meeting: &Meeting, values: &Values, profile: &Profile) {
-    let schema = meeting.manifest().schema();
-    let unknown = values.unknown(schema);
-    if !unknown.is_empty() {
-        eprintln!("note: the database has no {}; ignored", show::clean(&unknown.join(", ")));
+fn text(answer: &Answer, wishes: &WishList) {
+    for (number, explanation) in answer.found.iter().enumerate() {
+        if answer.asked > 1 {
+            println!("Number {}:", number + 1);
+        }
+        match explanation.changes.is_empty() {
+            true => println!("Somebody with exactly your values was accepted."),
+            false => print!("{}", show::changes(&explanation.changes)),
+        }
+        let counted = explanation.changed.map(|changes| format!(", {changes} changed")).unwrap_or_default();
+        println!("  cost {}{counted}\n", explanation.distance);
     }
-    for name in profile.clamped(schema) {
-        eprintln!("note: your {name} is outside the bounds of the database; the nearest bound is used");
+    if answer.found.is_empty() {
+        println!("Nobody in {} qualifies under these wishes.", show::clean(&answer.dataset.name));
+        println!("{}", suggestion(wishes));
     }
-    for trouble in meeting.troubles() {
+    let (up, down) = (show::bytes(answer.traffic.up), show::bytes(answer.traffic.down));
+    let (rows, all) = (show::grouped(answer.qualifying as u64), show::grouped(answer.rows as u64));
+    println!(
+        "{rows} of {all} rows qualified; scheme {}, {} servers, {up} up, {down} down",
+        answer.scheme, answer.servers
+    );
+    for liar in &answer.liars {
+        eprintln!("note: server {liar} lied or is out of step, and was corrected");
+    }
+    for trouble in &answer.troubles {
         eprintln!("note: {}", show::clean(&trouble.to_string()));
     }
 }
 
-struct Shown<'a> {
-    args: &'a Args,
-    manifest: &'a Manifest,
-    deployment: &'a Deployment,
-    compiled: &'a Compiled,
-    report: &'a Report,
-    found: &'a [Explanation],
-}
-
-impl Shown<'_> {
-    fn json(&self) -> serde_json::Value {
-        let Report { outcome, traffic, troubles } = self.report;
-        let first = self.found.first().map(show::explanation);
-        let field = |name: &str| first.as_ref().map_or(serde_json::Value::Null, |first| first[name].clone());
-        let mut document = serde_json::json!({
-            "found": first.is_some(),
-            "cost": field("cost"),
-            "record": field("record"),
-            "changes": first.as_ref().map_or(serde_json::json!([]), |first| first["changes"].clone()),
-            "scheme": self.deployment.scheme().name,
-            "servers": self.deployment.servers(),
-            "bytes_up": traffic.up,
-            "bytes_down": traffic.down,
-            "qualifying": outcome.qualifying,
-            "dataset": self.manifest.contents().dataset,
-            "liars": outcome.liars,
-            "troubles": troubles.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        });
-        if self.args.top > 1 {
-            document["nearest"] = self.found.iter().map(show::explanation).collect();
-        }
-        document
-    }
-
-    fn text(&self) {
-        let Report { outcome, traffic, troubles } = self.report;
-        for (number, explanation) in self.found.iter().enumerate() {
-            if self.args.top > 1 {
-                println!("Number {}:", number + 1);
-            }
-            match explanation.changes.is_empty() {
-                true => println!("Somebody with exactly your values was accepted."),
-                false => print!("{}", show::changes(&explanation.changes)),
-            }
-            let changes = self.compiled.changes(explanation.cost);
-            let counted = changes.map(|changes| format!(", {changes} changed")).unwrap_or_default();
-            println!("  cost {}{counted}\n", self.compiled.distance(explanation.cost));
-        }
-        if self.found.is_empty() {
-            println!("Nobody in {} qualifies under these wishes.", show::clean(&self.manifest.contents().dataset.name));
-            println!("{}", self.suggestion());
-        }
-        let (up, down) = (show::bytes(traffic.up), show::bytes(traffic.down));
-        let (rows, all) = (show::grouped(outcome.qualifying as u64), show::grouped(self.manifest.rows() as u64));
-        println!(
-            "{rows} of {all} rows qualified; scheme {}, {} servers, {up} up, {down} down",
-            self.deployment.scheme().name,
-            self.deployment.servers()
-        );
-        for liar in &outcome.liars {
-            eprintln!("note: server {liar} lied or is out of step, and was corrected");
-        }
-        for trouble in troubles {
-            eprintln!("note: {}", show::clean(&trouble.to_string()));
-        }
-    }
-
-    /// Only from what the person has said, not from the database.
-    fn suggestion(&self) -> String {
-        let args = self.args;
-        let wishes = [
-            (!args.immutable.is_empty(), "an --immutable feature"),
-            (!args.features_to_vary.is_empty(), "--features-to-vary"),
-            (!args.ranges.is_empty(), "a --range"),
-            (!args.permits.is_empty(), "a --permit"),
-            (!(args.only_up.is_empty() && args.only_down.is_empty()), "an --only-up or --only-down"),
-            (args.few_changes.is_some(), "--few-changes"),
-        ];
-        let given: Vec<&str> = wishes.iter().filter(|(given, _)| *given).map(|(_, name)| *name).collect();
-        match given.is_empty() {
-            true => "You gave no wish that could be relaxed.".into(),
-            false => format!("You could relax {}.", given.join(", or ")),
-        }
+/// Only from what the person has said, not from the database.
+fn suggestion(wishes: &WishList) -> String {
+    let relaxable = [
+        (!wishes.immutable.is_empty(), "an --immutable feature"),
+        (!wishes.features_to_vary.is_empty(), "--features-to-vary"),
+        (!wishes.ranges.is_empty(), "a --range"),
+        (!wishes.permits.is_empty(), "a --permit"),
+        (!(wishes.only_up.is_empty() && wishes.only_down.is_empty()), "an --only-up or --only-down"),
+        (wishes.few_changes.is_some(), "--few-changes"),
+    ];
+    let given: Vec<&str> = relaxable.iter().filter(|(given, _)| *given).map(|(_, name)| *name).collect();
+    match given.is_empty() {
+        true => "You gave no wish that could be relaxed.".into(),
+        false => format!("You could relax {}.", given.join(", or ")),
     }
 }

@@ -7,17 +7,16 @@ use crate::loans::{self, Application};
 use crate::show;
 use bytes::Bytes;
 use ifonly_bundle::Bundle;
-use ifonly_client::http::{HttpServer, Trust};
-use ifonly_client::transport::Pending;
-use ifonly_client::{Explanation, Greeting, Meeting, Policy, Profile, Report, Route, Transport};
+use ifonly_client::http::{self, Trust};
+use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::{Answer, Client, Greeting, Pins, Policy, Receive, Route, Transport, Values, WishList};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{OsRandom, SeededRandom};
-use ifonly_core::schema::{Schema, Value};
+use ifonly_core::schema::Schema;
 use ifonly_core::scheme::Gate;
 use ifonly_core::transcript::Message;
-use ifonly_core::wishes::Wishes;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
@@ -83,7 +82,7 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let world = World::make(args)?;
     times.lap("made the data");
     let deployment = world.bundle.manifest().default_deployment().clone();
-    let seen = Arc::new(Mutex::new(vec![]));
+    let seen = Arc::new(Mutex::new(Seen::default()));
     let mut transports: Vec<Arc<dyn Transport>> = vec![];
     let key = RootKey::generate(0, &mut OsRandom::default());
     let trust = Trust::system()?;
@@ -94,71 +93,70 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::bind(app, address, None, None).await.map_err(Failure::machine)?;
         let url = format!("http://{}", server.address());
-        transports.push(Arc::new(Tap { inner: HttpServer::new(&url, &trust, None)?, seen: seen.clone() }));
+        for inner in http::servers(&[url], &trust, None, Policy::default())? {
+            transports.push(Arc::new(Tap { inner, seen: seen.clone(), sent: Mutex::default() }));
+        }
         tokio::spawn(server.run(std::future::pending()));
     }
     times.lap("sealed the records and started the servers");
-    let meeting = Meeting::of(transports, Policy::default()).await?;
+    let client = Client::connect(transports, &Pins::default()).await?;
     times.lap("met the servers and compared their manifests");
     let texts = world.applicant.texts();
-    let schema = meeting.manifest().schema();
+    let schema = client.manifest().schema();
     let columns = schema.columns();
-    let profile = Profile::new(schema, |name| {
-        Some(Value::from(texts[columns.iter().position(|column| column.name == name)?].as_str()))
-    })?;
-    let (wishes, wanted) = wishes(schema, &deployment)?;
-    let secret =
-        wishes.compile(&profile.levels(), deployment.scheme(), deployment.params()).map_err(Failure::machine)?.secret;
-    let report = meeting.search(&deployment, secret.clone(), 1, &mut OsRandom::default()).await?;
-    times.lap("asked, decoded and fetched the record");
-    let explain = |found| Explanation::new(meeting.manifest(), &deployment, &secret, &profile, found);
-    let explanation = report.outcome.found.first().map(explain).transpose()?;
-    times.lap("checked the record against its cost");
-    let seen = seen.lock().map_err(Failure::machine)?.clone();
-    let done = Shown {
-        args,
-        deployment: &deployment,
-        texts: &texts,
-        wanted,
-        schema,
-        report: &report,
-        explanation,
-        seen,
-        times,
-    };
+    let values: Values = columns.iter().zip(&texts).map(|(column, text)| (column.name, text.as_str())).collect();
+    let (wishes, wanted) = wishes(&deployment);
+    let answer = client.ask(&values, &wishes).await?;
+    times.lap("asked, decoded, fetched the record and checked it against its cost");
+    let seen = std::mem::take(&mut *seen.lock().map_err(Failure::machine)?);
+    let done = Shown { args, deployment: &deployment, texts: &texts, wanted, schema, answer: &answer, seen, times };
     if args.json {
-        done.json()
+        done.json()?;
     } else {
-        done.text()
+        done.text();
     }
-    Ok(if done.explanation.is_some() { Done::Fine } else { Done::NothingQualifies })
+    Ok(if answer.found.is_empty() { Done::NothingQualifies } else { Done::Fine })
 }
 
 /// Nobody chooses their age, and years of work only grow; as far as the scheme can carry that.
-fn wishes(schema: &Schema, deployment: &Deployment) -> Result<(Wishes, &'static str), Failure> {
-    let mut wishes = Wishes::new(schema);
-    let words = match deployment.scheme().gate {
-        Gate::None => "",
-        Gate::Zeros | Gate::Scaled => {
-            wishes.immutable("age").map_err(Failure::machine)?;
-            ", and your age must stay"
-        }
+fn wishes(deployment: &Deployment) -> (WishList, &'static str) {
+    let fixed = || WishList { immutable: vec!["age".into()], ..WishList::default() };
+    match deployment.scheme().gate {
+        Gate::None => (WishList::default(), ""),
+        Gate::Zeros | Gate::Scaled => (fixed(), ", and your age must stay"),
         Gate::Table => {
-            let fixed = wishes.immutable("age").map_err(Failure::machine)?;
-            fixed.only_up("years_employed").map_err(Failure::machine)?;
-            ", your age must stay, and years of work only grow"
+            let list = WishList { only_up: vec!["years_employed".into()], ..fixed() };
+            (list, ", your age must stay, and years of work only grow")
         }
-    };
-    Ok((wishes, words))
+    }
 }
 
-/// Keeps what the first server is sent, as its operator could.
+/// What the servers' operators could see.
+#[derive(Default)]
+struct Seen {
+    /// What the first server is sent.
+    payloads: Vec<Vec<u8>>,
+    /// From the first message of a round to its last response.
+    rounds: Vec<(Instant, Instant)>,
+}
+
+impl Seen {
+    fn exchanged(&mut self, round: usize, from: Instant, to: Instant) {
+        match self.rounds.get_mut(round) {
+            Some((first, last)) => (*first, *last) = ((*first).min(from), (*last).max(to)),
+            None => self.rounds.push((from, to)),
+        }
+    }
+}
+
+/// Looks over a server's shoulder.
 struct Tap {
-    inner: HttpServer,
-    seen: Arc<Mutex<Vec<Bytes>>>,
+    inner: Arc<dyn Transport>,
+    seen: Arc<Mutex<Seen>>,
+    sent: Mutex<usize>,
 }
 
-impl Transport for Tap {
+impl Exchange for Tap {
     fn name(&self) -> String {
         self.inner.name()
     }
@@ -167,13 +165,27 @@ impl Transport for Tap {
         self.inner.greet()
     }
 
-    fn send(&self, route: Route, message: Bytes, length: usize) -> Pending<'_, Bytes> {
-        if let (Ok(opened), Ok(mut seen)) = (Message::decode(&message), self.seen.lock())
-            && opened.server == 1
-        {
-            seen.push(Bytes::copy_from_slice(&opened.payload));
-        }
-        self.inner.send(route, message, length)
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let from = Instant::now();
+            if let (Ok(mut opened), Ok(mut seen)) = (Message::decode(&message), self.seen.lock())
+                && opened.server == 1
+            {
+                seen.payloads.push(std::mem::take(&mut opened.payload));
+            }
+            let result = self.inner.send(route, message, length, response).await;
+            if let (Ok(mut sent), Ok(mut seen)) = (self.sent.lock(), self.seen.lock()) {
+                seen.exchanged(*sent, from, Instant::now());
+                *sent += 1;
+            }
+            result
+        })
     }
 }
 
@@ -201,9 +213,8 @@ struct Shown<'a> {
     texts: &'a [String],
     wanted: &'static str,
     schema: &'a Schema,
-    report: &'a Report,
-    explanation: Option<Explanation>,
-    seen: Vec<Bytes>,
+    answer: &'a Answer,
+    seen: Seen,
     times: Times,
 }
 
@@ -221,14 +232,14 @@ impl Shown<'_> {
             "You ask {servers} servers with scheme {} who is nearest among the accepted{}.\n",
             self.args.scheme, self.wanted
         );
-        match &self.explanation {
+        match self.answer.found.first() {
             Some(explanation) => {
                 println!("The nearest accepted applicant differs from you in:");
                 print!("{}", show::changes(&explanation.changes));
                 println!(
                     "  cost {} ({} rows qualified)\n",
                     explanation.cost,
-                    show::grouped(self.report.outcome.qualifying as u64)
+                    show::grouped(self.answer.qualifying as u64)
                 );
             }
             None => println!("Nobody among the accepted qualifies.\n"),
@@ -237,50 +248,40 @@ impl Shown<'_> {
             "What server 1 saw of your question, {} in all; here is how each message begins:",
             show::bytes(self.seen_bytes())
         );
-        for payload in &self.seen {
+        for payload in &self.seen.payloads {
             println!("  {}…", hex::encode(payload.get(..32).unwrap_or(payload)));
         }
         println!(
             "  {:.1} % of its bits are ones. Every other question looks the same: uniform noise, exactly.\n",
             self.ones()
         );
-        let traffic = &self.report.traffic;
+        let traffic = &self.answer.traffic;
         println!("Bytes up {}, down {}, all servers together.", show::bytes(traffic.up), show::bytes(traffic.down));
         for (what, took) in &self.times.laps {
             println!("  {:>8.1} ms  {what}", took.as_secs_f64() * 1e3);
         }
-        for (number, took) in traffic.rounds.iter().enumerate() {
+        for (number, (from, to)) in self.seen.rounds.iter().enumerate() {
             let what = if number < self.deployment.phases() { "phase" } else { "record fetch" };
-            println!("  {:>8.1} ms  of it in round {}, {what}", took.as_secs_f64() * 1e3, number + 1);
+            println!("  {:>8.1} ms  of it in round {}, {what}", (*to - *from).as_secs_f64() * 1e3, number + 1);
         }
     }
 
-    fn json(&self) {
+    fn json(&self) -> Result<(), Failure> {
         let laps: Vec<_> = self.times.laps.iter().map(|(what, took)| (*what, took.as_secs_f64() * 1e3)).collect();
-        let first = self.explanation.as_ref().map(show::explanation);
-        let field = |name: &str| first.as_ref().map_or(serde_json::Value::Null, |first| first[name].clone());
-        let document = serde_json::json!({
-            "found": self.explanation.is_some(),
-            "cost": field("cost"),
-            "record": field("record"),
-            "changes": first.as_ref().map_or(serde_json::json!([]), |first| first["changes"].clone()),
-            "scheme": self.args.scheme,
-            "servers": self.deployment.servers(),
-            "bytes_up": self.report.traffic.up,
-            "bytes_down": self.report.traffic.down,
-            "qualifying": self.report.outcome.qualifying,
-            "seen_by_server_1": self.seen.iter().map(hex::encode).collect::<Vec<_>>(),
-            "milliseconds": laps.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
-        });
+        let mut document = serde_json::to_value(self.answer).map_err(Failure::machine)?;
+        let payloads = self.seen.payloads.iter();
+        document["seen_by_server_1"] = payloads.map(hex::encode).collect();
+        document["milliseconds"] = serde_json::json!(laps.into_iter().collect::<std::collections::BTreeMap<_, _>>());
         println!("{document}");
+        Ok(())
     }
 
     fn seen_bytes(&self) -> u64 {
-        self.seen.iter().map(|payload| payload.len() as u64).sum()
+        self.seen.payloads.iter().map(|payload| payload.len() as u64).sum()
     }
 
     fn ones(&self) -> f64 {
-        let ones: u64 = self.seen.iter().flatten().map(|byte| u64::from(byte.count_ones())).sum();
+        let ones: u64 = self.seen.payloads.iter().flatten().map(|byte| u64::from(byte.count_ones())).sum();
         100.0 * ones as f64 / (8 * self.seen_bytes()).max(1) as f64
     }
 }

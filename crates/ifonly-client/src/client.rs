@@ -1,0 +1,171 @@
+//! Meeting the servers: who is who, do they all offer the same, and is it what was promised?
+//!
+//! A client asks all servers at once for their manifest. Those who say something else than the most are left out if the
+//! deployment bears so many silent and lying servers; otherwise nobody can say who is right, and nothing is asked. Whoever was
+//! promised something can [pin](Pins) it: a manifest that offers less is refused.
+
+use crate::answer::Answer;
+use crate::error::{ClientError, Trouble};
+use crate::explain::Explanation;
+use crate::profile::{Profile, Values};
+use crate::search::Report;
+use crate::transport::{Greeting, Transport, TransportError};
+use crate::wishlist::WishList;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use ifonly_core::manifest::Manifest;
+use ifonly_core::vote::Plurality;
+use std::sync::Arc;
+
+/// What a person was promised, and below which they do not ask. Nothing is pinned by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pins {
+    /// So many servers together still learn nothing; the manifest's T must be this or more.
+    pub threshold: Option<usize>,
+    /// The manifest's digest, as 64 hexadecimal digits.
+    pub manifest: Option<String>,
+    /// Who runs the servers, by name and in the order of their numbers.
+    pub operators: Option<Vec<String>>,
+}
+
+impl Pins {
+    fn check(&self, manifest: &Manifest) -> Result<(), ClientError> {
+        let refuse = |what, promised: String, offered: String| Err(ClientError::Pinned { what, promised, offered });
+        let offered = manifest.contents().terms.threshold;
+        if let Some(threshold) = self.threshold.filter(|&threshold| offered < threshold) {
+            return refuse("threshold", format!("{threshold} or more"), offered.to_string());
+        }
+        let digest = hex::encode(manifest.digest());
+        if let Some(pinned) = self.manifest.as_ref().filter(|pinned| !pinned.eq_ignore_ascii_case(&digest)) {
+            return refuse("manifest digest", pinned.clone(), digest);
+        }
+        let names: Vec<&str> = manifest.operators().iter().map(|operator| operator.name.as_str()).collect();
+        match &self.operators {
+            Some(pinned) if *pinned != names => refuse("operators", pinned.join(", "), names.join(", ")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Servers that agree about what they offer, and how to ask them.
+pub struct Client {
+    pub(crate) manifest: Manifest,
+    /// Server n at place n − 1; empty where nobody answered.
+    pub(crate) seats: Vec<Option<Arc<dyn Transport>>>,
+    pub(crate) troubles: Vec<Trouble>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({:?}, {:?})", self.manifest.contents().dataset, self.troubles)
+    }
+}
+
+impl Client {
+    /// Meets the servers, given in any order.
+    pub async fn connect(servers: Vec<Arc<dyn Transport>>, pins: &Pins) -> Result<Client, ClientError> {
+        let greetings = join_all(servers.iter().map(|server| server.greet())).await;
+        let mut present: Vec<(Arc<dyn Transport>, Greeting)> = vec![];
+        let mut troubles = vec![];
+        for (server, greeting) in servers.into_iter().zip(greetings) {
+            match greeting {
+                Ok(greeting) => present.push((server, greeting)),
+                Err(error) => troubles.push(Trouble { server: server.name(), error }),
+            }
+        }
+        let offers: Vec<&Bytes> = present.iter().map(|(_, greeting)| &greeting.manifest).collect();
+        let Some(vote) = Plurality::of(&offers) else { return Err(ClientError::NobodyThere(troubles)) };
+        let agreed = offers[vote.first].clone();
+        let manifest = Manifest::from_json(&agreed)?;
+        let terms = &manifest.contents().terms;
+        if let Some(second) = vote.too_odd(terms.silent + terms.lying) {
+            let [first, second] = [vote.first, second].map(|place| present[place].0.name());
+            return Err(ClientError::ManifestsDiffer { first, second });
+        }
+        pins.check(&manifest)?;
+        let (agreeing, odd): (Vec<_>, Vec<_>) = present.into_iter().partition(|(_, other)| other.manifest == agreed);
+        troubles.extend(odd.iter().map(|(server, _)| Trouble {
+            server: server.name(),
+            error: TransportError::Manifest("another manifest than the other servers".into()),
+        }));
+        let mut seats: Vec<Option<Arc<dyn Transport>>> = vec![None; manifest.operators().len()];
+        for (server, Greeting { index, .. }) in agreeing {
+            match usize::from(index).checked_sub(1).and_then(|place| seats.get_mut(place)) {
+                None => {
+                    let error = TransportError::Manifest(format!("it says it is server {index}, which there is not"));
+                    troubles.push(Trouble { server: server.name(), error });
+                }
+                Some(Some(first)) => {
+                    let (first, second) = (first.name(), server.name());
+                    return Err(ClientError::SameIndex { index, first, second });
+                }
+                Some(seat) => *seat = Some(server),
+            }
+        }
+        Ok(Client { manifest, seats, troubles })
+    }
+
+    /// What they offer.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Who could not be met, and why.
+    pub fn troubles(&self) -> &[Trouble] {
+        &self.troubles
+    }
+
+    /// How many servers were met.
+    pub fn servers(&self) -> usize {
+        self.seats.iter().flatten().count()
+    }
+
+    /// Asks for the nearest rows that fit the wishes. Nothing is sent if the profile or the wishes cannot be.
+    pub async fn ask(&self, values: &Values, wishes: &WishList) -> Result<Answer, ClientError> {
+        let schema = self.manifest.schema();
+        let profile = Profile::new(schema, values)?;
+        let deployment = match &wishes.scheme {
+            Some(name) => self.manifest.deployment(name).map_err(ClientError::Scheme)?,
+            None => self.manifest.default_deployment(),
+        };
+        let compiled =
+            wishes.for_schema(schema)?.compile(&profile.levels(), deployment.scheme(), deployment.params())?;
+        let Report { outcome, traffic, troubles } =
+            self.search(deployment, compiled.secret.clone(), wishes.top).await?;
+        let mut found = vec![];
+        for near in &outcome.found {
+            let mut explanation = Explanation::new(&self.manifest, deployment, &compiled.secret, &profile, near)?;
+            // "At most k changes" is a preference that servers cannot filter by; the client does.
+            if compiled.accepts(explanation.cost) {
+                explanation.distance = compiled.distance(explanation.cost);
+                explanation.changed = compiled.changes(explanation.cost);
+                found.push(explanation);
+            }
+        }
+        Ok(Answer {
+            found,
+            asked: wishes.top,
+            scheme: deployment.scheme().name,
+            servers: deployment.servers(),
+            traffic,
+            qualifying: outcome.qualifying,
+            rows: self.manifest.rows(),
+            dataset: self.manifest.contents().dataset.clone(),
+            liars: outcome.liars,
+            troubles,
+            notes: self.notes(values, &profile),
+        })
+    }
+
+    /// What the person should know beside the answer.
+    fn notes(&self, values: &Values, profile: &Profile) -> Vec<String> {
+        let schema = self.manifest.schema();
+        let unknown = values.unknown(schema);
+        let ignored = (!unknown.is_empty()).then(|| format!("the database has no {}; ignored", unknown.join(", ")));
+        let clamped = profile
+            .clamped(schema)
+            .map(|name| format!("your {name} is outside the bounds of the database; the nearest bound is used"));
+        ignored.into_iter().chain(clamped).chain(self.troubles.iter().map(ToString::to_string)).collect()
+    }
+}

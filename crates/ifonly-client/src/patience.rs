@@ -1,0 +1,160 @@
+//! Asking one server, with patience: a deadline for the whole exchange, and the same bytes again after a transport error.
+//!
+//! The policy is fixed beforehand and knows nothing of the search. A retry carries the same transcript and gets the same
+//! answer, so it tells a server nothing and the user nothing more.
+
+use crate::transport::{Exchange, Greeting, Pending, Receive, Transport, TransportError};
+use bytes::Bytes;
+use ifonly_core::service::Route;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A transport that is asked again when it fails in passing.
+pub struct Patient {
+    inner: Arc<dyn Transport>,
+    policy: Policy,
+}
+
+impl Patient {
+    /// The same server, asked as `policy` says.
+    pub fn new(inner: Arc<dyn Transport>, policy: Policy) -> Patient {
+        Patient { inner, policy }
+    }
+}
+
+impl std::fmt::Debug for Patient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Patient({}, {:?})", self.inner.name(), self.policy)
+    }
+}
+
+impl Exchange for Patient {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        Box::pin(self.policy.within(async {
+            let mut attempt = 1;
+            loop {
+                match self.inner.greet().await {
+                    Err(error) if self.policy.again(attempt, &error).await => attempt += 1,
+                    result => return result,
+                }
+            }
+        }))
+    }
+
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
+        Box::pin(self.policy.within(async move {
+            let mut attempt = 1;
+            loop {
+                match self.inner.send(route, message.clone(), length, &mut *response).await {
+                    Err(error) if self.policy.again(attempt, &error).await => attempt += 1,
+                    result => return result,
+                }
+                response.restart();
+            }
+        }))
+    }
+}
+
+/// How patient a [`Patient`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How often the same bytes are sent at most.
+    pub attempts: u32,
+    /// The pause before the second attempt; it doubles with each.
+    pub pause: Duration,
+    /// How long one exchange may take, with all attempts and pauses.
+    pub deadline: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy { attempts: 3, pause: Duration::from_millis(250), deadline: Duration::from_secs(120) }
+    }
+}
+
+impl Policy {
+    /// Waits after a failed attempt, counted from 1, if there is to be another.
+    async fn again(&self, attempt: u32, error: &TransportError) -> bool {
+        if attempt >= self.attempts || !error.is_transient() {
+            return false;
+        }
+        let pause = self.pause.saturating_mul(1u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
+        let asked = match error {
+            TransportError::Busy { retry_after } => *retry_after,
+            _ => Duration::ZERO,
+        };
+        tokio::time::sleep(pause.max(asked)).await;
+        true
+    }
+
+    /// All attempts and pauses, as long as there is time.
+    async fn within<T>(&self, tries: impl Future<Output = Result<T, TransportError>>) -> Result<T, TransportError> {
+        tokio::time::timeout(self.deadline, tries).await.unwrap_or(Err(TransportError::TooSlow(self.deadline)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Fails so many times, halfway, then answers.
+    struct Fails(u32, TransportError, AtomicU32);
+
+    impl Exchange for Fails {
+        fn name(&self) -> String {
+            "it".into()
+        }
+
+        fn greet(&self) -> Pending<'_, Greeting> {
+            Box::pin(async { Err(self.1.clone()) })
+        }
+
+        fn send<'a>(&'a self, _: Route, _: Bytes, _: usize, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+            response.part(b"half");
+            let fails = self.2.fetch_add(1, Ordering::Relaxed) < self.0;
+            Box::pin(async move {
+                match fails {
+                    true => return Err(self.1.clone()),
+                    false => response.part(b" and half"),
+                }
+                Ok(())
+            })
+        }
+    }
+
+    async fn after(failures: u32, error: TransportError) -> (u32, Result<String, TransportError>) {
+        let inner = Arc::new(Fails(failures, error, AtomicU32::new(0)));
+        let mut response = vec![];
+        let patient = Patient::new(inner.clone(), Policy::default());
+        let sent = patient.send(Route::Answer, Bytes::new(), 13, &mut response).await;
+        let text = sent.map(|()| String::from_utf8(response).unwrap());
+        (inner.2.load(Ordering::Relaxed), text)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn transport_errors_are_retried_from_the_beginning_as_often_as_the_policy_says_and_others_never() {
+        let broken = TransportError::Unreachable("reset".into());
+        let whole = Ok("half and half".to_owned());
+        assert_eq!(after(2, broken.clone()).await, (3, whole.clone()));
+        assert_eq!(after(3, broken.clone()).await, (3, Err(broken)));
+        let refused = TransportError::Refused { status: 400, problem: None, detail: String::new() };
+        assert_eq!(after(1, refused.clone()).await, (1, Err(refused)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_covers_every_wait() {
+        let busy = TransportError::Busy { retry_after: Duration::from_secs(1_000_000) };
+        assert_eq!(after(1, busy).await, (1, Err(TransportError::TooSlow(Policy::default().deadline))));
+    }
+}

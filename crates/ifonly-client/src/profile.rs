@@ -1,0 +1,170 @@
+//! The person's values: from a JSON object, a TOML table or a CSV with a header, and as levels of a schema.
+
+use crate::error::ClientError;
+use ifonly_core::schema::{Encoded, Schema, Value};
+use std::collections::BTreeMap;
+
+/// Values by column name. Never printed.
+#[derive(Clone, Default, PartialEq)]
+pub struct Values(BTreeMap<String, Value>);
+
+impl std::fmt::Debug for Values {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Values(..)")
+    }
+}
+
+impl<N: Into<String>, V: Into<Value>> FromIterator<(N, V)> for Values {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(values: I) -> Values {
+        Values(values.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl Values {
+    /// From the text of a JSON object; numbers stay as they are written.
+    pub fn from_json(text: &str) -> Result<Values, String> {
+        let object: serde_json::Map<String, serde_json::Value> =
+            serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))?;
+        let value = |(name, value): (String, serde_json::Value)| match value {
+            serde_json::Value::Null => Ok((name, Value::from(""))),
+            serde_json::Value::String(text) => Ok((name, Value::Text(text))),
+            serde_json::Value::Number(number) => Ok((name, Value::Text(number.to_string()))),
+            serde_json::Value::Bool(truth) => Ok((name, Value::Text(truth.to_string()))),
+            _ => Err(format!("{name:?} must be a number or a text")),
+        };
+        object.into_iter().map(value).collect::<Result<_, _>>().map(Values)
+    }
+
+    /// From the text of a TOML table.
+    pub fn from_toml(text: &str) -> Result<Values, String> {
+        let table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
+        let value = |(name, value): (String, toml::Value)| match value {
+            toml::Value::String(text) => Ok((name, Value::Text(text))),
+            toml::Value::Integer(number) => Ok((name, Value::Text(number.to_string()))),
+            toml::Value::Float(number) => Ok((name, Value::Number(number))),
+            toml::Value::Boolean(truth) => Ok((name, Value::Text(truth.to_string()))),
+            _ => Err(format!("{name:?} must be a number or a text")),
+        };
+        table.into_iter().map(value).collect::<Result<_, _>>().map(Values)
+    }
+
+    /// From a row, counted from 1, of the text of a CSV with a header; semicolons separate where there is no comma.
+    pub fn from_csv(text: &str, row: usize) -> Result<Values, String> {
+        let header = text.lines().next().unwrap_or_default();
+        let semicolons = header.contains(';') && !header.contains(',');
+        Values::from_separated(text, if semicolons { b';' } else { b',' }, row)
+    }
+
+    /// The same with tabs between values.
+    pub fn from_tsv(text: &str, row: usize) -> Result<Values, String> {
+        Values::from_separated(text, b'\t', row)
+    }
+
+    fn from_separated(text: &str, delimiter: u8, row: usize) -> Result<Values, String> {
+        let mut reader =
+            csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::All).from_reader(text.as_bytes());
+        let names = reader.headers().map_err(|error| error.to_string())?.clone();
+        let record = reader.records().nth(row.saturating_sub(1)).ok_or(format!("there is no row {row}"))?;
+        let record = record.map_err(|error| error.to_string())?;
+        Ok(names.iter().zip(&record).collect())
+    }
+
+    /// Gives a column another value.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) {
+        self.0.insert(name.into(), value.into());
+    }
+
+    /// The value of a column.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// Columns of the schema that have neither a value nor a default.
+    pub fn missing(&self, schema: &Schema) -> Vec<String> {
+        let has_value = |name: &str| self.0.get(name).is_some_and(|value| !value.to_string().trim().is_empty());
+        let columns = schema.columns();
+        let lacking = columns
+            .iter()
+            .filter(|column| schema.features()[column.features.start].default.is_none() && !has_value(column.name));
+        lacking.map(|column| column.name.to_owned()).collect()
+    }
+
+    /// Names that the database does not know; a target or an identifier, most likely.
+    pub fn unknown(&self, schema: &Schema) -> Vec<&str> {
+        let columns = schema.columns();
+        self.0.keys().map(String::as_str).filter(|name| !columns.iter().any(|column| column.name == *name)).collect()
+    }
+}
+
+/// A person's values, column by column, and their levels. Never printed.
+#[derive(Clone)]
+pub struct Profile {
+    pub(crate) values: Vec<(String, Value)>,
+    pub(crate) encoded: Vec<Encoded>,
+}
+
+impl std::fmt::Debug for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Profile(..)")
+    }
+}
+
+impl Profile {
+    /// The values of the schema's columns.
+    pub fn new(schema: &Schema, values: &Values) -> Result<Profile, ClientError> {
+        let missing = values.missing(schema);
+        if !missing.is_empty() {
+            return Err(ClientError::Missing(missing));
+        }
+        let encoded = schema.encode(|name| values.get(name).cloned())?;
+        let value = |name: &str| values.get(name).cloned().unwrap_or_else(|| Value::Text(String::new()));
+        let columns = schema.columns();
+        let values = columns.iter().map(|column| (column.name.to_owned(), value(column.name))).collect();
+        Ok(Profile { values, encoded })
+    }
+
+    /// x.
+    pub fn levels(&self) -> Vec<u32> {
+        self.encoded.iter().map(|encoded| encoded.level).collect()
+    }
+
+    /// The features whose value lay outside the bounds, so that a bound was taken.
+    pub fn clamped<'a>(&'a self, schema: &'a Schema) -> impl Iterator<Item = &'a str> {
+        let features = schema.features().iter().zip(&self.encoded);
+        features.filter(|(_, encoded)| encoded.clamped).map(|(feature, _)| feature.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_person_in_three_formats() {
+        let texts = [
+            Values::from_json(r#"{"age": 41, "income": 30500.5, "housing": "rent", "owner": true, "late": null}"#),
+            Values::from_toml("age = 41\nincome = 30500.5\nhousing = \"rent\"\nowner = true\nlate = \"\""),
+            Values::from_csv("age,income,housing,owner,late\n1,2,own,false,1\n41, 30500.5 ,rent,true,\n", 2),
+            Values::from_csv("age;income;housing;owner;late\n41;30500.5;rent;true;\n", 1),
+            Values::from_tsv("age\tincome\thousing\towner\tlate\n41\t30500.5\trent\ttrue\t\n", 1),
+        ];
+        for values in texts {
+            let values = values.unwrap();
+            let get = |name| values.get(name).unwrap().to_string();
+            assert_eq!(
+                [get("age"), get("income"), get("housing"), get("owner"), get("late")],
+                ["41", "30500.5", "rent", "true", ""]
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_profile_is_refused() {
+        assert!(Values::from_json("[1]").is_err());
+        assert!(Values::from_json(r#"{"a": [1]}"#).is_err());
+        assert!(Values::from_toml("a = [1]").is_err());
+        assert!(Values::from_csv("a,b\n1,2\n", 2).is_err());
+        assert!(Values::from_csv("", 1).is_err());
+        assert!(Values::from_csv("a,b\n1\n", 1).is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! One search over real servers: every step of it, all servers at once.
+//!
+//! There is no way out in between. A server that fails is asked again in the next step as if nothing had happened, and a
+//! search that has nothing to look for any more goes on with dummies; so the number, order and sizes of requests are those of
+//! the manifest, the scheme and k.
+
+use crate::client::Client;
+use crate::error::{ClientError, Trouble};
+use crate::transport::{Receive, TransportError};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::random::OsRandom;
+use ifonly_core::search::{Outcome, Outgoing, Search};
+use ifonly_core::secret::Secret;
+use ifonly_core::spir::Fetch;
+use ifonly_scan::decode::ByKernels;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What went over the wire, bodies only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes to all servers.
+    pub up: u64,
+    /// Bytes from all servers.
+    pub down: u64,
+}
+
+/// Manifests come from the servers, and answers are held in memory: no search may take more bytes than this.
+const MOST_TRAFFIC: u128 = 8 << 30;
+
+/// The end of a search.
+#[derive(Debug)]
+pub struct Report {
+    /// What was found.
+    pub outcome: Outcome,
+    /// What it took.
+    pub traffic: Traffic,
+    /// Servers that failed on the way and were borne.
+    pub troubles: Vec<Trouble>,
+}
+
+impl Client {
+    /// Searches for the `top` nearest rows of a secret in levels; [`Client::ask`] is for people. Nothing is sent if the scheme
+    /// cannot carry the secret. All randomness is the operating system's: whoever could choose another source could read the
+    /// question.
+    pub async fn search(
+        &self,
+        deployment: &Arc<Deployment>,
+        secret: Secret,
+        top: usize,
+    ) -> Result<Report, ClientError> {
+        let limit = self.manifest.top_limit();
+        if !(1..=limit).contains(&top) {
+            return Err(ClientError::Top { asked: top, limit });
+        }
+        let fetch = Fetch::new(deployment.params(), deployment.servers(), self.manifest.record_length());
+        let (cost, servers) = (deployment.bytes(), deployment.servers() as u128);
+        let bytes = cost.total() + (top * fetch.query_length()) as u128 * servers;
+        if bytes > MOST_TRAFFIC {
+            return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
+        }
+        self.check_seats(deployment)?;
+        let search = Search::nearest(deployment.clone(), secret, self.manifest.audience(), top)?;
+        self.run(search.interpolated_by(&ByKernels), &mut OsRandom::default()).await
+    }
+
+    async fn run(&self, mut search: Search, random: &mut OsRandom) -> Result<Report, ClientError> {
+        let (mut traffic, mut troubles) = (Traffic::default(), vec![]);
+        while let Some(outgoing) = search.next(random) {
+            for exchanged in self.step(&mut search, outgoing).await {
+                traffic.up += exchanged.up;
+                traffic.down += exchanged.down;
+                troubles.extend(exchanged.trouble.filter(|trouble| !troubles.contains(trouble)));
+            }
+        }
+        match search.finish() {
+            Ok(outcome) => Ok(Report { outcome, traffic, troubles }),
+            Err(fault) => Err(ClientError::Search { fault, troubles }),
+        }
+    }
+
+    /// Sends a step's messages to all servers at once and hands the search every piece of their responses as it comes.
+    async fn step(&self, search: &mut Search, outgoing: Outgoing) -> Vec<Exchanged> {
+        let Outgoing { route, messages, response_length } = outgoing;
+        let search = &Mutex::new(search);
+        let exchanges = messages.into_iter().enumerate().map(|(place, message)| async move {
+            let Some(Some(server)) = self.seats.get(place) else { return Exchanged::default() };
+            // Wiped when the last retry has let go of it.
+            let bytes = Bytes::from_owner(message);
+            let up = bytes.len() as u64;
+            let mut part = Part { search, server: place + 1, received: 0 };
+            let result = server.send(route, bytes, response_length, &mut part).await;
+            // Transports promise the length; one that does not keep it is worth as much as silence.
+            let have = part.received;
+            let result = result.and_then(|()| match have == response_length {
+                true => Ok(()),
+                false => Err(TransportError::Length { have: have as u64, need: response_length }),
+            });
+            match result {
+                Ok(()) => Exchanged { up, down: have as u64, trouble: None },
+                Err(error) => {
+                    part.restart();
+                    Exchanged { up, down: 0, trouble: Some(Trouble { server: server.name(), error }) }
+                }
+            }
+        });
+        join_all(exchanges).await
+    }
+
+    /// Whether enough servers were met; what a search needs beyond them shows when they answer.
+    fn check_seats(&self, deployment: &Deployment) -> Result<(), ClientError> {
+        let need = deployment.servers();
+        let missing: Vec<usize> = (1..=need).filter(|n| self.seats.get(n - 1).is_none_or(Option::is_none)).collect();
+        if missing.len() > deployment.params().silent + deployment.params().lying {
+            let (scheme, troubles) = (deployment.scheme().name, self.troubles.clone());
+            return Err(ClientError::TooFewServers { scheme, need, missing, troubles });
+        }
+        Ok(())
+    }
+}
+
+/// One message and what came of it.
+#[derive(Default)]
+struct Exchanged {
+    up: u64,
+    down: u64,
+    trouble: Option<Trouble>,
+}
+
+/// One server's part of a step's responses.
+struct Part<'s> {
+    search: &'s Mutex<&'s mut Search>,
+    server: usize,
+    received: usize,
+}
+
+impl Receive for Part<'_> {
+    fn part(&mut self, bytes: &[u8]) {
+        self.received += bytes.len();
+        let mut search = self.search.lock().unwrap_or_else(PoisonError::into_inner);
+        search.receive_part(self.server, bytes);
+    }
+
+    fn restart(&mut self) {
+        self.received = 0;
+        let mut search = self.search.lock().unwrap_or_else(PoisonError::into_inner);
+        search.forget(self.server);
+    }
+}

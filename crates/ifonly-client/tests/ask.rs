@@ -1,0 +1,153 @@
+//! Asking as people do: values and wishes in, explanations out; pins, notes, and randomness that is nobody's choice.
+
+mod support;
+
+use bytes::Bytes;
+use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::{Client, ClientError, Greeting, Pins, Receive, Route, Transport, Values, WishList};
+use ifonly_core::schema::Value;
+use ifonly_core::transcript::Message;
+use std::sync::{Arc, Mutex};
+use support::World;
+
+#[tokio::test]
+async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so() {
+    let world = World::new(60, 2, 21, |contents| contents.terms.top_limit = 3);
+    let client = world.connect().await;
+    let mut values = world.values(&[3, 2, 4, 1]);
+    values.set("income", Value::Number(1e9));
+    values.set("shoe size", "44");
+    let wishes = WishList {
+        immutable: vec!["housing".into()],
+        ranges: [("debt".to_owned(), (None, Some(Value::Number(3.0))))].into(),
+        scheme: Some("gated-tables".into()),
+        top: 2,
+        ..WishList::default()
+    };
+    let answer = client.ask(&values, &wishes).await.unwrap();
+    // Income is clamped to its highest level, 9.
+    let cost = |row: &Vec<u16>| {
+        let fits = row[2] == 4 && row[1] <= 3;
+        let gap = |k: usize, x: u16| u64::from(row[k].abs_diff(x)).pow(2);
+        fits.then(|| gap(0, 9) + gap(1, 2) + gap(3, 1))
+    };
+    let mut costs: Vec<u64> = world.levels.iter().filter_map(cost).collect();
+    costs.sort_unstable();
+    assert_eq!(answer.qualifying, costs.len());
+    assert_eq!(answer.found.iter().map(|found| found.cost).collect::<Vec<_>>(), costs[..2]);
+    assert!(answer.notes.iter().any(|note| note.contains("shoe size")), "{:?}", answer.notes);
+    assert!(answer.notes.iter().any(|note| note.contains("income")), "{:?}", answer.notes);
+    let document = serde_json::to_value(&answer).unwrap();
+    assert_eq!(document["found"], true);
+    assert_eq!(document["cost"], costs[0]);
+    assert_eq!(document["record"]["housing"], "own");
+    assert_eq!(document["nearest"].as_array().unwrap().len(), 2);
+    assert_eq!(document["bytes_down"], answer.traffic.down);
+    assert_eq!(document["dataset"]["name"], "test");
+    let nobody = WishList { immutable: ["income", "debt", "housing", "grade"].map(String::from).into(), ..wishes };
+    let absent = (0..10).find(|&income| !world.levels.contains(&vec![income, 3, 0, 2])).unwrap();
+    let alone = world.values(&[absent.into(), 3, 0, 2]);
+    let document = serde_json::to_value(client.ask(&alone, &nobody).await.unwrap()).unwrap();
+    assert_eq!((&document["found"], &document["cost"]), (&false.into(), &serde_json::Value::Null));
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_is_refused_before_anything_is_sent() {
+    let world = World::new(10, 2, 22, |_| {});
+    let log = Arc::new(Mutex::new(vec![]));
+    let client = Client::connect(kept(&world, &log), &Pins::default()).await.unwrap();
+    let fine = world.values(&[3, 2, 4, 1]);
+    let list = |change: &dyn Fn(&mut WishList)| {
+        let mut list = WishList::default();
+        change(&mut list);
+        list
+    };
+    let lacking: Values = [("income", "40")].into_iter().collect();
+    let error = client.ask(&lacking, &WishList::default()).await.unwrap_err();
+    assert_eq!(error, ClientError::Missing(["debt", "housing", "grade"].map(String::from).into()));
+    let error = client.ask(&fine, &list(&|list| list.immutable.push("hight".into()))).await.unwrap_err();
+    assert!(matches!(error, ClientError::Wish(_)), "{error}");
+    let error = client.ask(&fine, &list(&|list| list.scheme = Some("gatet".into()))).await.unwrap_err();
+    assert!(matches!(error, ClientError::Scheme(_)), "{error}");
+    let error = client.ask(&fine, &list(&|list| list.top = 0)).await.unwrap_err();
+    assert!(matches!(error, ClientError::Top { .. }), "{error}");
+    assert!(log.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn less_than_was_promised_is_refused() {
+    let world = World::new(10, 3, 23, |contents| contents.terms.threshold = 2);
+    let connect = |pins: Pins| {
+        let servers = world.servers();
+        async move { Client::connect(servers, &pins).await.map(|_| ()) }
+    };
+    let digest: String = world.manifest.digest().iter().map(|byte| format!("{byte:02X}")).collect();
+    let names: Vec<String> = world.manifest.operators().iter().map(|operator| operator.name.clone()).collect();
+    let kept = Pins { threshold: Some(2), manifest: Some(digest.clone()), operators: Some(names.clone()) };
+    connect(kept).await.unwrap();
+    connect(Pins { threshold: Some(1), ..Pins::default() }).await.unwrap();
+    let refused = [
+        Pins { threshold: Some(3), ..Pins::default() },
+        Pins { manifest: Some(digest.replace(|c: char| c.is_ascii_digit(), "a")), ..Pins::default() },
+        Pins { manifest: Some(String::new()), ..Pins::default() },
+        Pins { operators: Some(names[..2].to_vec()), ..Pins::default() },
+        Pins { operators: Some(vec![names[1].clone(), names[0].clone(), names[2].clone()]), ..Pins::default() },
+    ];
+    for pins in refused {
+        let error = connect(pins.clone()).await.unwrap_err();
+        assert!(matches!(error, ClientError::Pinned { .. }), "{pins:?}: {error}");
+    }
+}
+
+type Log = Arc<Mutex<Vec<Bytes>>>;
+
+/// Keeps every message.
+struct Keeper(Arc<dyn Transport>, Log);
+
+fn kept(world: &World, log: &Log) -> Vec<Arc<dyn Transport>> {
+    world.servers().into_iter().map(|server| Arc::new(Keeper(server, log.clone())) as Arc<dyn Transport>).collect()
+}
+
+impl Exchange for Keeper {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        self.0.greet()
+    }
+
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
+        self.1.lock().unwrap().push(message.clone());
+        self.0.send(route, message, length, response)
+    }
+}
+
+#[tokio::test]
+async fn no_two_questions_share_a_draw_though_the_same_person_asks_the_same() {
+    let world = World::new(200, 2, 24, |_| {});
+    let values = world.values(&[3, 2, 4, 1]);
+    let mut runs: Vec<Vec<Message>> = vec![];
+    for _ in 0..2 {
+        let log = Log::default();
+        let client = Client::connect(kept(&world, &log), &Pins::default()).await.unwrap();
+        client.ask(&values, &WishList::default()).await.unwrap();
+        let mut messages: Vec<Message> =
+            log.lock().unwrap().iter().map(|bytes| Message::decode(bytes).unwrap()).collect();
+        messages.sort_by_key(|message| (message.header.stage.route() == Route::Record, message.server));
+        runs.push(messages);
+    }
+    assert_eq!((runs[0].len(), runs[1].len()), (4, 4), "a phase and a record, two servers");
+    for (one, other) in runs[0].iter().zip(&runs[1]) {
+        assert_eq!((one.server, one.header.stage), (other.server, other.header.stage));
+        assert_ne!(one.payload, other.payload);
+        assert_ne!(one.blinding, other.blinding);
+        assert_ne!(one.tau(), other.tau());
+    }
+}
