@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `build` | making a bundle from a table | [`build()`], [`BuildOptions`] |
 //! | `serve` | being one of the servers | [`Bundle`], [`Server`], [`Config`](server::Config) |
-//! | `ask` | asking them | [`Meeting`], [`Wishes`] |
+//! | `ask` | asking them | [`Client`], [`Values`], [`WishList`] |
 //! | `lab` | what a user learns | [`lab`] |
 //! | `bench` | measuring | [`scan::bench`] |
 //!
@@ -30,7 +30,7 @@ pub use ifonly_bundle::Bundle;
 #[cfg(feature = "build")]
 pub use ifonly_bundle::{BuildOptions, build};
 #[cfg(feature = "ask")]
-pub use ifonly_client::{self as client, Explanation, Meeting, Profile};
+pub use ifonly_client::{self as client, Answer, Client, Explanation, Pins, Values, WishList};
 pub use ifonly_core::{self as core, manifest::Manifest, wishes::Wishes};
 #[cfg(feature = "lab")]
 pub use ifonly_lab as lab;
