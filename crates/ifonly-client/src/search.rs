@@ -92,14 +92,11 @@ impl Client {
             let mut part = Part { search, server: place + 1, received: 0 };
             let result = server.send(route, bytes, response_length, &mut part).await;
             // Transports promise the length; one that does not keep it is worth as much as silence.
-            let have = part.received;
-            let result = result.and_then(|()| match have == response_length {
-                true => Ok(()),
-                false => Err(TransportError::Length { have: have as u64, need: response_length }),
-            });
+            let have = part.received as u64;
             match result {
-                Ok(()) => Exchanged { up, down: have as u64, trouble: None },
-                Err(error) => {
+                Ok(()) if have == response_length as u64 => Exchanged { up, down: have, trouble: None },
+                result => {
+                    let error = result.err().unwrap_or(TransportError::Length { have, need: response_length });
                     part.restart();
                     Exchanged { up, down: 0, trouble: Some(Trouble { server: server.name(), error }) }
                 }
