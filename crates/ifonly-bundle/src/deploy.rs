@@ -74,7 +74,7 @@ pub(crate) fn not_offered(contents: &Contents, name: &str) -> BuildError {
         return ManifestError::UnknownScheme { name: name.into(), nearest: near }.into();
     };
     let nominal = contents.schema.features().iter().find(|feature| feature.is_nominal());
-    if let Some(feature) = nominal.filter(|_| scheme.metric != scheme::Metric::Table) {
+    if let Some(feature) = nominal.filter(|_| !scheme.carries_costs(scheme::Metric::Table)) {
         return ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() }.into();
     }
     match Deployment::new(scheme, contents.params(), FieldRule::Deployment) {

@@ -356,7 +356,7 @@ fn deployment(offer: &Offer, contents: &Contents, params: &Params) -> Result<Dep
 /// Differences of labels mean nothing, so only costs given as tables may compare them.
 fn needs_no_tables(scheme: &'static Scheme, schema: &Schema) -> Result<(), ManifestError> {
     match schema.features().iter().find(|feature| feature.is_nominal()) {
-        Some(feature) if scheme.metric != Metric::Table => {
+        Some(feature) if !scheme.carries_costs(Metric::Table) => {
             Err(ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() })
         }
         _ => Ok(()),

@@ -159,16 +159,16 @@ impl Secret {
         };
         let weighted = self.weights.iter().any(|&weight| weight != 1);
         let constrained = self.immutable.contains(&true);
-        if constrained && scheme.gate == Gate::None {
+        if constrained && !scheme.carries_gate(Gate::Zeros) {
             return refuse("immutable features", Metric::Squared, Gate::Zeros);
         }
-        if weighted && !matches!(scheme.metric, Metric::Weighted | Metric::Table) {
+        if weighted && !scheme.carries_costs(Metric::Weighted) {
             return refuse("weights", Metric::Weighted, Gate::Zeros);
         }
-        if self.cost.is_some() && scheme.metric != Metric::Table {
+        if self.cost.is_some() && !scheme.carries_costs(Metric::Table) {
             return refuse("cost tables", Metric::Table, Gate::Table);
         }
-        if self.gate.is_some() && scheme.gate != Gate::Table {
+        if self.gate.is_some() && !scheme.carries_gate(Gate::Table) {
             return refuse("permitted sets", Metric::Table, Gate::Table);
         }
         Ok(())

@@ -166,8 +166,11 @@ mod tests {
         assert_eq!(unpack(&field, &[], 1), Err(WireError::Length { what: "packed symbols", have: 0, need: 1 }));
         assert_eq!(unpack(&field, &[0b101_000], 2), Err(WireError::NotReduced { place: 1 }));
         assert_eq!(unpack(&field, &[0b01_001_000], 2), Err(WireError::Padding));
-        assert_eq!(unpack(&field, &[], usize::MAX), Err(WireError::Value { what: "the number of symbols" }));
-        assert!(matches!(unpack(&field, &[], usize::MAX / 64), Err(WireError::Length { .. })));
+        assert!(matches!(unpack(&field, &[], usize::MAX), Err(WireError::Length { .. })));
+        // More bytes than can be counted.
+        let wide = Field::new(65_537).unwrap();
+        assert_eq!(unpack(&wide, &[], usize::MAX), Err(WireError::Value { what: "the number of symbols" }));
+        assert!(matches!(unpack(&wide, &[], usize::MAX / 64), Err(WireError::Length { .. })));
     }
 
     #[test]

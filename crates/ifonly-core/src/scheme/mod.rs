@@ -38,6 +38,26 @@ pub struct Scheme {
     pub phases: &'static [Phase],
 }
 
+impl Scheme {
+    /// Whether a person's costs of this kind can be asked for: tables hold any, and weights are more than the rest has.
+    pub fn carries_costs(&self, wanted: Metric) -> bool {
+        match wanted {
+            Metric::Table => self.metric == Metric::Table,
+            Metric::Weighted => matches!(self.metric, Metric::Weighted | Metric::Table),
+            _ => true,
+        }
+    }
+
+    /// Whether constraints of this kind can be asked for: tables hold any, and every gate holds immutable features.
+    pub fn carries_gate(&self, wanted: Gate) -> bool {
+        match wanted {
+            Gate::None => true,
+            Gate::Zeros | Gate::Scaled => self.gate != Gate::None,
+            Gate::Table => self.gate == Gate::Table,
+        }
+    }
+}
+
 /// Where a scheme comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {

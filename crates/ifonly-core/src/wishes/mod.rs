@@ -371,15 +371,15 @@ impl Wishes {
     fn check_carried(&self, scheme: &'static Scheme) -> Result<(), WishError> {
         let instead = self.smallest_scheme().name;
         let refuse = |what| Err(WishError::NotCarried { scheme: scheme.name, what, instead });
-        match (self.smallest_gate(), scheme.gate) {
-            (Gate::Table, gate) if gate != Gate::Table => return refuse("permitted ranges, sets or directions"),
-            (Gate::Zeros, Gate::None) => return refuse("immutable features"),
-            _ => {}
+        match self.smallest_gate() {
+            gate if scheme.carries_gate(gate) => {}
+            Gate::Table => return refuse("permitted ranges, sets or directions"),
+            _ => return refuse("immutable features"),
         }
-        match (self.smallest_metric(), scheme.metric) {
-            (Metric::Table, metric) if metric != Metric::Table => refuse("these costs"),
-            (Metric::Weighted, Metric::Squared | Metric::Power | Metric::Product) => refuse("weights"),
-            _ => Ok(()),
+        match self.smallest_metric() {
+            metric if scheme.carries_costs(metric) => Ok(()),
+            Metric::Table => refuse("these costs"),
+            _ => refuse("weights"),
         }
     }
 
