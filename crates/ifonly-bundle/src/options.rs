@@ -33,7 +33,7 @@ pub struct BuildOptions {
     #[cfg_attr(feature = "clap", arg(long))]
     pub name: Option<String>,
     /// The dataset's version; "1" unless given.
-    #[cfg_attr(feature = "clap", arg(id = "data_version", long, value_name = "VERSION"))]
+    #[cfg_attr(feature = "clap", arg(id = "data_version", long = "data-version", value_name = "VERSION"))]
     pub version: Option<String>,
     /// Replace a bundle of that name.
     #[cfg_attr(feature = "clap", arg(long))]

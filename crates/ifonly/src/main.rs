@@ -94,6 +94,8 @@ mod tests {
         Cli::command().debug_assert();
         for command in Cli::command().get_subcommands() {
             assert!(command.get_about().is_some(), "{} has no help", command.get_name());
+            let mut flags = command.get_arguments().filter_map(|argument| argument.get_long());
+            assert!(!flags.any(|flag| flag.contains('_')), "{}: flags have hyphens", command.get_name());
         }
     }
 }
