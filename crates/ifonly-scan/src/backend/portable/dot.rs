@@ -1,6 +1,9 @@
 //! Dot products over short arrays of rows, which a compiler turns into vectors. The one product that it does not find by
 //! itself, of signed 16-bit pairs, is spelled out for x86-64, where it is always there.
 
+// Strips are named by their place in the array of every limb.
+#![allow(clippy::needless_range_loop)]
+
 use super::super::{Blocks, Planes, assert_shapes};
 use crate::dot::{Dot, GroupDigits, Meaning, NARROW, WEIGHTS, groups};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
@@ -64,15 +67,14 @@ impl<const NORM: bool> Group for groups::Words<NORM> {
     }
 }
 
-/// Not inlined: beside the code of the other width it would have to share its registers.
-#[inline(never)]
 pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     let rows = assert_shapes(dot, blocks, planes, out);
-    let (low, high) = out.split_at_mut(rows);
+    // A compiler that sees that there is no high plane makes vectors of the reduction.
+    let (low, high) = if L == NARROW { (out, &mut [][..]) } else { out.split_at_mut(rows) };
     let per_group = dot.meaning.per_group();
     for (number, chunk) in dot.chunks.iter().enumerate() {
         for start in (0..rows).step_by(BLOCK_ROWS) {
-            let mut sums = chunk.start.map(|digit| [[digit; STRIP]; STRIPS]);
+            let mut sums: Sums<L> = std::array::from_fn(|limb| [[chunk.start[limb]; STRIP]; STRIPS]);
             let digits = chunk.groups.chunks_exact(per_group);
             if dot.meaning != Meaning::Planes {
                 let block = &blocks.bytes[start / BLOCK_ROWS * blocks.block_bytes..][..blocks.block_bytes];
@@ -202,7 +204,7 @@ fn write_block<const L: usize>(
     high: &mut [u32],
 ) {
     for strip in 0..STRIPS {
-        let values = reduce(&sums.map(|limb| limb[strip]), q, second_weight);
+        let values = reduce::<L>(&std::array::from_fn(|limb| sums[limb][strip]), q, second_weight);
         for (row, value) in (strip * STRIP..).zip(values) {
             let mut value = value;
             if !first {
