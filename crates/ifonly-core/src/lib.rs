@@ -52,6 +52,7 @@ pub mod decode;
 pub mod deployment;
 pub mod describe;
 pub mod dmin;
+mod fault;
 pub mod field;
 pub mod form;
 pub mod gf256;

@@ -1,0 +1,56 @@
+//! What can go wrong in a search that was sent.
+
+use crate::candidates::Implausible;
+use crate::decode::DecodeError;
+use crate::round::RoundError;
+
+/// What went wrong during a search, and whose fault it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Silence or lies beyond what the deployment bears.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// An answer that is not what the scheme says.
+    #[error(transparent)]
+    Round(RoundError),
+    /// A value that honest servers cannot give.
+    #[error(transparent)]
+    Implausible(#[from] Implausible),
+    /// Servers with different root keys, versions or parameters.
+    #[error(
+        "servers {first} and {second} disagree about keys or parameters; their operators must compare key epochs and bundles"
+    )]
+    KeyCheck {
+        /// Counted from 1.
+        first: usize,
+        /// Counted from 1.
+        second: usize,
+    },
+    /// Not enough answers, because some were no answers.
+    #[error("the responses of servers {servers:?} are malformed, and too few others answered")]
+    Malformed {
+        /// Counted from 1.
+        servers: Vec<usize>,
+    },
+    /// The fetched bytes are no record.
+    #[error("the fetched bytes are not a record: a server lied or holds another database")]
+    NotARecord,
+    /// The record does not have the cost that was decoded for it.
+    #[error(
+        "the fetched record does not have the cost that was decoded for it: a server lied or holds another database"
+    )]
+    WrongRecord,
+    /// Somebody stopped halfway.
+    #[error("the search was not led to its end: there is an outcome only after the last step")]
+    Unfinished,
+}
+
+impl From<RoundError> for Fault {
+    fn from(error: RoundError) -> Fault {
+        match error {
+            RoundError::Decode(error) => Fault::Decode(error),
+            other => Fault::Round(other),
+        }
+    }
+}
