@@ -23,7 +23,51 @@
 //! assert_eq!(Bundle::open(&options.output)?.manifest().rows(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Each operator serves it under the root key that all of them share ([`server::daemon`] does the same from a [`Config`](server::Config),
+//! with tokens and TLS):
+#![cfg_attr(feature = "serve", doc = "```no_run")]
+#![cfg_attr(not(feature = "serve"), doc = "```ignore")]
+//! use ifonly::server::{Holding, config::Limits, keyfile, routes::App, tokens::Tokens};
+//! use ifonly::{Bundle, Server};
+//! # async fn serve(stop: impl Future<Output = ()>) -> Result<(), Box<dyn std::error::Error>> {
+//! let bundle = Bundle::open("loans.bundle".as_ref())?;
+//! let holding = Holding::new(&bundle, 1, vec![keyfile::load("root.key".as_ref())?])?;
+//! let app = App::new(holding, Tokens::new(vec![], None)?, Limits::default(), vec![]);
+//! let server = Server::bind(app, "127.0.0.1:8001".parse()?, None, None).await?;
+//! server.run(stop).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A person asks all of them at once; none learns anything:
+#![cfg_attr(feature = "ask", doc = "```no_run")]
+#![cfg_attr(not(feature = "ask"), doc = "```ignore")]
+//! use ifonly::client::{Policy, http};
+//! use ifonly::{Client, Pins, Values, WishList};
+//! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
+//! let urls = ["https://one.example:8443".into(), "https://two.example:8443".into()];
+//! let servers = http::servers(&urls, &http::Trust::system()?, None, Policy::default())?;
+//! let client = Client::connect(servers, &Pins { threshold: Some(1), ..Pins::default() }).await?;
+//! let values = Values::from_json(r#"{"income": 1500, "job": "nurse"}"#)?;
+//! let wishes = WishList { immutable: vec!["job".into()], ..WishList::default() };
+//! for change in client.ask(&values, &wishes).await?.found.iter().flat_map(|nearest| &nearest.changes) {
+//!     println!("{}: {} instead of {}", change.feature, change.theirs, change.yours);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The readme has all three in one small program, with servers that are [`InProcess`].
 #![forbid(unsafe_code)]
+
+#[cfg(all(feature = "ask", feature = "serve"))]
+mod in_process;
+
+/// What the readme shows is a test.
+#[cfg(all(doctest, feature = "ask", feature = "serve"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 #[cfg(any(feature = "build", feature = "serve"))]
 pub use ifonly_bundle::Bundle;
@@ -38,3 +82,5 @@ pub use ifonly_lab as lab;
 pub use ifonly_scan as scan;
 #[cfg(feature = "serve")]
 pub use ifonly_server::{self as server, Server};
+#[cfg(all(feature = "ask", feature = "serve"))]
+pub use in_process::InProcess;
