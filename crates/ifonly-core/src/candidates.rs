@@ -20,11 +20,11 @@ pub struct Candidates {
     nearest: BinaryHeap<(i64, usize)>,
     theta: Vec<bool>,
     count: usize,
-    kind: Kind,
+    meaning: Meaning,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Kind {
+enum Meaning {
     #[default]
     Exact,
     Negated,
@@ -109,11 +109,11 @@ impl Candidates {
     }
 
     fn price(&self, rank: i64) -> Price {
-        match self.kind {
-            Kind::Exact => Price::Exactly(rank.unsigned_abs()),
-            Kind::Negated => Price::Exactly((-rank).unsigned_abs()),
-            Kind::Masked => Price::AtMost(rank.unsigned_abs()),
-            Kind::Relative => Price::Unknown,
+        match self.meaning {
+            Meaning::Exact => Price::Exactly(rank.unsigned_abs()),
+            Meaning::Negated => Price::Exactly((-rank).unsigned_abs()),
+            Meaning::Masked => Price::AtMost(rank.unsigned_abs()),
+            Meaning::Relative => Price::Unknown,
         }
     }
 }
@@ -152,11 +152,11 @@ impl Sieve {
     pub(crate) fn new(deployment: &Deployment, phase: usize, before: &[bool], empty: u64, k: usize) -> Sieve {
         let (scheme, params) = (deployment.scheme(), deployment.params());
         let reading = scheme.phases[phase].reading;
-        let kind = match reading {
-            Reading::Gain => Kind::Negated,
-            Reading::Masked => Kind::Masked,
-            Reading::Zeros | Reading::Difference => Kind::Relative,
-            _ => Kind::Exact,
+        let meaning = match reading {
+            Reading::Gain => Meaning::Negated,
+            Reading::Masked => Meaning::Masked,
+            Reading::Zeros | Reading::Difference => Meaning::Relative,
+            _ => Meaning::Exact,
         };
         // Values are below 2^62, so that a larger bound says nothing.
         let word = |bound: u128| u64::try_from(bound).unwrap_or(u64::MAX);
@@ -175,7 +175,7 @@ impl Sieve {
             limit: if k == 0 { i64::MIN } else { i64::MAX },
             position: 0,
             walk: (0, 0, 0),
-            kept: Candidates { nearest, theta, count: 0, kind },
+            kept: Candidates { nearest, theta, count: 0, meaning },
             fault: None,
         };
         if matches!(reading, Reading::Difference) {

@@ -82,7 +82,7 @@ pub struct Ask<'a> {
     /// The transcript's randomness.
     pub keys: TranscriptKeys,
     /// Where the order of the rows comes from; `None` for the stored order.
-    pub order: Option<TranscriptKeys>,
+    pub order_keys: Option<TranscriptKeys>,
     /// This server's point.
     pub alpha: Symbol,
 }
@@ -98,7 +98,7 @@ pub struct FetchAsk {
     /// Under which epoch's key the records must be sealed.
     pub epoch: u32,
     /// Where the order of the rows comes from; `None` for the stored order.
-    pub order: Option<TranscriptKeys>,
+    pub order_keys: Option<TranscriptKeys>,
 }
 
 impl std::fmt::Debug for FetchAsk {
@@ -201,16 +201,16 @@ impl Replica {
         let keys = key.transcript(&tau);
         // The whole search has one order: that of its first phase.
         let first = if is_first { tau } else { header.parent };
-        let order = deployment.params().shuffle.then(|| key.transcript(&first));
+        let order_keys = deployment.params().shuffle.then(|| key.transcript(&first));
         Ok(match (header.stage, vectors) {
             (Stage::Phase(phase), Some(vectors)) => {
                 let (phase, alpha) = (phase.into(), deployment.points().as_slice()[usize::from(self.index) - 1]);
                 let program = deployment.program(phase, &vectors);
-                Request::Answer(Ask { program, deployment, phase, keys, order, alpha })
+                Request::Answer(Ask { program, deployment, phase, keys, order_keys, alpha })
             }
             _ => {
                 let payload = std::mem::take(&mut message.payload);
-                Request::Record(FetchAsk { fetch, payload, keys, epoch: key.epoch(), order })
+                Request::Record(FetchAsk { fetch, payload, keys, epoch: key.epoch(), order_keys })
             }
         })
     }
@@ -251,7 +251,7 @@ fn vectors(deployment: &Deployment, phase: usize, payload: &[u8]) -> Result<Vect
 impl Ask<'_> {
     /// `order[p]`, if the rows are shuffled.
     pub fn permutation(&self) -> Option<Vec<u32>> {
-        Some(order::permutation(self.order.as_ref()?, self.deployment.params().rows))
+        Some(order::permutation(self.order_keys.as_ref()?, self.deployment.params().rows))
     }
 
     /// Key-check value, then the packed answer.
@@ -269,7 +269,7 @@ impl Ask<'_> {
 impl FetchAsk {
     /// Key-check value, then the padded inner product. `server` counts from 1.
     pub fn respond(&self, server: u8, sealed: &[Vec<u8>]) -> Vec<u8> {
-        let order = self.order.as_ref().map(|keys| order::permutation(keys, sealed.len()));
+        let order = self.order_keys.as_ref().map(|keys| order::permutation(keys, sealed.len()));
         let record = |p: usize| sealed[order.as_ref().map_or(p, |order| order[p] as usize)].as_slice();
         let mut product = self.fetch.inner_product(&self.payload, record);
         self.fetch.pad(usize::from(server) - 1, &self.keys, &mut product);

@@ -49,8 +49,8 @@ fn orders(deployment: &Deployment, messages: &[Message]) -> Vec<Option<Vec<u32>>
             AUDIENCE.record_length,
         );
         let order = match replica.open(&message.encode()).unwrap() {
-            Request::Answer(ask) => ask.order,
-            Request::Record(ask) => ask.order.clone(),
+            Request::Answer(ask) => ask.order_keys,
+            Request::Record(ask) => ask.order_keys.clone(),
         };
         order.map(|keys| permutation(&keys, ROWS))
     };

@@ -9,6 +9,7 @@ use ifonly_core::form::Job;
 use ifonly_core::keys::TranscriptKeys;
 use ifonly_core::order;
 use ifonly_core::replica::{Ask, FetchAsk};
+use ifonly_core::service::CHECK_LENGTH;
 use ifonly_core::wire;
 use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
 use ifonly_scan::{Query, ScanError, Scanner};
@@ -18,9 +19,6 @@ use zeroize::Zeroizing;
 
 /// Takes the next bytes of a response; may say that no more are wanted.
 pub type Sink<'s> = dyn FnMut(&[u8]) -> ControlFlow<()> + 's;
-
-/// Bytes of the key-check value before every response.
-pub const CHECK_LENGTH: usize = 16;
 
 /// All scans of a process share one pool of threads, as many as processors.
 static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
@@ -76,7 +74,7 @@ impl Database {
         sink(&ask.keys.check_value())?;
         let (field, kappa) = (ask.deployment.field(), ask.deployment.kappa(ask.phase));
         let keys = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
-        let answered = match &ask.order {
+        let answered = match &ask.order_keys {
             None => {
                 let program = Zeroizing::new(ask.program.clone());
                 self.passes.answer(OwnedJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, sink)
@@ -124,8 +122,10 @@ impl Database {
     fn product(&self, ask: &FetchAsk, sealed: &RecordParts) -> Result<Vec<u8>, PartError> {
         let (binary, stripes) = (ask.fetch.is_binary(), ask.fetch.stripes());
         let rows = self.rows.rows();
-        let stored =
-            ask.order.as_ref().map(|keys| Zeroizing::new(in_stored_order(keys, rows, &ask.payload, binary, stripes)));
+        let stored = ask
+            .order_keys
+            .as_ref()
+            .map(|keys| Zeroizing::new(in_stored_order(keys, rows, &ask.payload, binary, stripes)));
         let payload = stored.as_ref().map_or(&ask.payload, |stored| stored);
         sealed.sum(&match binary {
             true => Selection::Subset(payload),

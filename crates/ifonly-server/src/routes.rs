@@ -8,7 +8,7 @@ use crate::holding::{Holding, Shelf};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
 use crate::stream::{self, Reader, Writer};
-use crate::tokens::{Bearer, Kind, Tokens};
+use crate::tokens::{Bearer, Tokens};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
@@ -182,11 +182,11 @@ async fn admit(
     let waiting = Duration::from_secs(app.limits.queue_seconds);
     let permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
-    let work = Work { app: app.clone(), route, body, bearer, started, _permit: permit };
+    let answering = Answering { app: app.clone(), route, body, bearer, started, _permit: permit };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
         let _inside = runtime.enter();
-        work.run(sender);
+        answering.run(sender);
     });
     // Without a word from the work it has panicked, which is a fault of this program.
     receiver.await.unwrap_or(Err(Problem::Internal))
@@ -204,7 +204,7 @@ async fn read(app: &App, body: Body, limit: usize) -> Result<Bytes, Problem> {
 }
 
 /// One request on its blocking thread.
-struct Work {
+struct Answering {
     app: Arc<App>,
     route: Route,
     body: Bytes,
@@ -215,7 +215,7 @@ struct Work {
 
 type Head = oneshot::Sender<Result<(usize, Reader), Problem>>;
 
-impl Work {
+impl Answering {
     fn run(self, head: Head) {
         if let Err((head, problem)) = self.checked(head) {
             let _ = head.send(Err(problem));
@@ -241,11 +241,11 @@ impl Work {
             Ok(request) => request,
             Err(refusal) => return Err((head, refusal.into())),
         };
-        let (length, kind, per_session) = match &request {
-            Request::Answer(ask) => (Database::answer_length(ask), Kind::Phase(ask.phase), 1),
-            Request::Record(ask) => (Database::record_length(ask), Kind::Record, holding.most_records()),
+        let (length, per_session) = match &request {
+            Request::Answer(ask) => (Database::answer_length(ask), 1),
+            Request::Record(ask) => (Database::record_length(ask), holding.most_records()),
         };
-        if let Err(problem) = self.app.tokens().spend(self.bearer, kind, per_session) {
+        if let Err(problem) = self.app.tokens().spend(self.bearer, header.stage, per_session) {
             return Err((head, problem));
         }
         let length = length + CHECKSUM_LENGTH;

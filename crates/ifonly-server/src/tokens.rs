@@ -1,13 +1,14 @@
 //! Who may ask, and how often.
 //!
 //! Tokens are long random words, so a plain BLAKE3 hash of them can be stored; hashes are compared in constant time and
-//! all of them every time. A budget is a number of sessions. Because the server keeps nothing per query, it counts kinds of
-//! requests instead: a token with n sessions has n requests of every phase and n·k record fetches, k the manifest's
+//! all of them every time. A budget is a number of sessions. Because the server keeps nothing per query, it counts
+//! requests of every stage instead: a token with n sessions has n requests of every phase and n·k record fetches, k the manifest's
 //! limit. A search that skips its first phase thus gains nothing. A repeated request counts again.
 //!
 //! What is spent is appended to a ledger, one line each, under a file lock: processes that share the file share the budgets.
 
 use crate::problem::Problem;
+use ifonly_core::transcript::Stage;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -48,24 +49,6 @@ pub enum TokensError {
     /// A budget without a ledger would be forgotten at every restart.
     #[error("token {0:?} has a budget of sessions, so the configuration needs a `ledger` file to count them in")]
     NoLedger(String),
-}
-
-/// What is counted apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// The requests of one phase.
-    Phase(usize),
-    /// Record fetches.
-    Record,
-}
-
-impl Kind {
-    fn word(self) -> String {
-        match self {
-            Kind::Phase(phase) => format!("phase{phase}"),
-            Kind::Record => "record".into(),
-        }
-    }
 }
 
 /// The tokens of a server, or none if everybody may ask.
@@ -124,8 +107,8 @@ impl Tokens {
         found.map(|place| Bearer(Some(place))).ok_or(Problem::Unauthorised)
     }
 
-    /// Spends one request of a kind; `per_session` of them belong to one session. May wait for the ledger's lock.
-    pub fn spend(&self, bearer: Bearer, kind: Kind, per_session: u64) -> Result<(), Problem> {
+    /// Spends one request; each stage is counted apart, `per_session` of it belong to a session. May wait for the ledger's lock.
+    pub fn spend(&self, bearer: Bearer, stage: Stage, per_session: u64) -> Result<(), Problem> {
         let Some((entry, sessions)) = bearer.0.and_then(|place| {
             let (entry, _) = self.entries.get(place)?;
             Some((entry, entry.sessions?))
@@ -134,7 +117,7 @@ impl Tokens {
         };
         let ledger = self.ledger.as_ref().ok_or(Problem::LedgerUnavailable)?;
         let mut ledger = ledger.lock().map_err(|_| Problem::LedgerUnavailable)?;
-        match ledger.spend(&entry.name, &kind.word(), sessions.saturating_mul(per_session)) {
+        match ledger.spend(&entry.name, &word(stage), sessions.saturating_mul(per_session)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Problem::BudgetSpent),
             Err(error) => {
@@ -145,7 +128,15 @@ impl Tokens {
     }
 }
 
-/// Lines of `name kind`, counted.
+/// A stage as the ledger writes it.
+fn word(stage: Stage) -> String {
+    match stage {
+        Stage::Phase(phase) => format!("phase{phase}"),
+        Stage::Record => "record".into(),
+    }
+}
+
+/// Lines of `name stage`, counted.
 #[derive(Debug)]
 struct Ledger {
     file: File,
@@ -165,16 +156,16 @@ impl Ledger {
         caught_up.map(|()| ledger)
     }
 
-    fn spend(&mut self, name: &str, kind: &str, limit: u64) -> std::io::Result<bool> {
+    fn spend(&mut self, name: &str, stage: &str, limit: u64) -> std::io::Result<bool> {
         self.file.lock()?;
-        let result = self.spend_locked(name, kind, limit);
+        let result = self.spend_locked(name, stage, limit);
         self.file.unlock()?;
         result
     }
 
-    fn spend_locked(&mut self, name: &str, kind: &str, limit: u64) -> std::io::Result<bool> {
+    fn spend_locked(&mut self, name: &str, stage: &str, limit: u64) -> std::io::Result<bool> {
         self.catch_up()?;
-        let line = format!("{name} {kind}");
+        let line = format!("{name} {stage}");
         if self.spent.get(&line).copied().unwrap_or(0) >= limit {
             return Ok(false);
         }
@@ -227,17 +218,17 @@ mod tests {
         let make = || Tokens::new(vec![entry("a", "one", Some(2)), entry("b", "two", None)], Some(&path)).unwrap();
         let (first, second) = (make(), make());
         let a = first.bearer(Some(b"Bearer one")).unwrap();
-        assert_eq!(first.spend(a, Kind::Phase(0), 1), Ok(()));
-        assert_eq!(second.spend(a, Kind::Phase(0), 1), Ok(()));
-        assert_eq!(first.spend(a, Kind::Phase(0), 1), Err(Problem::BudgetSpent));
-        assert_eq!(make().spend(a, Kind::Phase(0), 1), Err(Problem::BudgetSpent));
-        // Every kind has its own count, and records come k to a session.
+        assert_eq!(first.spend(a, Stage::Phase(0), 1), Ok(()));
+        assert_eq!(second.spend(a, Stage::Phase(0), 1), Ok(()));
+        assert_eq!(first.spend(a, Stage::Phase(0), 1), Err(Problem::BudgetSpent));
+        assert_eq!(make().spend(a, Stage::Phase(0), 1), Err(Problem::BudgetSpent));
+        // Every stage has its own count, and records come k to a session.
         for _ in 0..6 {
-            assert_eq!(second.spend(a, Kind::Record, 3), Ok(()));
+            assert_eq!(second.spend(a, Stage::Record, 3), Ok(()));
         }
-        assert_eq!(first.spend(a, Kind::Record, 3), Err(Problem::BudgetSpent));
+        assert_eq!(first.spend(a, Stage::Record, 3), Err(Problem::BudgetSpent));
         let b = first.bearer(Some(b"Bearer two")).unwrap();
-        assert!((0..10).all(|_| first.spend(b, Kind::Phase(0), 1).is_ok()));
+        assert!((0..10).all(|_| first.spend(b, Stage::Phase(0), 1).is_ok()));
     }
 
     #[test]
