@@ -115,10 +115,10 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{Feature, Kind, Quantiser};
+    use crate::schema::{Feature, Kind, Quantiser, Scale};
 
     fn schema() -> Schema {
-        let numeric = Kind::Numeric { min: 0.0, max: 10.0, levels: 10, quantiser: Quantiser::Round };
+        let numeric = Kind::from(Scale::levels(0.0, 10.0, 10, Quantiser::Round).unwrap());
         let words = Kind::Ordinal { ranks: vec!["low".into(), "hoch".into()] };
         Schema::new(vec![Feature::new("a", numeric), Feature::new("b", words)]).unwrap()
     }

@@ -1,4 +1,5 @@
-//! Wishes in people's words: the private answer equals a plain filter-and-sort over the rows, and what cannot be is refused.
+//! Wishes in people's words: the private answer keeps them in values, equals a plain filter-and-sort over the rows, and what
+//! cannot be is refused.
 
 mod common;
 
@@ -9,18 +10,29 @@ use ifonly_core::form::Rows;
 use ifonly_core::params::Params;
 use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::schema::{Feature, Kind, OneHot, Quantiser, Schema, Value};
+use ifonly_core::schema::{
+    Decimal, Deviation, DeviationKind, Encoded, Feature, Kind, OneHot, Quantiser, Run, Scale, ScaleForm, Schema, Value,
+};
 use ifonly_core::scheme::{self, Scheme};
-use ifonly_core::wishes::{Pricing, WishError, Wishes};
+use ifonly_core::wishes::{Compiled, Pricing, WishError, Wishes};
+
+/// Room for the sum of seven features in 40 bits.
+const COST_LIMIT: u64 = (1 << 40) / 8;
 
 fn words(list: &[&str]) -> Vec<String> {
     list.iter().map(|&word| word.to_owned()).collect()
 }
 
+/// Income is cut into intervals: tens up to 100, hundreds up to 1,000.
+fn income() -> Scale {
+    let run = |step, count| Run { step: Decimal::new(step, 0), count };
+    Scale::new(ScaleForm::Edges { from: Decimal::new(0, 0), runs: vec![run(10, 10), run(100, 9)] }).unwrap()
+}
+
 fn schema() -> Schema {
-    let numeric = |name: &str, levels, mad| {
-        let kind = Kind::Numeric { min: 0.0, max: f64::from(levels), levels, quantiser: Quantiser::Round };
-        Feature { mad: Some(mad), ..Feature::new(name, kind) }
+    let numeric = |name: &str, scale: Scale, value| {
+        let deviation = Some(Deviation { value, of: DeviationKind::Median });
+        Feature { deviation, ..Feature::new(name, scale.into()) }
     };
     let one_hot = |category: &str| {
         let kind = Kind::Categorical { categories: words(&["no", "yes"]), range: 3 };
@@ -30,8 +42,8 @@ fn schema() -> Schema {
     let categorical =
         |name: &str, list: &[&str], range| Feature::new(name, Kind::Categorical { categories: words(list), range });
     Schema::new(vec![
-        numeric("age", 9, 2.0),
-        numeric("income", 12, 0.5),
+        numeric("age", Scale::whole_numbers(18, 68).unwrap(), 2.0),
+        numeric("income", income(), 12.5),
         Feature::new("grade", Kind::Ordinal { ranks: words(&["low", "middle", "high"]) }),
         categorical("sex", &["f", "m"], 4),
         categorical("job", &["none", "part", "full"], 5),
@@ -41,112 +53,131 @@ fn schema() -> Schema {
     .unwrap()
 }
 
-/// A random value of the whole row, as levels.
-fn row(random: &mut SeededRandom) -> Vec<u16> {
-    let mut row = vec![random.below(10), random.below(13), random.below(3), 4 * random.below(2), random.below(3)];
-    let north = random.below(2);
-    row.extend([3 * north, 3 * (1 - north)]);
-    row.into_iter().map(|level| level as u16).collect()
+const COLUMNS: [&str; 6] = ["age", "income", "grade", "sex", "job", "region"];
+const GRADES: [&str; 3] = ["low", "middle", "high"];
+const JOBS: [&str; 3] = ["none", "part", "full"];
+
+/// Somebody's values, as numbers: age, income, grade, sex, job, region.
+type Person = [f64; 6];
+
+fn person(random: &mut SeededRandom) -> Person {
+    let income = random.below(1001) as f64 / if chance(random, 50) { 1.0 } else { 20.0 };
+    let word = |random: &mut SeededRandom, count| random.below(count) as f64;
+    [18.0 + random.below(51) as f64, income, word(random, 3), word(random, 2), word(random, 3), word(random, 2)]
 }
 
-/// Own level, row's level: whether the row goes.
-type Rule = Box<dyn Fn(i64, i64) -> bool>;
+fn encode(schema: &Schema, person: &Person) -> Vec<Encoded> {
+    let value = |name: &str| -> Value {
+        let [age, income, grade, sex, job, region] = *person;
+        match name {
+            "age" => age.into(),
+            "income" => income.into(),
+            "grade" => GRADES[grade as usize].into(),
+            "sex" => ["f", "m"][sex as usize].into(),
+            "job" => JOBS[job as usize].into(),
+            _ => ["north", "south"][region as usize].into(),
+        }
+    };
+    schema.encode(|name| Some(value(name))).unwrap()
+}
 
-/// The same wishes a second time, as plainly as possible.
-#[derive(Default)]
+/// Own value, the row's value: whether the row goes.
+type Rule = Box<dyn Fn(f64, f64) -> bool>;
+
+/// The same wishes a second time, as plainly as possible, in values.
 struct Plain {
     rules: Vec<(usize, Rule)>,
-    weights: Vec<(i64, i64)>,
-    pricing: Vec<Pricing>,
+    weights: [(f64, f64); 6],
+    pricing: [Pricing; 6],
     few: bool,
 }
 
 impl Plain {
-    fn cost(&self, schema: &Schema, x: &[i64], y: &[i64]) -> Option<(i64, i64)> {
-        if self.rules.iter().any(|(k, forbids)| forbids(x[*k], y[*k])) {
-            return None;
-        }
-        let mut total = 0;
-        for (k, feature) in schema.features().iter().enumerate() {
-            // Region is one column in two features; only squared distances see both.
-            if feature.one_hot.is_some() && self.pricing[k] != Pricing::L2 && x[k] == 0 {
-                continue;
-            }
-            let gap = match feature.kind {
-                Kind::Categorical { range, .. } if x[k] != y[k] => i64::from(range),
-                _ => (x[k] - y[k]).abs(),
+    fn keeps(&self, own: &Person, row: &Person) -> bool {
+        !self.rules.iter().any(|(column, forbids)| forbids(own[*column], row[*column]))
+    }
+
+    /// Changed columns where they count, then the cost, with an interval of incomes counted as its middle.
+    fn cost(&self, own: &Person, row: &Person) -> (u64, f64) {
+        let (spreads, deviations) = ([50.0, 1000.0, 2.0, 1.0, 1.0, 1.0], [2.0, 12.5]);
+        let interval = |income: f64| {
+            let step = if income < 100.0 { 10.0 } else { 100.0 };
+            (income / step).floor().min(if income < 100.0 { 9.0 } else { 9.0 }) * step + step / 2.0
+        };
+        let (mut changes, mut cost) = (0, 0.0);
+        for column in 0..6 {
+            let to = if column == 1 { interval(row[1]) } else { row[column] };
+            let changed = match column {
+                1 => interval(own[1]) != interval(row[1]),
+                _ => own[column] != row[column],
             };
-            let price = match self.pricing[k] {
-                Pricing::L2 => gap * gap,
-                Pricing::L1 => gap,
-                Pricing::Mad if feature.is_categorical() => i64::from(gap != 0) * 100,
-                Pricing::Mad => (100.0 * gap as f64 / feature.mad.unwrap()).round() as i64,
-                Pricing::Count => i64::from(gap != 0),
-                Pricing::Step(free) if gap > i64::from(free) => i64::from(feature.full_range()),
-                Pricing::Step(_) => 0,
+            changes += u64::from(changed && self.few);
+            let gap = if column < 3 { (to - own[column]).abs() } else { f64::from(u8::from(changed)) };
+            let share = gap / spreads[column];
+            let price = match self.pricing[column] {
+                Pricing::L2 => share * share,
+                Pricing::L1 => share,
+                Pricing::Count => f64::from(u8::from(changed)),
+                Pricing::Mad => deviations.get(column).map_or(share, |deviation| gap / deviation),
             };
-            total += price * if y[k] >= x[k] { self.weights[k].0 } else { self.weights[k].1 };
+            let (up, down) = self.weights[column];
+            cost += price * if to >= own[column] { up } else { down };
         }
-        let columns = [0..1, 1..2, 2..3, 3..4, 4..5, 5..7];
-        let changed = columns.into_iter().filter(|column| x[column.clone()] != y[column.clone()]).count();
-        Some((if self.few { changed as i64 } else { 0 }, total))
+        (changes, cost)
     }
 }
 
 fn random_wishes(schema: &Schema, random: &mut SeededRandom) -> (Wishes, Plain) {
     let mut wishes = Wishes::new(schema);
-    let d = schema.features().len();
-    let mut plain = Plain { weights: vec![(1, 1); d], pricing: vec![Pricing::L2; d], ..Plain::default() };
-    let names = ["age", "income", "grade", "sex", "job", "region"];
-    let places = |name: &str| schema.named(name).unwrap();
-    for name in names {
-        if chance(random, 20) {
+    let mut plain = Plain { rules: vec![], weights: [(1.0, 1.0); 6], pricing: [Pricing::L2; 6], few: false };
+    for (column, name) in COLUMNS.into_iter().enumerate() {
+        if column != 1 && chance(random, 15) {
             wishes.immutable(name).unwrap();
-            places(name).for_each(|k| plain.rules.push((k, Box::new(|x, y| x != y))));
+            plain.rules.push((column, Box::new(|own, row| own != row)));
         }
         if chance(random, 25) {
-            let weight = 1 + random.below(4);
+            let weight = [0.01, 0.5, 2.0, 3.25, 40.0][random.below(5) as usize];
             wishes.weight(name, weight).unwrap();
-            places(name).for_each(|k| plain.weights[k] = (weight as i64, weight as i64));
+            plain.weights[column] = (weight, weight);
         }
     }
-    if chance(random, 25) {
-        wishes.only_up("age").unwrap();
-        plain.rules.push((0, Box::new(|x, y| y < x)));
+    for (column, name) in ["age", "income", "grade"].into_iter().enumerate() {
+        if chance(random, 15) {
+            wishes.only_up(name).unwrap();
+            plain.rules.push((column, Box::new(|own, row| row < own)));
+        } else if chance(random, 15) {
+            wishes.only_down(name).unwrap();
+            plain.rules.push((column, Box::new(|own, row| row > own)));
+        }
     }
-    if chance(random, 25) {
-        wishes.only_down("grade").unwrap();
-        plain.rules.push((2, Box::new(|x, y| y > x)));
-    }
-    if chance(random, 30) {
-        let (low, high) = (random.below(7) as i64, 6 + random.below(7) as i64);
-        wishes.permitted_range("income", Some(&(low as f64).into()), Some(&(high as f64).into())).unwrap();
-        plain.rules.push((1, Box::new(move |_, y| y < low || y > high)));
+    for (column, low, high) in [(0, 18.0 + random.below(20) as f64, 40.5), (1, random.below(300) as f64, 777.0)] {
+        if chance(random, 25) {
+            wishes.permitted_range(COLUMNS[column], Some(&low.into()), Some(&high.into())).unwrap();
+            plain.rules.push((column, Box::new(move |_, row| row < low || row > high)));
+        }
     }
     if chance(random, 20) {
         wishes.permitted_values("job", &["part".into(), "full".into()]).unwrap();
-        plain.rules.push((4, Box::new(|_, y| y == 0)));
+        plain.rules.push((4, Box::new(|_, row| row == 0.0)));
     }
     if chance(random, 15) {
         wishes.permitted_values("region", &["north".into()]).unwrap();
-        plain.rules.push((5, Box::new(|_, y| y != 3)));
+        plain.rules.push((5, Box::new(|_, row| row != 0.0)));
+    }
+    if chance(random, 10) {
+        wishes.permitted_values("age", &[20.0.into(), 30.0.into(), 31.0.into()]).unwrap();
+        plain.rules.push((0, Box::new(|_, row| ![20.0, 30.0, 31.0].contains(&row))));
     }
     if chance(random, 20) {
-        wishes.asymmetric("income", 3, 1).unwrap();
-        plain.weights[1] = (3, 1);
+        wishes.asymmetric("income", 3.0, 0.5).unwrap();
+        plain.weights[1] = (3.0, 0.5);
     }
-    if chance(random, 40) {
-        for name in ["age", "income"] {
-            let pricing =
-                [Pricing::L1, Pricing::L2, Pricing::Mad, Pricing::Count, Pricing::Step(2)][random.below(5) as usize];
-            wishes.price(name, pricing).unwrap();
-            places(name).for_each(|k| plain.pricing[k] = pricing);
+    for column in [0, 1] {
+        if chance(random, 30) {
+            let pricing = [Pricing::L1, Pricing::L2, Pricing::Mad, Pricing::Count][random.below(4) as usize];
+            wishes.price(COLUMNS[column], pricing).unwrap();
+            plain.pricing[column] = pricing;
         }
-    }
-    if chance(random, 20) {
-        let pricing = if chance(random, 50) { Pricing::L1 } else { Pricing::Count };
-        wishes.price_all(pricing);
-        plain.pricing.fill(pricing);
     }
     if chance(random, 20) {
         wishes.few_changes(3);
@@ -156,65 +187,142 @@ fn random_wishes(schema: &Schema, random: &mut SeededRandom) -> (Wishes, Plain) 
 }
 
 #[test]
-fn the_private_answer_equals_a_plain_filter_and_sort() {
+fn wishes_hold_in_values_and_the_order_is_that_of_a_plain_filter_and_sort() {
     let seed = std::env::var("IFONLY_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mut random = SeededRandom::new(seed);
     let schema = schema();
-    let mut seen = std::collections::BTreeMap::new();
-    for number in 0..3_000 {
+    let scheme = scheme::DEFAULT;
+    let (mut impossible, mut asked, mut kept) = (0, 0, 0);
+    for number in 0..2_000 {
         let context = format!("seed {seed}, instance {number}");
-        let rows: Vec<Vec<u16>> = (0..1 + random.below(14)).map(|_| row(&mut random)).collect();
-        let x: Vec<u32> = row(&mut random).into_iter().map(u32::from).collect();
+        let people: Vec<Person> = (0..1 + random.below(14)).map(|_| person(&mut random)).collect();
+        let own = person(&mut random);
         let (wishes, plain) = random_wishes(&schema, &mut random);
-        let params = Params { weight_limit: 5, cost_limit: 200_000, ..Params::new(schema.ranges(), rows.len()) };
-        let scheme: &'static Scheme =
-            if chance(&mut random, 50) { wishes.smallest_scheme() } else { scheme::named("gated-tables").unwrap() };
-        let compiled = match wishes.compile(&x, scheme, &params) {
+        let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.ranges(), people.len()) };
+        let compiled = match wishes.compile(&encode(&schema, &own), scheme, &params) {
             Err(WishError::Impossible { .. }) => {
-                // Only where the person's own place and the permitted set exclude each other.
-                *seen.entry("impossible").or_insert(0) += 1;
+                impossible += 1;
                 continue;
             }
             compiled => compiled.expect(&context),
         };
-        *seen.entry(scheme.name).or_insert(0) += 1;
+        asked += 1;
+        let rows: Vec<Vec<u16>> = people
+            .iter()
+            .map(|person| encode(&schema, person).iter().map(|encoded| encoded.level as u16).collect())
+            .collect();
         let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
         let stored = Rows::new(&schema.ranges(), &rows).unwrap();
         let (candidates, _) = play(&deployment, &compiled.secret, &stored, &mut random, |_, _| {}).expect(&context);
-        let own: Vec<i64> = x.iter().map(|&level| level.into()).collect();
-        let mut expected: Vec<((i64, i64), usize)> = rows
-            .iter()
-            .enumerate()
-            .filter_map(|(place, row)| {
-                let row: Vec<i64> = row.iter().map(|&level| level.into()).collect();
-                Some((plain.cost(&schema, &own, &row)?, place))
-            })
-            .collect();
-        expected.sort_unstable();
-        let found: Vec<((i64, i64), usize)> = candidates
-            .nearest(rows.len())
+        let found: Vec<(usize, u64)> = candidates
+            .nearest(people.len())
             .into_iter()
-            .map(|(place, price)| {
-                let Price::Exactly(cost) = price else { panic!("{context}") };
-                let changes = compiled.changes(cost).unwrap_or(0);
-                assert_eq!(compiled.accepts(cost), !plain.few || changes <= 3);
-                ((changes as i64, compiled.distance(cost) as i64), place)
+            .map(|(place, price)| match price {
+                Price::Exactly(cost) => (place, cost),
+                _ => panic!("{context}"),
             })
             .collect();
-        assert_eq!(found, expected, "{}: {context}", scheme.name);
+        kept += found.len();
+        // No row breaks a wish in values; where every level is one value, no row that keeps them is missing.
+        assert!(found.iter().all(|(place, _)| plain.keeps(&own, &people[*place])), "{context}");
+        if !plain.rules.iter().any(|(column, _)| *column == 1) {
+            let qualifying = people.iter().filter(|row| plain.keeps(&own, row)).count();
+            assert_eq!(found.len(), qualifying, "{context}");
+        }
+        check_order(&plain, &own, &people, &found, &compiled, &context);
     }
-    // Every form has been used.
-    for name in ["gated-tables", "gated-costs", "table", "impossible"] {
-        assert!(seen.contains_key(name), "{name} never came up: {seen:?}");
+    assert!(impossible > 50 && asked > 500 && kept > 2_000, "{impossible} {asked} {kept}");
+}
+
+/// Rows whose costs differ by more than a thousandth stand in the right order, and decoded costs are the costs.
+fn check_order(
+    plain: &Plain,
+    own: &Person,
+    people: &[Person],
+    found: &[(usize, u64)],
+    compiled: &Compiled,
+    context: &str,
+) {
+    let costs: Vec<(u64, f64)> = found.iter().map(|(place, _)| plain.cost(own, &people[*place])).collect();
+    for pair in costs.windows(2) {
+        let right = pair[0].0 < pair[1].0 || pair[0].0 == pair[1].0 && pair[0].1 <= pair[1].1 * 1.001 + 1e-9;
+        assert!(right, "{pair:?}, {context}");
+    }
+    for ((changes, cost), (_, decoded)) in costs.iter().zip(found) {
+        assert_eq!(compiled.changes(*decoded).unwrap_or(0), *changes, "{context}");
+        assert!((compiled.distance(*decoded) - cost).abs() <= 1e-9 + 1e-6 * cost, "{context}");
+        assert_eq!(compiled.accepts(*decoded), !plain.few || *changes <= 3);
     }
 }
 
 #[test]
-fn wishes_compile_to_the_smallest_form() {
-    let numeric = |name: &str| {
-        let kind = Kind::Numeric { min: 0.0, max: 9.0, levels: 9, quantiser: Quantiser::Round };
-        Feature::new(name, kind)
+fn contributions_are_costs_of_the_values_themselves() {
+    let schema = schema();
+    let mut wishes = Wishes::new(&schema);
+    wishes.weight("income", 4.0).unwrap().price("grade", Pricing::L1).unwrap();
+    let own = encode(&schema, &[20.0, 95.0, 0.0, 0.0, 0.0, 0.0]);
+    let other = encode(&schema, &[30.0, 91.0, 1.0, 1.0, 0.0, 1.0]);
+    let shares = wishes.contributions(&own, &other).unwrap();
+    let right = [0.04, 4.0 * 0.004 * 0.004, 0.5, 1.0, 0.0, 1.0, 0.0];
+    assert!(shares.iter().zip(right).all(|(share, right)| (share - right).abs() < 1e-12), "{shares:?}");
+}
+
+#[test]
+fn what_the_edges_exclude_and_where_things_stay_is_said() {
+    let schema = schema();
+    let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.ranges(), 3) };
+    let own = encode(&schema, &[20.0, 95.0, 0.0, 0.0, 0.0, 0.0]);
+    let notes = |change: &dyn Fn(&mut Wishes)| {
+        let mut wishes = Wishes::new(&schema);
+        change(&mut wishes);
+        let compiled = wishes.compile(&own, scheme::DEFAULT, &params).unwrap();
+        compiled.notes.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
+    let income = |low: f64, high: f64| {
+        move |w: &mut Wishes| drop(w.permitted_range("income", Some(&low.into()), Some(&high.into())))
+    };
+    assert_eq!(
+        notes(&income(55.0, 777.0)),
+        ["income 55 to 777: levels 50 to 60 and 700 to 800 lie across the limit and were left out"]
+    );
+    assert_eq!(
+        notes(&income(50.0, 700.0)),
+        ["income 50 to 700: level 700 to 800 lies across the limit and was left out"]
+    );
+    assert_eq!(
+        notes(&|w| drop(w.only_up("income").unwrap().only_down("age"))),
+        ["income only up: level 90 to 100 lies across the limit and was left out"]
+    );
+    assert_eq!(
+        notes(&|w| drop(w.immutable("income").unwrap().immutable("age"))),
+        ["income stays as it is: within 90 to 100"]
+    );
+    assert!(notes(&|w| drop(w.permitted_range("age", Some(&20.0.into()), None))).is_empty());
+}
+
+#[test]
+fn a_cost_table_says_what_ending_at_a_value_costs() {
+    let schema = schema();
+    let own = encode(&schema, &[20.0, 95.0, 0.0, 0.0, 0.0, 0.0]);
+    let mut wishes = Wishes::new(&schema);
+    wishes.costs("job", &[("none".into(), 0.0), ("part".into(), 2.5), ("full".into(), 1.0)]).unwrap();
+    wishes.costs("age", &[(20.0.into(), 0.0), (40.0.into(), 1.0)]).unwrap();
+    let cost = |age: f64, job: f64| {
+        wishes.contributions(&own, &encode(&schema, &[age, 95.0, 0.0, 0.0, job, 0.0])).unwrap().iter().sum::<f64>()
+    };
+    assert_eq!([cost(20.0, 0.0), cost(30.0, 1.0), cost(60.0, 2.0), cost(18.0, 0.0)], [0.0, 3.0, 2.0, 0.0]);
+    let refused =
+        |name: &str, table: &[(Value, f64)]| Wishes::new(&schema).costs(name, table).map(drop).unwrap_err().to_string();
+    assert!(refused("job", &[("none".into(), 0.0), ("part".into(), 1.0)]).contains("\"full\" has none"));
+    assert!(refused("job", &[("none".into(), -1.0)]).contains("-1"));
+    assert!(refused("age", &[(20.0.into(), 1.0), (20.0.into(), 1.0)]).contains("twice"));
+    assert!(refused("age", &[]).contains("every value"));
+    assert!(refused("region", &[("north".into(), 1.0)]).contains("one-hot"));
+}
+
+#[test]
+fn wishes_compile_to_the_smallest_form() {
+    let numeric = |name: &str| Feature::new(name, Scale::whole_numbers(0, 9).unwrap().into());
     let schema = Schema::new(vec![numeric("a"), numeric("b")]).unwrap();
     let smallest = |change: &dyn Fn(&mut Wishes)| {
         let mut wishes = Wishes::new(&schema);
@@ -222,86 +330,79 @@ fn wishes_compile_to_the_smallest_form() {
         wishes.smallest_scheme().name
     };
     assert_eq!(smallest(&|_| {}), "baseline");
-    assert_eq!(smallest(&|w| drop(w.weight("a", 2))), "linear-baseline+");
+    assert_eq!(smallest(&|w| drop(w.weight("a", 2.0))), "linear-baseline+");
+    assert_eq!(smallest(&|w| drop(w.weight("a", 2.5))), "table");
     assert_eq!(smallest(&|w| drop(w.immutable("a"))), "gated");
-    assert_eq!(smallest(&|w| drop(w.immutable("a").unwrap().weight("b", 2))), "gated+");
+    assert_eq!(smallest(&|w| drop(w.immutable("a").unwrap().weight("b", 2.0))), "gated+");
     assert_eq!(smallest(&|w| drop(w.only_up("a"))), "gated-ranges");
-    assert_eq!(smallest(&|w| drop(w.only_up("a").unwrap().weight("b", 2))), "gated-ranges+");
+    assert_eq!(smallest(&|w| drop(w.only_up("a").unwrap().weight("b", 2.0))), "gated-ranges+");
     assert_eq!(smallest(&|w| drop(w.price("a", Pricing::L1))), "table");
     assert_eq!(smallest(&|w| drop(w.price("a", Pricing::L1).unwrap().immutable("b"))), "gated-costs");
     assert_eq!(smallest(&|w| drop(w.price("a", Pricing::L1).unwrap().only_down("b"))), "gated-tables");
-    assert_eq!(smallest(&|w| drop(w.asymmetric("a", 1, 2))), "table");
+    assert_eq!(smallest(&|w| drop(w.asymmetric("a", 1.0, 2.0))), "table");
     assert_eq!(smallest(&|w| drop(w.features_to_vary(&["b"]))), "gated");
 }
 
 #[test]
-fn ranges_are_narrowed_to_levels_inside_them() {
-    let kind = Kind::Numeric { min: 0.0, max: 100.0, levels: 10, quantiser: Quantiser::Round };
-    let schema = Schema::new(vec![Feature::new("a", kind)]).unwrap();
-    let params = Params { cost_limit: 1000, ..Params::new(vec![10], 11) };
-    let scheme = scheme::named("gated-tables").unwrap();
-    let rows = Rows::new(&[10], (0..=10).map(|level| [level])).unwrap();
-    let deployment = Deployment::new(scheme, params.clone(), FieldRule::Deployment).unwrap();
-    for (low, high, first, last) in [(24.0, 76.0, 3, 7), (20.0, 80.0, 2, 8), (-5.0, 4.0, 0, 0), (96.0, 500.0, 10, 10)] {
+fn the_papers_schemes_keep_their_distance_in_levels() {
+    let scale = Scale::levels(0.0, 100.0, 10, Quantiser::Round).unwrap();
+    let schema = Schema::new(vec![Feature::new("a", scale.clone().into()), Feature::new("b", scale.into())]).unwrap();
+    let own: Vec<Encoded> =
+        [14.0, 98.0].iter().zip(schema.features()).map(|(v, f)| f.encode(&Value::Number(*v)).unwrap()).collect();
+    let params = Params { weight_limit: 5, ..Params::new(schema.ranges(), 3) };
+    for (name, weight, cost) in [("baseline", 1.0, 9 + 49), ("baseline+", 5.0, 45 + 49)] {
+        let scheme: &'static Scheme = scheme::named(name).unwrap();
         let mut wishes = Wishes::new(&schema);
-        wishes.permitted_range("a", Some(&Value::Number(low)), Some(&Value::Number(high))).unwrap();
-        let secret = wishes.compile(&[5], scheme, &params).unwrap().secret;
-        let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(1), |_, _| {}).unwrap();
-        let expected: Vec<bool> = (0..=10).map(|level| (first..=last).contains(&level)).collect();
-        assert_eq!(candidates.theta(), expected, "{low}..{high}");
+        wishes.weight("a", weight).unwrap();
+        let compiled = wishes.compile(&own, scheme, &params).unwrap();
+        assert_eq!(compiled.secret.plain_cost(scheme, &params, &[4, 3]), Some(cost));
+        assert_eq!(compiled.distance(cost), cost as f64);
     }
-}
-
-#[test]
-fn a_deviation_is_only_needed_for_what_may_change() {
-    let schema = schema();
-    let params = Params { weight_limit: 5, cost_limit: 200_000, ..Params::new(schema.ranges(), 3) };
-    let mut wishes = Wishes::new(&schema);
-    wishes.price_all(Pricing::Mad);
-    let compile =
-        |wishes: &Wishes| wishes.compile(&[5, 6, 1, 4, 1, 3, 0], scheme::named("gated-tables").unwrap(), &params);
-    assert_eq!(compile(&wishes).unwrap_err(), WishError::NoMad { feature: "grade".into() });
-    wishes.immutable("grade").unwrap();
-    compile(&wishes).unwrap();
 }
 
 #[test]
 fn impossible_wishes_are_refused_with_the_reason() {
     let schema = schema();
-    let params = Params { weight_limit: 5, cost_limit: 2_000, ..Params::new(schema.ranges(), 3) };
-    let x = [5, 6, 1, 4, 1, 3, 0];
-    let tables = scheme::named("gated-tables").unwrap();
+    let params = Params { weight_limit: 5, cost_limit: COST_LIMIT, ..Params::new(schema.ranges(), 3) };
+    let own = encode(&schema, &[25.0, 95.0, 1.0, 0.0, 1.0, 0.0]);
     let refused = |scheme: &str, change: &dyn Fn(&mut Wishes) -> Result<(), WishError>| {
         let mut wishes = Wishes::new(&schema);
-        let compiled = change(&mut wishes).and_then(|()| wishes.compile(&x, scheme::named(scheme).unwrap(), &params));
+        let compiled = change(&mut wishes).and_then(|()| wishes.compile(&own, scheme::named(scheme).unwrap(), &params));
         compiled.unwrap_err().to_string()
     };
-    let age = |low: f64, high: f64| {
-        move |w: &mut Wishes| w.permitted_range("age", Some(&Value::Number(low)), Some(&Value::Number(high))).map(drop)
+    let range = |name: &'static str, low: f64, high: f64| {
+        move |w: &mut Wishes| w.permitted_range(name, Some(&Value::Number(low)), Some(&Value::Number(high))).map(drop)
     };
     assert_eq!(
         refused("gated-tables", &|w| w.immutable("incme").map(drop)),
         "there is no feature \"incme\"; did you mean \"income\"?"
     );
-    assert_eq!(
-        refused("gated-tables", &|w| w.weight("age", 0).map(drop)),
-        "feature \"age\": weight 0 is not in 1..=5, the manifest's limit"
+    for weight in [0.0, 0.009, 1000.5, f64::NAN] {
+        let text = refused("gated-tables", &|w| w.weight("age", weight).map(drop));
+        assert_eq!(text, format!("feature \"age\": weight {weight} is not in 0.01 to 1,000"));
+    }
+    assert!(refused("baseline+", &|w| w.weight("age", 6.0).map(drop)).contains("6 is not in 1 to 5, in whole numbers"));
+    for (low, high) in [(27.0, 23.0), (120.0, 130.0), (-3.0, -1.0), (24.2, 24.8)] {
+        assert!(refused("gated-tables", &range("age", low, high)).contains("no level lies wholly within"), "{low}");
+    }
+    assert!(
+        refused("gated-tables", &range("income", 710.0, 790.0))
+            .ends_with("Near it are 600 to 700, 700 to 800, 800 to 900")
     );
     assert_eq!(
-        refused("gated-tables", &|w| w.weight("age", 6).map(drop)),
-        "feature \"age\": weight 6 is not in 1..=5, the manifest's limit"
+        refused("gated-tables", &|w| w.permitted_range("age", Some(&"x".into()), None).map(drop)),
+        "feature \"age\": \"x\" is not a number; it takes 18 to 68"
     );
-    let empty = "feature \"age\": the permitted range holds none of its levels; widen it or swap its ends";
-    assert_eq!(refused("gated-tables", &age(7.0, 3.0)), empty);
-    assert_eq!(refused("gated-tables", &age(20.0, 30.0)), empty);
-    assert_eq!(refused("gated-tables", &age(-3.0, -1.0)), empty);
-    assert_eq!(refused("gated-tables", &age(4.2, 4.8)), empty);
     assert_eq!(
         refused("gated-tables", &|w| w.permitted_values("age", &[Value::Number(500.0)]).map(drop)),
-        "feature \"age\": a permitted value is outside the feature's bounds"
+        "feature \"age\": the permitted value 500 is none of its values"
+    );
+    assert!(
+        refused("gated-tables", &|w| w.permitted_values("income", &[95.0.into()]).map(drop))
+            .contains("give a range instead")
     );
     assert_eq!(
-        refused("gated-tables", &|w| age(7.0, 9.0)(w).and_then(|()| w.only_down("age").map(drop))),
+        refused("gated-tables", &|w| range("age", 30.0, 40.0)(w).and_then(|()| w.only_down("age").map(drop))),
         "feature \"age\": the wishes leave no permitted value; relax one of them"
     );
     assert_eq!(
@@ -314,17 +415,11 @@ fn impossible_wishes_are_refused_with_the_reason() {
     );
     assert_eq!(
         refused("gated-tables", &|w| w.price("grade", Pricing::Mad).map(drop)),
-        "feature \"grade\" has no MAD in the manifest, or it is 0; choose another cost for it"
-    );
-    assert!(
-        refused("gated-tables", &|w| w.few_changes(2).price("income", Pricing::Mad).map(drop)).contains("cost limit")
+        "feature \"grade\" has no deviation in the manifest; choose another cost for it"
     );
     assert_eq!(
         refused("gated-costs", &|w| w.only_up("age").map(drop)),
         "scheme gated-costs cannot carry permitted ranges, sets or directions; gated-tables can (the servers see which \
          scheme is asked for)"
     );
-    let mut wishes = Wishes::new(&schema);
-    wishes.few_changes(2).price_all(Pricing::L1);
-    wishes.compile(&x, tables, &params).unwrap();
 }

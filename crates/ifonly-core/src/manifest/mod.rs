@@ -7,7 +7,7 @@
 use crate::deployment::{Deployment, DeploymentError};
 use crate::params::{Params, Terms};
 use crate::prime::FieldRule;
-use crate::schema::{Feature, Schema, nearest};
+use crate::schema::{Schema, nearest};
 use crate::scheme::{self, Metric, Scheme};
 use crate::search::Audience;
 use crate::transcript::VERSION;
@@ -195,13 +195,12 @@ impl Contents {
         contents
     }
 
-    /// A cost limit that leaves room for the largest weight on the dearest change, and for counting changed features before
-    /// their distances. Set it again after the weight limit.
+    /// The largest cost limit with which all features' costs together still fit into 40 bits: clients scale their costs to it,
+    /// and that is enough for weights, counted changes and an order that rounding does not disturb.
     pub fn usual_cost_limit(&self) -> u64 {
-        let prices = self.schema.features().iter().map(dearest_change);
-        let dearest = prices.clone().max().unwrap_or(1);
-        let counted = prices.fold(1 + dearest, u64::saturating_add);
-        self.terms.weight_limit.saturating_mul(dearest).max(counted)
+        // A little less than 2^40, so that the largest prime below it exceeds the sum.
+        const SUM: u64 = (1 << 40) - (1 << 10);
+        SUM / self.schema.features().len().max(1) as u64
     }
 
     /// Lists every scheme that fits, after the other fields have been set.
@@ -326,14 +325,6 @@ impl serde::Serialize for Manifest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.contents.serialize(serializer)
     }
-}
-
-/// The most that a change of this feature costs before weights, squared or in hundredths of its deviation.
-fn dearest_change(feature: &Feature) -> u64 {
-    let squared = u64::from(feature.full_range()).pow(2);
-    let scaled = feature.mad.filter(|mad| *mad > 0.0).map(|mad| 100.0 * f64::from(feature.full_range()) / mad);
-    // Deviations of levels are halves at least; one that is not must not ask for a field of its own.
-    scaled.map_or(squared, |scaled| squared.max(scaled.min(1e9).ceil() as u64))
 }
 
 fn deployment(offer: &Offer, contents: &Contents, params: &Params) -> Result<Deployment, ManifestError> {

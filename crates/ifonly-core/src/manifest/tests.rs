@@ -1,9 +1,9 @@
 use super::*;
-use crate::schema::{Feature, Kind, Quantiser};
+use crate::schema::{Deviation, DeviationKind, Encoded, Feature, Kind, Quantiser, Scale};
 use crate::wishes::{Pricing, Wishes};
 
 fn numeric(name: &str) -> Feature {
-    Feature::new(name, Kind::Numeric { min: 0.1, max: 0.7, levels: 100, quantiser: Quantiser::Round })
+    Feature::new(name, Kind::from(Scale::levels(0.1, 0.7, 100, Quantiser::Round).unwrap()))
 }
 
 fn nominal(name: &str) -> Feature {
@@ -140,21 +140,19 @@ fn what_is_wrong_is_named() {
 
 #[test]
 fn the_usual_cost_limit_carries_weights_deviations_and_counted_changes() {
-    let schema = Schema::new(vec![numeric("income"), Feature { mad: Some(0.5), ..numeric("debt") }]).unwrap();
-    let contents = Contents::new("loans", schema.clone(), 10, 64, 2);
-    assert_eq!(contents.terms.cost_limit, 10 * 20_000);
-    let terms = Terms { weight_limit: 1, ..contents.terms.clone() };
-    let light = Contents { terms, ..contents };
-    assert_eq!(light.usual_cost_limit(), 1 + 20_000 + 10_000 + 20_000);
+    let deviation = Some(Deviation { value: 0.003, of: DeviationKind::Median });
+    let schema = Schema::new(vec![numeric("income"), Feature { deviation, ..numeric("debt") }]).unwrap();
     let manifest = Manifest::new(Contents::new("loans", schema.clone(), 10, 64, 2)).unwrap();
-    let params = manifest.default_deployment().params();
-    for pricing in [Pricing::L1, Pricing::L2, Pricing::Mad] {
-        let mut wishes = Wishes::new(&schema);
-        wishes.price("debt", pricing).unwrap().few_changes(1);
-        wishes.compile(&[0, 100], manifest.default_deployment().scheme(), params).unwrap();
-        let mut wishes = Wishes::new(&schema);
-        wishes.price("debt", pricing).unwrap().weight("debt", 10).unwrap();
-        wishes.compile(&[0, 100], manifest.default_deployment().scheme(), params).unwrap();
+    let deployment = manifest.default_deployment();
+    assert_eq!(deployment.field().bits(), 40);
+    let own: Vec<Encoded> =
+        schema.features().iter().zip([0, 100]).map(|(feature, level)| feature.at_level(level)).collect();
+    for pricing in [Pricing::L1, Pricing::L2, Pricing::Mad, Pricing::Count] {
+        for weight in [0.01, 1.0, 1000.0] {
+            let mut wishes = Wishes::new(&schema);
+            wishes.price("debt", pricing).unwrap().weight("debt", weight).unwrap().few_changes(1);
+            wishes.compile(&own, deployment.scheme(), deployment.params()).unwrap();
+        }
     }
 }
 
@@ -170,7 +168,7 @@ fn verified_deployments_offer_what_can_be_verified() {
 #[test]
 fn too_many_levels_are_refused_before_any_table_is_made() {
     let wide = |k: usize| {
-        Feature::new(format!("f{k}"), Kind::Numeric { min: 0.0, max: 1.0, levels: 65_535, quantiser: Quantiser::Round })
+        Feature::new(format!("f{k}"), Kind::from(Scale::levels(0.0, 1.0, 65_535, Quantiser::Round).unwrap()))
     };
     let schema = Schema::new((0..65).map(wide).collect()).unwrap();
     let error = Manifest::new(Contents::new("wide", schema, 10, 64, 2)).unwrap_err();

@@ -1,11 +1,21 @@
-//! One feature: how a value becomes a level and a level a value again.
+//! One feature: how a value becomes a level, and which values a level holds.
 //!
-//! Numeric: `round((v − min)/(max − min)·R)` in IEEE double precision, in this order, ties up, clamped to `0..=R`; or the
-//! floor of it. Ordinal: the rank. Categorical: compared by equality, a mismatch costs one full range; two categories are
-//! the levels 0 and R, so that even squared distances say so; more are their index, which only cost tables can compare.
+//! Numeric: as its [`Scale`] says, the text read as its [`Notation`] says. Ordinal: the rank. Categorical: compared by
+//! equality, a mismatch costs one full range; two categories are the levels 0 and R, so that even squared distances say so;
+//! more are their index, which only cost tables can compare.
 
 use super::SchemaError;
+use super::notation::Notation;
+use super::scale::{Interval, Scale};
 use crate::params::Params;
+
+/// What some tools write for a missing value. A feature that has the word among its own takes it for a value.
+const MISSING: [&str; 10] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "<NA>", "?"];
+
+/// Whether a text stands for a missing value.
+pub fn is_missing(text: &str) -> bool {
+    MISSING.contains(&text.trim())
+}
 
 /// A feature of the database.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -24,9 +34,9 @@ pub struct Feature {
     /// The value that stands for a missing one.
     #[serde(default)]
     pub default: Option<String>,
-    /// The median absolute deviation over the accepted rows, in levels: a public statistic that MAD-scaled costs divide by.
+    /// How far the accepted rows typically lie from their median, in values: a public statistic that MAD-scaled costs divide by.
     #[serde(default)]
-    pub mad: Option<f64>,
+    pub deviation: Option<Deviation>,
     /// Whether people usually cannot change it. A suggestion: the choice stays with the person, and private.
     #[serde(default)]
     pub suggest_immutable: bool,
@@ -39,16 +49,13 @@ pub struct Feature {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Kind {
-    /// Numbers between two bounds, cut into steps.
+    /// Numbers.
     Numeric {
-        /// Level 0.
-        min: f64,
-        /// Level R.
-        max: f64,
-        /// R, the number of steps.
-        levels: u32,
-        /// What happens between two levels.
-        quantiser: Quantiser,
+        /// How they become levels.
+        scale: Scale,
+        /// How they are written.
+        #[serde(default)]
+        notation: Notation,
     },
     /// Words in an order; the level is the rank.
     Ordinal {
@@ -64,15 +71,24 @@ pub enum Kind {
     },
 }
 
-/// What happens to numbers between two levels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+/// A typical distance from the median.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deviation {
+    /// Above 0.
+    pub value: f64,
+    /// What it is.
+    pub of: DeviationKind,
+}
+
+/// What a deviation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Quantiser {
-    /// The nearest level, ties up.
-    #[default]
-    Round,
-    /// The level below.
-    Floor,
+pub enum DeviationKind {
+    /// The median absolute deviation.
+    Median,
+    /// The mean absolute deviation from the median, where more than half of the rows have the median itself.
+    Mean,
 }
 
 /// The category that a one-hot feature stands for.
@@ -95,13 +111,15 @@ pub enum Value {
     Text(String),
 }
 
-/// A level, and whether the value lay outside the bounds. Does not print.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A level, and what it was made of. Does not print.
+#[derive(Clone, Copy, PartialEq)]
 pub struct Encoded {
     /// In `0..=R`.
     pub level: u32,
-    /// Whether a bound was taken instead.
+    /// Whether the value lay outside the bounds, so that a bound was taken instead.
     pub clamped: bool,
+    /// The number itself; `None` for words.
+    pub number: Option<f64>,
 }
 
 impl std::fmt::Debug for Value {
@@ -130,7 +148,7 @@ impl Feature {
             unit: None,
             description: None,
             default: None,
-            mad: None,
+            deviation: None,
             suggest_immutable: false,
             one_hot: None,
         }
@@ -139,7 +157,7 @@ impl Feature {
     /// R_k, the largest level.
     pub fn range(&self) -> u32 {
         match &self.kind {
-            Kind::Numeric { levels, .. } => *levels,
+            Kind::Numeric { scale, .. } => scale.range(),
             Kind::Ordinal { ranks } => (ranks.len() as u32).saturating_sub(1),
             Kind::Categorical { categories, range } if categories.len() == 2 => *range,
             Kind::Categorical { categories, .. } => (categories.len() as u32).saturating_sub(1),
@@ -178,43 +196,90 @@ impl Feature {
         }
     }
 
-    /// The level of a value. An empty text is a missing value, for which the default stands.
-    pub fn encode(&self, value: &Value) -> Result<Encoded, SchemaError> {
-        let value = self.filled(value)?;
-        let Kind::Numeric { min, max, levels, quantiser } = self.kind else {
-            return self.encode_word(&value);
-        };
-        let number = value.number().ok_or_else(|| SchemaError::NotANumber {
-            feature: self.name.clone(),
-            value: shortened(&value.to_string()),
-            min: min.to_string(),
-            max: max.to_string(),
-        })?;
-        // A cast from f64 saturates, and NaN cannot come from finite numbers with min < max.
-        let exact = (number - min) / (max - min) * f64::from(levels);
-        let step = match quantiser {
-            Quantiser::Round => exact.round(),
-            Quantiser::Floor => exact.floor(),
-        };
-        Ok(Encoded { level: (step as u32).min(levels), clamped: number < min || number > max })
+    /// What a change across the whole feature is in values: 1 for words without an order, the steps of an ordered list.
+    pub fn spread(&self) -> f64 {
+        match &self.kind {
+            Kind::Numeric { scale, .. } => scale.bounds().1 - scale.bounds().0,
+            Kind::Ordinal { .. } => self.range().into(),
+            Kind::Categorical { .. } => 1.0,
+        }
     }
 
-    /// The value of a level, for explanations: a word, or the shortest number that has this level. `None` for numbers that
-    /// are no level of this feature.
+    /// What a level counts as, in values: the middle of its numbers, or the rank.
+    pub fn middle(&self, level: u32) -> f64 {
+        match &self.kind {
+            Kind::Numeric { scale, .. } => scale.middle(level),
+            _ => level.into(),
+        }
+    }
+
+    /// The numbers that a level holds; the rank of a word.
+    pub fn interval(&self, level: u32) -> Option<Interval> {
+        match &self.kind {
+            Kind::Numeric { scale, .. } => scale.interval(level),
+            _ => (level <= self.range()).then(|| Interval { low: level.into(), high: level.into() }),
+        }
+    }
+
+    /// The numbers or the word of a level, for people.
+    pub fn show_level(&self, level: u32) -> Option<String> {
+        let Kind::Numeric { notation, .. } = &self.kind else {
+            return self.decode_level(level).map(|value| value.to_string());
+        };
+        let Interval { low, high } = self.interval(level)?;
+        Some(match (low == high, low.is_finite(), high.is_finite()) {
+            (true, ..) => notation.write(low),
+            (_, false, _) => format!("below {}", notation.write(high)),
+            (_, _, false) => format!("{} and above", notation.write(low)),
+            _ => format!("{} to {}", notation.write(low), notation.write(high)),
+        })
+    }
+
+    /// A number of this feature as people write it.
+    pub fn show_number(&self, number: f64) -> String {
+        match &self.kind {
+            Kind::Numeric { notation, .. } => notation.write(number),
+            _ => Notation::Plain.write(number),
+        }
+    }
+
+    /// The number that a value is for this feature; the rank of an ordered word.
+    pub fn number(&self, value: &Value) -> Option<f64> {
+        match (&self.kind, value) {
+            (Kind::Numeric { .. }, Value::Number(number)) => Some(*number).filter(|number| number.is_finite()),
+            (Kind::Numeric { notation, .. }, Value::Text(text)) => notation.read(text),
+            (Kind::Ordinal { ranks }, value) => find(ranks, value).map(|rank| rank as f64),
+            (Kind::Categorical { .. }, _) => None,
+        }
+    }
+
+    /// The level of a value. A missing value has the default's.
+    pub fn encode(&self, value: &Value) -> Result<Encoded, SchemaError> {
+        let value = self.filled(value)?;
+        let Kind::Numeric { scale, notation } = &self.kind else {
+            return self.encode_word(&value);
+        };
+        let (min, max) = scale.bounds();
+        let number = self.number(&value).ok_or_else(|| SchemaError::NotANumber {
+            feature: self.name.clone(),
+            value: shortened(&value.to_string()),
+            takes: notation.example(),
+            min: notation.write(min),
+            max: notation.write(max),
+        })?;
+        Ok(Encoded { level: scale.level(number), clamped: number < min || number > max, number: Some(number) })
+    }
+
+    /// A level by itself, as if its middle had been given.
+    pub fn at_level(&self, level: u32) -> Encoded {
+        let numeric = matches!(self.kind, Kind::Numeric { .. });
+        Encoded { level, clamped: false, number: numeric.then(|| self.middle(level)) }
+    }
+
+    /// The value of a level: a word, or the middle of its numbers. `None` for numbers that are no level of this feature.
     pub fn decode_level(&self, level: u32) -> Option<Value> {
         match &self.kind {
-            Kind::Numeric { min, max, levels, .. } => {
-                if level > *levels {
-                    return None;
-                }
-                let exact = min + f64::from(level) / f64::from(*levels) * (max - min);
-                let rounded = (0..=16).filter_map(|decimals| format!("{exact:.decimals$}").parse().ok());
-                let fits = |number: &f64| {
-                    let encoded = self.encode(&Value::Number(*number));
-                    encoded.is_ok_and(|encoded| encoded == Encoded { level, clamped: false })
-                };
-                Some(Value::Number(rounded.into_iter().find(fits).unwrap_or(exact)))
-            }
+            Kind::Numeric { scale, .. } => (level <= scale.range()).then(|| Value::Number(scale.middle(level))),
             Kind::Categorical { categories, range } if categories.len() == 2 => match level {
                 0 => Some(Value::Text(categories[0].clone())),
                 level if level == *range => Some(Value::Text(categories[1].clone())),
@@ -229,17 +294,17 @@ impl Feature {
         let place = find(words, value).ok_or_else(|| not_permitted(&self.name, value, words))?;
         let binary = self.is_categorical() && words.len() == 2;
         let level = if binary { place as u32 * self.range() } else { place as u32 };
-        Ok(Encoded { level, clamped: false })
+        Ok(Encoded { level, clamped: false, number: None })
     }
 
     /// The value, or the default where it is missing.
     pub(super) fn filled(&self, value: &Value) -> Result<Value, SchemaError> {
-        match (value, &self.default) {
-            (Value::Text(text), Some(default)) if text.trim().is_empty() => Ok(Value::Text(default.clone())),
-            (Value::Text(text), None) if text.trim().is_empty() => {
-                Err(SchemaError::Missing { feature: self.column().into() })
-            }
-            _ => Ok(value.clone()),
+        let Value::Text(text) = value else { return Ok(value.clone()) };
+        let own = self.words().iter().any(|word| word == text.trim());
+        match &self.default {
+            _ if own || !is_missing(text) => Ok(value.clone()),
+            Some(default) => Ok(Value::Text(default.clone())),
+            None => Err(SchemaError::Missing { feature: self.column().into() }),
         }
     }
 
@@ -258,11 +323,8 @@ impl Feature {
         if texts.any(|text| text.len() > Self::MAX_TEXT) {
             return Err(self.invalid(format!("a text is longer than {} bytes", Self::MAX_TEXT)));
         }
-        if let Kind::Numeric { min, max, .. } = self.kind {
-            if !(min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max) {
-                return Err(self.invalid(format!("min = {min} and max = {max} must be finite and in order")));
-            }
-        } else {
+        // A scale has been checked when it was made.
+        if !matches!(self.kind, Kind::Numeric { .. }) {
             self.check_words()?;
         }
         if !(1..=Params::MAX_RANGE).contains(&self.full_range()) {
@@ -272,8 +334,8 @@ impl Feature {
                 Params::MAX_RANGE
             )));
         }
-        if self.mad.is_some_and(|mad| !(mad.is_finite() && mad >= 0.0)) {
-            return Err(self.invalid("mad must be finite and not negative"));
+        if self.deviation.is_some_and(|deviation| !(deviation.value.is_finite() && deviation.value > 0.0)) {
+            return Err(self.invalid("its deviation must be finite and above 0"));
         }
         if let Some(part) = &self.one_hot {
             if !self.is_categorical() || self.words().len() != 2 {
@@ -366,6 +428,12 @@ impl std::fmt::Display for Value {
     }
 }
 
+impl From<Scale> for Kind {
+    fn from(scale: Scale) -> Kind {
+        Kind::Numeric { scale, notation: Notation::Plain }
+    }
+}
+
 impl From<f64> for Value {
     fn from(number: f64) -> Value {
         Value::Number(number)
@@ -387,6 +455,7 @@ impl From<String> for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::Quantiser;
 
     fn level(feature: &Feature, value: impl Into<Value>) -> u32 {
         feature.encode(&value.into()).unwrap().level
@@ -394,7 +463,7 @@ mod tests {
 
     #[test]
     fn numbers_are_rounded_ties_up_and_clamped() {
-        let kind = |quantiser| Kind::Numeric { min: -1.0, max: 1.0, levels: 4, quantiser };
+        let kind = |quantiser| Kind::from(Scale::levels(-1.0, 1.0, 4, quantiser).unwrap());
         let round = Feature::new("a", kind(Quantiser::Round));
         let floor = Feature::new("a", kind(Quantiser::Floor));
         for (value, rounded, floored) in [
@@ -412,11 +481,12 @@ mod tests {
             assert_eq!(level(&round, value), rounded, "{value}");
             assert_eq!(level(&floor, value), floored, "{value}");
         }
-        assert_eq!(round.encode(&" 0.3 ".into()), Ok(Encoded { level: 3, clamped: false }));
-        assert_eq!(round.encode(&"1e3".into()), Ok(Encoded { level: 4, clamped: true }));
-        for text in ["x", "nan", "inf", "1,5", "0x1"] {
+        assert_eq!(round.encode(&" 0.3 ".into()), Ok(Encoded { level: 3, clamped: false, number: Some(0.3) }));
+        assert_eq!(round.encode(&"1e3".into()), Ok(Encoded { level: 4, clamped: true, number: Some(1000.0) }));
+        assert!(matches!(round.encode(&"nan".into()), Err(SchemaError::Missing { .. })));
+        for text in ["x", "inf", "1,5", "0x1"] {
             let error = round.encode(&text.into()).unwrap_err().to_string();
-            assert_eq!(error, format!("feature \"a\": {text:?} is not a number; it takes numbers from -1 to 1"));
+            assert_eq!(error, format!("feature \"a\": {text:?} is not a number; it takes -1 to 1"));
         }
         assert!(round.encode(&f64::NAN.into()).is_err());
     }
@@ -445,7 +515,7 @@ mod tests {
             [(0.0, 1.0, 10), (18.0, 96.0, 78), (3.8, 14.2, 100), (-1e6, 1e6, 65_535), (0.1, 0.3, 7)]
         {
             for quantiser in [Quantiser::Round, Quantiser::Floor] {
-                let feature = Feature::new("a", Kind::Numeric { min, max, levels, quantiser });
+                let feature = Feature::new("a", Kind::from(Scale::levels(min, max, levels, quantiser).unwrap()));
                 for wanted in (0..=levels).step_by(1 + levels as usize / 500) {
                     let value = feature.decode_level(wanted).unwrap();
                     if quantiser == Quantiser::Round {
@@ -463,7 +533,7 @@ mod tests {
 
     #[test]
     fn a_default_stands_for_a_missing_value() {
-        let kind = Kind::Numeric { min: 0.0, max: 10.0, levels: 10, quantiser: Quantiser::Round };
+        let kind = Kind::from(Scale::levels(0.0, 10.0, 10, Quantiser::Round).unwrap());
         let bare = Feature::new("a", kind);
         assert_eq!(bare.encode(&"".into()), Err(SchemaError::Missing { feature: "a".into() }));
         let filled = Feature { default: Some("4".into()), ..bare.clone() };

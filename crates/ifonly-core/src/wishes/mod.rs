@@ -1,19 +1,23 @@
 //! What a person wants, in their own words, compiled to the secret of a query.
 //!
 //! Wishes speak of features by name: immutable ones, weights, permitted ranges and sets, one-way features, and how a change
-//! is priced. [`Wishes::compile`] turns them, with the person's own levels, into a [`Secret`] for a given scheme and refuses
-//! what cannot be before anything is sent. [`Wishes::smallest_scheme`] names the leanest scheme that can carry them (squared
+//! is priced. They hold in *values*: a level is permitted only if all its values are, and what that excludes at the edges is
+//! said in a [`Note`]. [`Wishes::compile`] turns them, with the person's own values, into a [`Secret`] for a given scheme and
+//! refuses what cannot be before anything is sent. [`Wishes::smallest_scheme`] names the leanest scheme that can carry them (squared
 //! distances are linear forms, weights quadratic ones, everything else tables). Which scheme is *used* is public, so a
 //! client must not follow that advice in secret: the scheme is the deployment's default or the person's open choice.
 
+mod compile;
+mod note;
 mod price;
 
-pub use price::Pricing;
+pub use compile::Compiled;
+pub use note::Note;
+pub use price::{Pricing, Weight};
 
-use crate::params::Params;
-use crate::schema::{Feature, Kind, Schema, SchemaError, Value};
+use crate::schema::{Feature, Interval, Schema, SchemaError, Value};
 use crate::scheme::{self, Gate, Metric, Scheme};
-use crate::secret::{Secret, SecretError};
+use crate::secret::SecretError;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -30,27 +34,47 @@ pub enum WishError {
         /// Which feature.
         feature: String,
     },
-    /// A weight is 0 or above the manifest's limit.
-    #[error("feature {feature:?}: weight {weight} is not in 1..={limit}, the manifest's limit")]
+    /// A weight that nobody could mean.
+    #[error("feature {feature:?}: weight {weight} is not in {least} to {most}{}", in_whole_numbers(.whole))]
     Weight {
         /// Which feature.
         feature: String,
         /// As given.
-        weight: u64,
-        /// L1.
-        limit: u64,
+        weight: String,
+        /// The smallest.
+        least: String,
+        /// The largest.
+        most: String,
+        /// Whether the scheme takes whole numbers only.
+        whole: bool,
     },
-    /// A range with no level in it.
-    #[error("feature {feature:?}: the permitted range holds none of its levels; widen it or swap its ends")]
+    /// A range with no whole level in it.
+    #[error(
+        "feature {feature:?}: no level lies wholly within the permitted range; widen it or swap its ends. Near it are {near}"
+    )]
     Range {
         /// Which feature.
         feature: String,
+        /// The levels next to it.
+        near: String,
     },
     /// A permitted value that the feature never takes.
-    #[error("feature {feature:?}: a permitted value is outside the feature's bounds")]
+    #[error("feature {feature:?}: the permitted value {value} is none of its values{hint}")]
     Outside {
         /// Which feature.
         feature: String,
+        /// As given.
+        value: String,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// A cost that is no cost.
+    #[error("feature {feature:?}: {reason}")]
+    Cost {
+        /// Which feature.
+        feature: String,
+        /// What is wrong.
+        reason: String,
     },
     /// Only ordered features have directions and ranges.
     #[error("feature {feature:?} has no order, so it has no {what}; permit a set of values instead")]
@@ -61,23 +85,10 @@ pub enum WishError {
         what: &'static str,
     },
     /// MAD-scaled costs need the statistic.
-    #[error("feature {feature:?} has no MAD in the manifest, or it is 0; choose another cost for it")]
-    NoMad {
+    #[error("feature {feature:?} has no deviation in the manifest; choose another cost for it")]
+    NoDeviation {
         /// Which feature.
         feature: String,
-    },
-    /// The costs do not fit into the deployment's tables.
-    #[error(
-        "feature {feature:?}: a change could cost {cost}, above the manifest's cost limit of {limit}; use smaller \
-         weights or l1 costs"
-    )]
-    TooExpensive {
-        /// Which feature.
-        feature: String,
-        /// The dearest change.
-        cost: u64,
-        /// The manifest's limit.
-        limit: u64,
     },
     /// The scheme has no place for a wish.
     #[error("scheme {scheme} cannot carry {what}; {instead} can (the servers see which scheme is asked for)")]
@@ -117,41 +128,12 @@ struct Wish {
     only_down: bool,
     /// Permitted levels; `None` permits all.
     permitted: Option<Vec<bool>>,
-    weight_up: u64,
-    weight_down: u64,
+    /// What the permitted ranges cut in two, each with the words for it.
+    across: Vec<(String, Vec<u32>)>,
+    weight: Weight,
     pricing: Pricing,
-}
-
-/// A secret, and how to read its costs.
-pub struct Compiled {
-    /// What the search carries.
-    pub secret: Secret,
-    /// What one changed feature adds to the cost under [`Wishes::few_changes`]; 0 without it.
-    change_unit: u64,
-    at_most: Option<u64>,
-}
-
-impl std::fmt::Debug for Compiled {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Compiled(..)")
-    }
-}
-
-impl Compiled {
-    /// How many features a row of this cost changes, where the wishes count changes.
-    pub fn changes(&self, cost: u64) -> Option<u64> {
-        cost.checked_div(self.change_unit)
-    }
-
-    /// The cost without the price of counting changes.
-    pub fn distance(&self, cost: u64) -> u64 {
-        cost.checked_rem(self.change_unit).unwrap_or(cost)
-    }
-
-    /// Whether a row of this cost keeps to "at most k changes". A preference: servers cannot filter by it, the client does.
-    pub fn accepts(&self, cost: u64) -> bool {
-        self.changes(cost).zip(self.at_most).is_none_or(|(changes, most)| changes <= most)
-    }
+    /// Costs by value, instead of a price; the values of an ordered feature are points on a line.
+    costs: Option<Vec<(f64, f64)>>,
 }
 
 impl Wishes {
@@ -162,9 +144,10 @@ impl Wishes {
             only_up: false,
             only_down: false,
             permitted: None,
-            weight_up: 1,
-            weight_down: 1,
-            pricing: Pricing::L2,
+            across: vec![],
+            weight: Weight::default(),
+            pricing: Pricing::default(),
+            costs: None,
         };
         Wishes { features: vec![wish; schema.features().len()], schema: schema.clone(), few_changes: None }
     }
@@ -196,8 +179,8 @@ impl Wishes {
         self.each(name, |wish| wish.only_down = true)
     }
 
-    /// The feature must end between two values, both included; `None` leaves an end open. Ends between two levels are
-    /// moved inwards, so that no level outside the range is permitted.
+    /// The feature must end between two values, both included; `None` leaves an end open. Only levels whose values all lie
+    /// within are permitted.
     pub fn permitted_range(
         &mut self,
         name: &str,
@@ -205,22 +188,34 @@ impl Wishes {
         high: Option<&Value>,
     ) -> Result<&mut Wishes, WishError> {
         let feature = self.ordered(name, "range")?;
-        let (low, high) = (
-            low.map_or(Ok(0), |value| at_least(feature, value))?,
-            match high {
-                Some(value) => at_most(feature, value)?,
-                None => Some(feature.range()),
-            },
-        );
-        let permitted: Vec<bool> =
-            (0..=feature.range()).map(|level| level >= low && high.is_some_and(|high| level <= high)).collect();
+        let end = |value: Option<&Value>, open: f64| match value {
+            // Let the feature say what is wrong with a text that it cannot read.
+            Some(value) => feature.number(value).map_or_else(|| feature.encode(value).map(|_| open), Ok),
+            None => Ok(open),
+        };
+        let (bottom, top) = (end(low, f64::NEG_INFINITY)?, end(high, f64::INFINITY)?);
+        let intervals: Vec<Interval> = (0..=feature.range()).filter_map(|level| feature.interval(level)).collect();
+        let permitted: Vec<bool> = intervals.iter().map(|i| i.low >= bottom && i.high <= top).collect();
+        let cut = |i: &Interval| i.low < bottom && bottom <= i.high && !i.is_point() || i.low <= top && top < i.high;
+        let across: Vec<u32> = (0..).zip(&intervals).filter(|(_, i)| cut(i)).map(|(level, _)| level).collect();
         if !permitted.contains(&true) {
-            return Err(WishError::Range { feature: name.into() });
+            let near = if bottom.is_finite() { bottom } else { top };
+            return Err(WishError::Range { feature: name.into(), near: near_levels(feature, &intervals, near) });
         }
-        self.each(name, |wish| wish.permit(&permitted))
+        let text = |value: Option<&Value>| value.map(|value| value.to_string());
+        let range = match (text(low), text(high)) {
+            (Some(low), Some(high)) => format!("{low} to {high}"),
+            (Some(low), None) => format!("{low} and above"),
+            (None, Some(high)) => format!("up to {high}"),
+            (None, None) => "anything".into(),
+        };
+        self.each(name, |wish| {
+            wish.permit(&permitted);
+            wish.across.push((range.clone(), across.clone()));
+        })
     }
 
-    /// The feature must end at one of these values.
+    /// The feature must end at one of these values. A level that holds other values too is not permitted.
     pub fn permitted_values(&mut self, name: &str, values: &[Value]) -> Result<&mut Wishes, WishError> {
         let places = self.schema.named(name)?;
         let column =
@@ -238,10 +233,17 @@ impl Wishes {
                 }
                 None => vec![self.schema.features()[places.start].encode(value)?],
             };
-            if levels.iter().any(|encoded| encoded.clamped) {
-                return Err(WishError::Outside { feature: name.into() });
-            }
-            for (permitted, encoded) in permitted.iter_mut().zip(levels) {
+            for ((permitted, encoded), feature) in
+                permitted.iter_mut().zip(levels).zip(&self.schema.features()[places.clone()])
+            {
+                if let Some(number) = encoded.number {
+                    let interval = feature.interval(encoded.level);
+                    if interval.is_none_or(|i| !(i.is_point() && i.low == number)) {
+                        let point = interval.is_some_and(|i| i.is_point());
+                        let hint = if point { "" } else { ", because its levels are intervals; give a range instead" };
+                        return Err(WishError::Outside { feature: name.into(), value: value.to_string(), hint });
+                    }
+                }
                 permitted[encoded.level as usize] = true;
             }
         }
@@ -251,15 +253,49 @@ impl Wishes {
         Ok(self)
     }
 
-    /// Changes of the feature count so many times, in both directions.
-    pub fn weight(&mut self, name: &str, weight: u64) -> Result<&mut Wishes, WishError> {
-        self.each(name, |wish| (wish.weight_up, wish.weight_down) = (weight, weight))
+    /// Changes of the feature count so many times, in both directions: 0.01 to 1,000, whole numbers where the scheme wants that.
+    pub fn weight(&mut self, name: &str, weight: f64) -> Result<&mut Wishes, WishError> {
+        let weight = Weight::new(weight, weight);
+        weight.check(name)?;
+        self.each(name, |wish| wish.weight = weight)
     }
 
     /// Growing and shrinking count differently.
-    pub fn asymmetric(&mut self, name: &str, up: u64, down: u64) -> Result<&mut Wishes, WishError> {
+    pub fn asymmetric(&mut self, name: &str, up: f64, down: f64) -> Result<&mut Wishes, WishError> {
         self.ordered(name, "direction")?;
-        self.each(name, |wish| (wish.weight_up, wish.weight_down) = (up, down))
+        let weight = Weight::new(up, down);
+        weight.check(name)?;
+        self.each(name, |wish| wish.weight = weight)
+    }
+
+    /// What ending at a value costs, instead of a price: one entry for every word of a feature of words, or points of a number,
+    /// straight lines between them and level beyond them. Weights multiply it.
+    pub fn costs(&mut self, name: &str, costs: &[(Value, f64)]) -> Result<&mut Wishes, WishError> {
+        let places = self.schema.named(name)?;
+        let feature = &self.schema.features()[places.start];
+        let refuse = |reason: String| Err(WishError::Cost { feature: name.into(), reason });
+        if places.len() > 1 || feature.one_hot.is_some() {
+            return refuse("a one-hot column takes no cost table; give it a weight".into());
+        }
+        let mut points = vec![];
+        for (value, cost) in costs {
+            if !(cost.is_finite() && (0.0..=1e9).contains(cost)) {
+                return refuse(format!("the cost {cost} of {value} is not in 0 to 1,000,000,000"));
+            }
+            let encoded = feature.encode(value)?;
+            points.push((encoded.number.unwrap_or(encoded.level.into()), *cost));
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if points.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return refuse("its cost table lists a value twice".into());
+        }
+        let words = feature.words();
+        if points.is_empty() || !words.is_empty() && points.len() != words.len() {
+            let missing = words.iter().find(|word| !costs.iter().any(|(value, _)| value.to_string() == **word));
+            let missing = missing.map_or(String::new(), |word| format!(": {word:?} has none"));
+            return refuse(format!("its cost table must have a cost for every value{missing}"));
+        }
+        self.each(name, |wish| wish.costs = Some(points.clone()))
     }
 
     /// How changes of the feature are priced.
@@ -286,11 +322,12 @@ impl Wishes {
 
     fn smallest_metric(&self) -> Metric {
         let plain = |(wish, feature): (&Wish, &Feature)| {
-            wish.pricing == Pricing::L2 && wish.weight_up == wish.weight_down && !feature.is_nominal()
+            let plain = wish.pricing == Pricing::L2 && wish.costs.is_none() && wish.weight.whole().is_some();
+            plain && !feature.is_nominal()
         };
         if self.few_changes.is_some() || !self.features.iter().zip(self.schema.features()).all(plain) {
             Metric::Table
-        } else if self.features.iter().any(|wish| wish.weight_up != 1) {
+        } else if self.features.iter().any(|wish| wish.weight != Weight::default()) {
             Metric::Weighted
         } else {
             Metric::Squared
@@ -305,67 +342,6 @@ impl Wishes {
         } else {
             Gate::None
         }
-    }
-
-    /// The secret of somebody with the levels x, for a scheme under a deployment's limits.
-    pub fn compile(&self, x: &[u32], scheme: &'static Scheme, params: &Params) -> Result<Compiled, WishError> {
-        self.check_carried(scheme)?;
-        let mut costs = Vec::with_capacity(x.len());
-        let mut gates = Vec::with_capacity(x.len());
-        if x.len() != self.features.len() {
-            return Err(SecretError::Length { what: "x", have: x.len(), need: self.features.len() }.into());
-        }
-        for ((wish, feature), &own) in self.features.iter().zip(self.schema.features()).zip(x) {
-            wish.check(feature, params.weight_limit)?;
-            let levels = 0..=feature.range();
-            let gate: Vec<bool> = levels.clone().map(|level| !wish.permits(own, level)).collect();
-            if gate.iter().all(|&forbidden| forbidden) {
-                return Err(WishError::Impossible { feature: feature.name.clone() });
-            }
-            // What no row may have costs nothing, so that it needs no price either.
-            let cost = |level: u32| if gate[level as usize] { Ok(0) } else { wish.cost(feature, own, level) };
-            costs.push(levels.map(cost).collect::<Result<Vec<u64>, _>>()?);
-            gates.push(gate);
-        }
-        let change_unit = self.count_changes(x, &mut costs);
-        let mut secret = Secret::new(x.to_vec()).immutable(self.features.iter().map(|wish| wish.immutable).collect());
-        if scheme.metric == Metric::Table {
-            let dear = |(feature, table): (&Feature, &Vec<u64>)| {
-                let cost = table.iter().copied().max().unwrap_or(0);
-                (cost > params.cost_limit).then(|| (feature.name.clone(), cost))
-            };
-            if let Some((feature, cost)) = self.schema.features().iter().zip(&costs).find_map(dear) {
-                return Err(WishError::TooExpensive { feature, cost, limit: params.cost_limit });
-            }
-            secret = secret.cost_tables(costs);
-        } else {
-            costs.zeroize();
-            secret = secret.weights(self.features.iter().map(|wish| wish.weight_up).collect());
-        }
-        if scheme.gate == Gate::Table {
-            secret = secret.gate_tables(gates);
-        } else {
-            gates.zeroize();
-        }
-        secret.check(scheme, params)?;
-        Ok(Compiled { secret, change_unit, at_most: self.few_changes })
-    }
-
-    /// Adds, for every changed feature, more than all distances together.
-    fn count_changes(&self, x: &[u32], costs: &mut [Vec<u64>]) -> u64 {
-        if self.few_changes.is_none() {
-            return 0;
-        }
-        let dearest = |table: &Vec<u64>| table.iter().copied().max().unwrap_or(0);
-        let unit = costs.iter().map(dearest).fold(1u64, u64::saturating_add);
-        for ((table, &own), feature) in costs.iter_mut().zip(x).zip(self.schema.features()) {
-            for (level, cost) in table.iter_mut().enumerate() {
-                if level != own as usize && !price::counted_elsewhere(feature, own) {
-                    *cost = cost.saturating_add(unit);
-                }
-            }
-        }
-        unit
     }
 
     fn check_carried(&self, scheme: &'static Scheme) -> Result<(), WishError> {
@@ -400,23 +376,19 @@ impl Wishes {
     }
 }
 
-/// The lowest level whose value is not below `value`; one more than the range where there is none.
-fn at_least(feature: &Feature, value: &Value) -> Result<u32, WishError> {
-    let encoded = feature.encode(value)?;
-    let below = exceeds(feature, value, encoded.level).is_some_and(|excess| excess < 0.0);
-    Ok(encoded.level + u32::from(below))
+/// The levels next to a number, for messages.
+fn near_levels(feature: &Feature, intervals: &[Interval], number: f64) -> String {
+    let place = intervals.partition_point(|interval| interval.high < number);
+    let shown = |place: usize| feature.show_level(u32::try_from(place).ok()?);
+    let near: Vec<String> =
+        (place.saturating_sub(1)..=place + 1).filter(|&place| place < intervals.len()).filter_map(shown).collect();
+    near.join(", ")
 }
 
-/// The highest level whose value is not above `value`, if there is one.
-fn at_most(feature: &Feature, value: &Value) -> Result<Option<u32>, WishError> {
-    let encoded = feature.encode(value)?;
-    let above = exceeds(feature, value, encoded.level).is_some_and(|excess| excess > 0.0);
-    Ok(if above { encoded.level.checked_sub(1) } else { Some(encoded.level) })
-}
-
-/// By how much a numeric feature's level lies above a value; 0 within rounding, `None` for words.
-fn exceeds(feature: &Feature, value: &Value, level: u32) -> Option<f64> {
-    let Kind::Numeric { min, max, levels, .. } = feature.kind else { return None };
-    let excess = min + f64::from(level) / f64::from(levels) * (max - min) - value.number()?;
-    Some(if excess.abs() <= 1e-9 * (max - min) { 0.0 } else { excess })
+fn in_whole_numbers(whole: &bool) -> &'static str {
+    if *whole {
+        ", in whole numbers, the manifest's limit for this scheme; table schemes take 0.01 to 1,000"
+    } else {
+        ""
+    }
 }

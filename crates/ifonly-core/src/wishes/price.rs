@@ -1,57 +1,71 @@
-//! How one feature's change is priced and which of its levels are permitted.
+//! How one feature's change is priced, in values, and which of its levels are permitted.
 //!
-//! A one-hot column changes in two features at once, the category that goes and the one that comes. Squared distances charge
-//! both, as quadratic schemes must; every other price, and the number of changes, counts the one that goes.
+//! A price compares values, divided by the feature's public spread, so that features compare: a level counts as the middle of
+//! its numbers, the person's own value as itself. A one-hot column changes in two features at once, the category that goes
+//! and the one that comes; only the one that goes is charged, so that it costs what other categorical columns cost.
 
 use super::{Wish, WishError};
-use crate::schema::Feature;
+use crate::schema::{Encoded, Feature, Interval};
 use zeroize::DefaultIsZeroes;
 
-/// How the change of a feature from one level to another is priced, before its weight. Categorical features are compared by
-/// equality: a mismatch counts as a change across the whole feature.
+/// How the change of a feature is priced, before its weight. Words without an order are compared by equality: a mismatch is
+/// one full spread. Schemes without tables know only the squared number of levels, which is what `L2` means there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pricing {
-    /// The squared number of levels.
+    /// The square of the change as a share of the spread.
     #[default]
     L2,
-    /// The number of levels.
+    /// The change as a share of the spread.
     L1,
-    /// The number of levels in hundredths of the feature's median absolute deviation; 100 for a categorical mismatch.
+    /// The change in typical deviations of the accepted.
     Mad,
     /// 1 for any change: the sum is the number of changed features.
     Count,
-    /// Nothing up to this many levels, the full range beyond.
-    Step(u32),
 }
 
 impl DefaultIsZeroes for Pricing {}
 
-impl Pricing {
-    fn of(self, feature: &Feature, gap: u32) -> Result<u64, WishError> {
-        if gap == 0 {
-            return Ok(0);
+/// How much changes count, upwards and downwards.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weight {
+    up: f64,
+    down: f64,
+}
+
+impl Default for Weight {
+    fn default() -> Weight {
+        Weight { up: 1.0, down: 1.0 }
+    }
+}
+
+impl DefaultIsZeroes for Weight {}
+
+impl Weight {
+    const LEAST: f64 = 0.01;
+    const MOST: f64 = 1000.0;
+
+    pub(super) fn new(up: f64, down: f64) -> Weight {
+        Weight { up, down }
+    }
+
+    pub(super) fn check(self, feature: &str) -> Result<(), WishError> {
+        let fits = |weight: &f64| (Weight::LEAST..=Weight::MOST).contains(weight);
+        match [self.up, self.down].into_iter().find(|weight| !fits(weight)) {
+            Some(weight) => Err(WishError::Weight {
+                feature: feature.into(),
+                weight: weight.to_string(),
+                least: Weight::LEAST.to_string(),
+                most: "1,000".into(),
+                whole: false,
+            }),
+            None => Ok(()),
         }
-        let gap = if feature.is_categorical() { feature.full_range() } else { gap };
-        Ok(match self {
-            Pricing::L2 => u64::from(gap).pow(2),
-            Pricing::L1 => u64::from(gap),
-            Pricing::Mad if feature.is_categorical() => 100,
-            Pricing::Mad => {
-                let mad = feature.mad.filter(|mad| *mad > 0.0);
-                let mad = mad.ok_or_else(|| WishError::NoMad { feature: feature.name.clone() })?;
-                // A cast from f64 saturates; the table's limit is checked afterwards.
-                (100.0 * f64::from(gap) / mad).round() as u64
-            }
-            Pricing::Count => 1,
-            Pricing::Step(free) => {
-                if gap > free {
-                    feature.full_range().into()
-                } else {
-                    0
-                }
-            }
-        })
+    }
+
+    /// As one whole number, if it is one: all that weighted schemes can carry.
+    pub(super) fn whole(self) -> Option<u64> {
+        (self.up == self.down && self.up.fract() == 0.0 && self.up >= 1.0).then_some(self.up as u64)
     }
 }
 
@@ -60,33 +74,65 @@ pub(super) fn counted_elsewhere(feature: &Feature, own: u32) -> bool {
     feature.one_hot.is_some() && own == 0
 }
 
-impl Wish {
-    pub(super) fn check(&self, feature: &Feature, limit: u64) -> Result<(), WishError> {
-        match [self.weight_up, self.weight_down].into_iter().find(|weight| !(1..=limit).contains(weight)) {
-            Some(weight) => Err(WishError::Weight { feature: feature.name.clone(), weight, limit }),
-            None => Ok(()),
-        }
-    }
+/// Where a value stands on its feature's line: the number itself, or the rank.
+fn place(encoded: &Encoded) -> f64 {
+    encoded.number.unwrap_or(encoded.level.into())
+}
 
+impl Wish {
     /// Keeps only the levels that are permitted here too.
     pub(super) fn permit(&mut self, levels: &[bool]) {
         let before = self.permitted.get_or_insert_with(|| vec![true; levels.len()]);
         before.iter_mut().zip(levels).for_each(|(before, &now)| *before &= now);
     }
 
-    pub(super) fn permits(&self, own: u32, level: u32) -> bool {
+    /// Whether all values of a level are permitted to somebody with this value. "Stays" means: within its level.
+    pub(super) fn permits(&self, feature: &Feature, own: &Encoded, level: u32) -> bool {
         let listed = self.permitted.as_ref().is_none_or(|levels| levels.get(level as usize) == Some(&true));
+        let Some(Interval { low, high }) = feature.interval(level) else { return false };
         listed
-            && (!self.immutable || level == own)
-            && (!self.only_up || level >= own)
-            && (!self.only_down || level <= own)
+            && (!self.immutable || level == own.level)
+            && (!self.only_up || low >= place(own))
+            && (!self.only_down || high <= place(own))
     }
 
-    pub(super) fn cost(&self, feature: &Feature, own: u32, level: u32) -> Result<u64, WishError> {
-        if self.pricing != Pricing::L2 && counted_elsewhere(feature, own) {
-            return Ok(0);
+    /// What a change from one value to another costs.
+    pub(super) fn cost(&self, feature: &Feature, own: &Encoded, other: &Encoded) -> Result<f64, WishError> {
+        if counted_elsewhere(feature, own.level) {
+            return Ok(0.0);
         }
-        let weight = if level >= own { self.weight_up } else { self.weight_down };
-        Ok(weight.saturating_mul(self.pricing.of(feature, own.abs_diff(level))?))
+        let (from, to) = (place(own), place(other));
+        let weight = if to >= from { self.weight.up } else { self.weight.down };
+        if let Some(points) = &self.costs {
+            return Ok(weight * on_line(points, to));
+        }
+        let changed = own.level != other.level;
+        let share = match feature.is_categorical() {
+            true => f64::from(u8::from(changed)),
+            false => (to - from).abs() / feature.spread(),
+        };
+        Ok(weight
+            * match self.pricing {
+                Pricing::L2 => share * share,
+                Pricing::L1 => share,
+                Pricing::Count => f64::from(u8::from(changed)),
+                Pricing::Mad if feature.is_categorical() => share,
+                Pricing::Mad => {
+                    let deviation = feature.deviation;
+                    let deviation =
+                        deviation.ok_or_else(|| WishError::NoDeviation { feature: feature.name.clone() })?;
+                    (to - from).abs() / deviation.value
+                }
+            })
+    }
+}
+
+/// The cost at a place between points: straight lines, and level beyond the ends.
+fn on_line(points: &[(f64, f64)], at: f64) -> f64 {
+    let above = points.partition_point(|(place, _)| *place < at);
+    match (above.checked_sub(1).and_then(|below| points.get(below)), points.get(above)) {
+        (Some((low, from)), Some((high, to))) => from + (to - from) * (at - low) / (high - low),
+        (Some((_, cost)), None) | (None, Some((_, cost))) => *cost,
+        (None, None) => 0.0,
     }
 }

@@ -1,0 +1,237 @@
+//! How the numbers of a column are written, so that records and profiles are read as the database's author meant them.
+
+/// How numbers are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Notation {
+    /// Digits, a point, an exponent.
+    #[default]
+    Plain,
+    /// With a currency, a percent sign, separated thousands or a decimal comma. A plain number is understood too.
+    Written {
+        /// What stands before, such as `$`.
+        prefix: String,
+        /// What stands behind, such as `%`.
+        suffix: String,
+        /// What separates thousands.
+        thousands: Option<char>,
+        /// What separates the decimals.
+        decimal: char,
+    },
+    /// `2026-11-16`, counted in days from 1970-01-01.
+    Date,
+    /// `2026-11-16 10:30:00`, counted in seconds from 1970-01-01, the zone left out or `Z`.
+    Timestamp,
+}
+
+const SECONDS_PER_DAY: f64 = 86_400.0;
+
+impl Notation {
+    /// The number that a text writes.
+    pub fn read(&self, text: &str) -> Option<f64> {
+        let text = text.trim();
+        match self {
+            Notation::Plain => plain(text),
+            Notation::Written { prefix, suffix, thousands, decimal } => {
+                written(text, prefix, suffix, *thousands, *decimal).or_else(|| plain(text))
+            }
+            Notation::Date => days(text),
+            Notation::Timestamp => seconds(text),
+        }
+    }
+
+    /// The text of a number.
+    pub fn write(&self, number: f64) -> String {
+        match self {
+            Notation::Plain => shown(number),
+            Notation::Written { prefix, suffix, thousands, decimal } => {
+                let text = shown(number);
+                let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+                let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+                let whole = thousands.map_or_else(|| whole.to_owned(), |separator| grouped(whole, separator));
+                let point = if part.is_empty() { String::new() } else { format!("{decimal}{part}") };
+                format!("{sign}{prefix}{whole}{point}{suffix}")
+            }
+            Notation::Date => date(number).unwrap_or_else(|| shown(number)),
+            Notation::Timestamp => {
+                let day = (number / SECONDS_PER_DAY).floor();
+                let rest = (number - day * SECONDS_PER_DAY).round() as u32;
+                let time = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+                date(day).map_or_else(|| shown(number), |date| format!("{date} {time}"))
+            }
+        }
+    }
+
+    /// What to write, for people.
+    pub fn example(&self) -> &'static str {
+        match self {
+            Notation::Plain | Notation::Written { .. } => "a number",
+            Notation::Date => "a date such as 2026-11-16",
+            Notation::Timestamp => "a date and time such as 2026-11-16 10:30:00",
+        }
+    }
+}
+
+/// A finite number; −0 is 0.
+fn plain(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite()).map(|number| number + 0.0)
+}
+
+/// Without the tail that binary fractions leave: 12 significant digits.
+fn shown(number: f64) -> String {
+    let rounded: f64 = format!("{number:.11e}").parse().unwrap_or(number);
+    format!("{}", rounded + 0.0)
+}
+
+fn grouped(digits: &str, separator: char) -> String {
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(separator);
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn written(text: &str, prefix: &str, suffix: &str, thousands: Option<char>, decimal: char) -> Option<f64> {
+    // The sign may stand on either side of a currency: -$5 and $-5; (5) is an accountant's -5.
+    let (negative, text) = match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+        Some(inner) => (true, inner),
+        None => text.strip_prefix('-').map_or((false, text), |rest| (true, rest)),
+    };
+    let text = text.strip_prefix(prefix)?.trim_start();
+    let text = text.strip_suffix(suffix)?.trim_end();
+    let (inner, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    if negative && inner {
+        return None;
+    }
+    let (whole, part) = text.split_once(decimal).unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let whole = match thousands {
+        Some(separator) if whole.contains(separator) => {
+            let groups: Vec<&str> = whole.split(separator).collect();
+            let (first, rest) = groups.split_first()?;
+            let right = (1..=3).contains(&first.len()) && rest.iter().all(|group| group.len() == 3);
+            right.then(|| groups.concat())?
+        }
+        _ => whole.to_owned(),
+    };
+    if whole.is_empty() && part.is_empty() || !digits(&whole) || !digits(part) {
+        return None;
+    }
+    let number: f64 = format!("0{whole}.{part}0").parse().ok()?;
+    Some(if negative || inner { 0.0 - number } else { number } + 0.0)
+}
+
+fn days(text: &str) -> Option<f64> {
+    let mut parts = text.split('-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let digits = |text: &str, length| text.len() == length && text.bytes().all(|byte| byte.is_ascii_digit());
+    if parts.next().is_some() || !digits(year, 4) || !digits(month, 2) || !digits(day, 2) {
+        return None;
+    }
+    let month = time::Month::try_from(month.parse::<u8>().ok()?).ok()?;
+    let date = time::Date::from_calendar_date(year.parse().ok()?, month, day.parse().ok()?).ok()?;
+    Some(f64::from(date.to_julian_day() - epoch()))
+}
+
+fn seconds(text: &str) -> Option<f64> {
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    let (date, clock) = text.split_once(['T', ' ']).unwrap_or((text, "00:00:00"));
+    let mut parts = clock.splitn(3, ':');
+    let (hours, minutes) = (parts.next()?, parts.next()?);
+    let (seconds, fraction) = parts.next().map_or(("00", ""), |text| text.split_once('.').unwrap_or((text, "")));
+    let number = |text: &str| (text.len() == 2).then(|| text.parse::<u8>().ok())?;
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let time = time::Time::from_hms(number(hours)?, number(minutes)?, number(seconds)?).ok()?;
+    let (hours, minutes, seconds) = time.as_hms();
+    let whole = u32::from(hours) * 3600 + u32::from(minutes) * 60 + u32::from(seconds);
+    let fraction: f64 = format!("0.{fraction}0").parse().ok()?;
+    Some(days(date)? * SECONDS_PER_DAY + f64::from(whole) + fraction)
+}
+
+fn date(days: f64) -> Option<String> {
+    let julian = epoch().checked_add(i32::try_from(days.floor() as i64).ok()?)?;
+    let date = time::Date::from_julian_day(julian).ok().filter(|date| (0..=9999).contains(&date.year()))?;
+    Some(format!("{:04}-{:02}-{:02}", date.year(), u8::from(date.month()), date.day()))
+}
+
+/// 1970-01-01 as a Julian day.
+fn epoch() -> i32 {
+    2_440_588
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn money() -> Notation {
+        Notation::Written { prefix: "$".into(), suffix: String::new(), thousands: Some(','), decimal: '.' }
+    }
+
+    #[test]
+    fn money_percentages_and_commas_are_read_and_written() {
+        for (text, number) in [
+            ("$1,234.50", Some(1234.5)),
+            ("$ 12", Some(12.0)),
+            ("-$5", Some(-5.0)),
+            ("$-5", Some(-5.0)),
+            ("($1,000)", Some(-1000.0)),
+            ("1234.5", Some(1234.5)),
+            ("$1,23", None),
+            ("$12,3456", None),
+            ("-$-5", None),
+            ("$", None),
+            ("$1.2.3", None),
+            ("€5", None),
+        ] {
+            assert_eq!(money().read(text), number, "{text}");
+        }
+        assert_eq!((money().write(1234567.5), money().write(-20.0)), ("$1,234,567.5".into(), "-$20".into()));
+        let percent = Notation::Written { prefix: String::new(), suffix: "%".into(), thousands: None, decimal: '.' };
+        assert_eq!(
+            (percent.read("12.5 %"), percent.read("12.5"), percent.write(3.0)),
+            (Some(12.5), Some(12.5), "3%".into())
+        );
+        let german =
+            Notation::Written { prefix: String::new(), suffix: "€".into(), thousands: Some('.'), decimal: ',' };
+        assert_eq!((german.read("1.234,5 €"), german.write(1234.5)), (Some(1234.5), "1.234,5€".into()));
+        assert_eq!((Notation::Plain.read("1,5"), Notation::Plain.write(0.1 + 0.2)), (None, "0.3".into()));
+        assert!(Notation::Plain.read("-0").is_some_and(f64::is_sign_positive));
+    }
+
+    #[test]
+    fn dates_are_days_and_times_are_seconds() {
+        for (text, number) in [
+            ("1970-01-01", Some(0.0)),
+            ("1969-12-31", Some(-1.0)),
+            ("2024-02-29", Some(19_782.0)),
+            ("2023-02-29", None),
+            ("2024-2-29", None),
+            ("24-02-29", None),
+            ("2024-02-29-01", None),
+            ("20240229", None),
+        ] {
+            assert_eq!(Notation::Date.read(text), number, "{text}");
+        }
+        assert_eq!(Notation::Date.write(19_782.0), "2024-02-29");
+        assert_eq!(Notation::Date.write(1e15), "1000000000000000");
+        for (text, number) in [
+            ("1970-01-02 00:00:01", Some(86_401.0)),
+            ("1970-01-02T01:00:00Z", Some(90_000.0)),
+            ("1970-01-01 10:30", Some(37_800.0)),
+            ("1970-01-01T00:00:00.5", Some(0.5)),
+            ("1970-01-02", Some(86_400.0)),
+            ("1970-01-02 25:00:00", None),
+            ("1970-01-02 1:00", None),
+            ("x", None),
+        ] {
+            assert_eq!(Notation::Timestamp.read(text), number, "{text}");
+        }
+        assert_eq!(Notation::Timestamp.write(90_061.0), "1970-01-02 01:01:01");
+        assert_eq!(Notation::Timestamp.write(-1.0), "1969-12-31 23:59:59");
+    }
+}
