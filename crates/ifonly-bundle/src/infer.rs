@@ -6,9 +6,10 @@
 
 use crate::error::{BuildError, Place};
 use crate::ordinal;
-use crate::settings::{FeatureSettings, KindName, Scalar};
-use crate::stats::{ColumnStats, MAX_DISTINCT, grid_steps, number};
-use ifonly_core::schema::{Feature, Kind, OneHot};
+use crate::reading::Reading;
+use crate::settings::{FeatureSettings, KindName, Scalar, ScaleName};
+use crate::stats::{ColumnStats, MAX_DISTINCT, grid};
+use ifonly_core::schema::{Decimal, Feature, Kind, Notation, OneHot, Scale, ScaleForm};
 use std::path::Path;
 
 /// More categories than this are taken for names or free text, unless the schema file says otherwise.
@@ -28,8 +29,10 @@ pub(crate) struct Column<'a> {
     pub(crate) name: &'a str,
     pub(crate) stats: &'a ColumnStats,
     pub(crate) settings: &'a FeatureSettings,
-    /// R of numbers, and what a categorical mismatch counts as, where nothing else is said.
+    /// The most levels of numbers, where nothing else is said.
     pub(crate) levels: u32,
+    /// How they become levels, where nothing else is said.
+    pub(crate) scale: Option<ScaleName>,
 }
 
 impl Column<'_> {
@@ -67,8 +70,17 @@ impl Column<'_> {
         if count == 2 {
             return self.categorical();
         }
-        if stats.is_numeric() {
+        let leading_zeros = stats.readings.leading_zeros;
+        if stats.reading().is_some() && !leading_zeros {
             return self.numeric();
+        }
+        if stats.readings.other_dates == stats.present {
+            let reason = format!(
+                "dates must be written year first, as 2024-12-31; rewrite column {:?}, or list it under categorical or \
+                 exclude",
+                self.name
+            );
+            return Err(BuildError::Settings(reason));
         }
         let nearly_numeric = stats.numbers >= 20 && stats.numbers * 10 >= stats.present * 9 && count > 20;
         if let Some((place, word)) = stats.first_word.as_ref().filter(|_| nearly_numeric) {
@@ -85,6 +97,10 @@ impl Column<'_> {
             let reason = "it has more than 1000 different texts; list it under categorical to keep it";
             return Ok(Err(reason.into()));
         }
+        if leading_zeros {
+            // Digits with zeros in front name something; they count nothing.
+            return self.categorical();
+        }
         if let Some(ranks) = values.and_then(|values| ordinal::ranks(&values)) {
             return Ok(Ok(Kind::Ordinal { ranks }));
         }
@@ -92,28 +108,96 @@ impl Column<'_> {
     }
 
     fn numeric(&self) -> Result<Result<Kind, String>, BuildError> {
-        if let Some((place, word)) = &self.stats.first_word {
-            return Err(self.cell(*place, format!("{word:?} is not a number")));
-        }
-        // Bounds that nobody gave make room for the default.
-        let default = self.settings.default.as_ref().and_then(|default| number(&default.to_string()));
-        let min = self.settings.min.unwrap_or_else(|| default.unwrap_or(f64::INFINITY).min(self.stats.min));
-        let max = self.settings.max.unwrap_or_else(|| default.unwrap_or(f64::NEG_INFINITY).max(self.stats.max));
-        if !(min.is_finite() && max.is_finite()) && self.stats.present == 0 {
+        if self.stats.present == 0 && (self.settings.min.is_none() || self.settings.max.is_none()) {
             return Ok(Err("it has no values".into()));
         }
-        if min == max && self.settings.min.is_none() && self.settings.max.is_none() {
+        let Reading { notation, min, max } = self.reading()?;
+        // Bounds that nobody gave make room for the default.
+        let default = self.settings.default.as_ref().and_then(|default| notation.read(&default.to_string()));
+        let (low, high) = (default.unwrap_or(min).min(min), default.unwrap_or(max).max(max));
+        let (low, high) = (self.settings.min.unwrap_or(low), self.settings.max.unwrap_or(high));
+        if low == high && self.settings.min.is_none() && self.settings.max.is_none() {
             return Ok(Err(constant()));
         }
-        let levels = self.settings.levels.unwrap_or_else(|| {
-            let inside = |text: &String| number(text).is_some_and(|number| min <= number && number <= max);
-            let mut texts: Vec<String> = self.stats.values().unwrap_or_default().into_iter().filter(inside).collect();
-            texts.extend([min.to_string(), max.to_string()]);
-            texts.extend(self.settings.default.as_ref().map(Scalar::to_string).filter(inside));
-            let listed = self.stats.values().is_some();
-            grid_steps(&texts, self.levels).filter(|_| listed).unwrap_or(self.levels)
-        });
-        Ok(Ok(Kind::Numeric { min, max, levels, quantiser: self.settings.quantiser.unwrap_or_default() }))
+        let scale = self.scale(&notation, low, high).map_err(|reason| {
+            BuildError::Settings(format!("column {:?}: {reason}; say another scale, or other bounds", self.name))
+        })?;
+        let (low, high) = scale.bounds();
+        // Rows beyond bounds that somebody gave are in the levels at the ends.
+        let scale = scale.open(min < low || max > high);
+        Ok(Ok(Kind::Numeric { scale, notation }))
+    }
+
+    /// How the values are written, or why that is not known.
+    fn reading(&self) -> Result<Reading, BuildError> {
+        let stats = self.stats;
+        let none = Reading { notation: Notation::Plain, min: f64::INFINITY, max: f64::NEG_INFINITY };
+        if stats.present == stats.numbers {
+            return Ok(stats.reading().unwrap_or(none));
+        }
+        let wanted = |reading: &&Reading| match (&reading.notation, self.settings.decimal) {
+            (Notation::Written { decimal, .. }, Some(wanted)) => *decimal == wanted,
+            _ => true,
+        };
+        let left: Vec<&Reading> = stats.readings.left().iter().filter(wanted).collect();
+        let first = stats.first_word.as_ref();
+        match (left.as_slice(), first) {
+            ([], Some((place, word))) => Err(self.cell(*place, format!("{word:?} is not a number"))),
+            ([Reading { notation: Notation::Written { decimal, .. }, .. }, others @ ..], Some((place, word)))
+                if others.iter().any(
+                    |other| matches!(&other.notation, Notation::Written { decimal: other, .. } if other != decimal),
+                ) =>
+            {
+                let reason = format!(
+                    "{word:?} may have decimals or thousands; say decimal = \".\" or \",\" under features.{:?} in the \
+                     schema file",
+                    self.name
+                );
+                Err(self.cell(*place, reason))
+            }
+            ([reading, ..], _) => Ok((*reading).clone()),
+            ([], None) => Ok(none),
+        }
+    }
+
+    fn scale(&self, notation: &Notation, low: f64, high: f64) -> Result<Scale, String> {
+        let most = self.settings.levels.unwrap_or(self.levels);
+        let name = self.settings.scale.or(self.settings.quantiser.map(|_| ScaleName::Paper)).or(self.scale);
+        match name {
+            Some(ScaleName::Paper) => Scale::levels(low, high, most, self.settings.quantiser.unwrap_or_default()),
+            Some(ScaleName::Round) => Scale::round(low, high, most),
+            Some(ScaleName::Linear) => Scale::equal_steps(low, high, most),
+            Some(ScaleName::Log) => Scale::logarithmic(low, high, most),
+            Some(ScaleName::Exact) => self
+                .exact(notation, low, high, u32::MAX)
+                .ok_or("it has too many different values for a level each")
+                .map_err(str::to_owned)
+                .and_then(Scale::new),
+            None => match self.exact(notation, low, high, most) {
+                Some(form) => Scale::new(form),
+                None => Scale::round(low, high, most),
+            },
+        }
+    }
+
+    /// A level for every value: on a grid, or listed where rows repeat them, so that a list gives away no single row.
+    fn exact(&self, notation: &Notation, low: f64, high: f64, most: u32) -> Option<ScaleForm> {
+        const ROWS_PER_LISTED_VALUE: u64 = 10;
+        let inside = |number: &f64| (low..=high).contains(number);
+        let texts = self.stats.values()?;
+        let default = self.settings.default.as_ref().map(Scalar::to_string);
+        let numbers = texts.iter().chain(&default).filter_map(|text| notation.read(text)).filter(inside);
+        let mut numbers: Vec<f64> = numbers.chain([low, high]).collect();
+        numbers.sort_by(f64::total_cmp);
+        numbers.dedup();
+        let decimals: Vec<Decimal> = numbers.iter().map(|number| Decimal::of(*number)).collect::<Option<_>>()?;
+        let steps = most.saturating_sub(1).min(65_535);
+        if let Some((from, step, levels)) = grid(&decimals, steps) {
+            return Some(ScaleForm::Grid { from, step, levels });
+        }
+        let count = decimals.len() as u64;
+        let few = count <= u64::from(steps) && count * ROWS_PER_LISTED_VALUE <= self.stats.present;
+        few.then_some(ScaleForm::Listed { values: decimals })
     }
 
     fn ordinal(&self) -> Result<Result<Kind, String>, BuildError> {
@@ -124,7 +208,7 @@ impl Column<'_> {
         if values.len() < 2 {
             return Ok(Err(constant()));
         }
-        if self.stats.is_numeric() {
+        if self.stats.reading().is_some() {
             return Ok(Ok(Kind::Ordinal { ranks: values }));
         }
         let ranks = ordinal::ranks(&values).ok_or_else(|| {
@@ -137,7 +221,7 @@ impl Column<'_> {
     }
 
     fn categorical(&self) -> Result<Result<Kind, String>, BuildError> {
-        let range = self.settings.range.unwrap_or(self.levels);
+        let range = self.settings.range.unwrap_or(Feature::DEFAULT_RANGE);
         if let Some(categories) = &self.settings.categories {
             return Ok(Ok(Kind::Categorical { categories: texts(categories), range }));
         }
@@ -224,7 +308,7 @@ mod tests {
             stats.take(Place::Line(row), text.as_ref(), true, &[]);
         }
         let settings = toml::from_str(settings).unwrap();
-        Column { path: Path::new("data.csv"), name, stats: &stats, settings: &settings, levels: 100 }.judge()
+        Column { path: Path::new("data.csv"), name, stats: &stats, settings: &settings, levels: 1000, scale: None }.judge()
     }
 
     fn kind<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Kind {
@@ -241,9 +325,9 @@ mod tests {
         }
     }
 
-    fn levels(kind: Kind) -> u32 {
-        let Kind::Numeric { levels, .. } = kind else { panic!("{kind:?}") };
-        levels
+    fn scale(kind: Kind) -> Scale {
+        let Kind::Numeric { scale, .. } = kind else { panic!("{kind:?}") };
+        scale
     }
 
     fn many(count: u32, value: impl Fn(u32) -> String) -> Vec<String> {
@@ -251,16 +335,46 @@ mod tests {
     }
 
     #[test]
-    fn numbers_get_a_hundred_levels_or_as_many_as_they_need() {
-        assert_eq!(levels(kind("income", &many(500, |n| (n * n * 7 % 100_003).to_string()), "")), 100);
-        assert_eq!(levels(kind("age", &many(500, |n| (18 + n * 7 % 61).to_string()), "")), 60);
-        assert_eq!(levels(kind("rate", &["0.5", "1.5", "3.0", "0.5"], "")), 5);
-        assert_eq!(levels(kind("rate", &["0.5", "1.5", "3.0"], "levels = 7")), 7);
-        assert_eq!(levels(kind("rate", &["1", "2", "3"], "min = 0\nmax = 10")), 10);
-        assert_eq!(levels(kind("rate", &["1", "2", "3", "50"], "min = 0\nmax = 10")), 10);
-        assert_eq!(levels(kind("rate", &["1", "2", "3"], "default = 0")), 3);
-        assert_eq!(levels(kind("rate", &["1", "2", "4"], "default = 2.5\nkind = 'numeric'")), 6);
-        assert_eq!(levels(kind("big", &many(70_000, |n| n.to_string().chars().rev().collect()), "")), 100);
+    fn numbers_get_a_level_each_or_round_edges() {
+        let range = |texts: &[&str], settings: &str| scale(kind("rate", texts, settings)).range();
+        let exact = |texts: &[String]| {
+            let scale = scale(kind("a", texts, ""));
+            (scale.is_exact(), scale.range())
+        };
+        assert_eq!(exact(&many(500, |n| (18 + n * 7 % 61).to_string())), (true, 60));
+        assert_eq!(exact(&many(5000, |n| format!("{}", f64::from(n % 7) / 7.0))), (true, 6));
+        let many_values = exact(&many(5000, |n| (u64::from(n) * u64::from(n) * 7 % 100_003).to_string()));
+        assert!(!many_values.0 && (300..1000).contains(&many_values.1), "{many_values:?}");
+        assert!(!exact(&many(70_000, |n| n.to_string().chars().rev().collect())).0);
+        assert_eq!(range(&["0.5", "1.5", "3.0", "0.5"], ""), 5);
+        assert_eq!(range(&["0.5", "1.5", "3.0"], "levels = 7\nscale = 'paper'"), 7);
+        assert_eq!(range(&["1", "2", "3"], "min = 0\nmax = 10"), 10);
+        assert_eq!(range(&["1", "2", "3", "50"], "min = 0\nmax = 10"), 10);
+        assert_eq!(range(&["1", "2", "3"], "default = 0"), 3);
+        assert_eq!(range(&["1", "2", "4"], "default = 2.5\nkind = 'numeric'"), 6);
+        assert!(scale(kind("rate", &["1", "2", "3", "50"], "min = 0\nmax = 10")).interval(10).unwrap().high.is_infinite());
+        let log = scale(kind("rate", &["1", "20", "300", "40000.5"], "scale = 'log'"));
+        assert!(log.bounds().1 >= 40_000.5 && !log.is_exact());
+        assert!(judge("rate", &["-1", "20", "300"], "scale = 'log'").is_err());
+    }
+
+    #[test]
+    fn money_dates_and_commas_are_numbers_and_what_is_unclear_is_refused() {
+        let shown = |texts: &[&str], settings: &str| {
+            let Kind::Numeric { scale, notation } = kind("a", texts, settings) else { panic!("{texts:?}") };
+            (notation.write(scale.bounds().0), notation.write(scale.bounds().1))
+        };
+        assert_eq!(shown(&["$1,200", "$3", "$17"], ""), ("$3".into(), "$1,200".into()));
+        assert_eq!(shown(&["2024-01-31", "2023-05-01", "2023-05-02"], ""), ("2023-05-01".into(), "2024-01-31".into()));
+        assert_eq!(shown(&["1,5", "2,5", "4,0"], ""), ("1,5".into(), "4".into()));
+        let Err(unclear) = judge("a", &["1,234", "5,678", "9,012"], "") else { panic!() };
+        assert!(unclear.to_string().contains("decimal = "), "{unclear}");
+        assert_eq!(shown(&["1,234", "5,678", "9,012"], "decimal = ','").0, "1,234");
+        assert_eq!(shown(&["1,234", "5,678", "9,012"], "decimal = '.'").0, "1,234");
+        let Err(dates) = judge("a", &["31/12/2024", "1/2/2023", "5/6/2022"], "") else { panic!() };
+        assert!(dates.to_string().contains("year first"), "{dates}");
+        let codes = many(3000, |n| format!("{:05}", n % 50));
+        assert!(matches!(kind("zip", &codes, ""), Kind::Categorical { .. }));
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod infer;
 mod options;
 mod ordinal;
 mod parquet_source;
+mod reading;
 mod report;
 mod settings;
 mod source;

@@ -1,7 +1,7 @@
 //! What a build did, for people and programs.
 
 use ifonly_core::manifest::Manifest;
-use ifonly_core::schema::{Feature, Kind};
+use ifonly_core::schema::{Feature, Kind, Notation};
 use std::fmt;
 
 /// What was built. Its `Display` is the table that a terminal shows.
@@ -24,7 +24,7 @@ pub struct Report {
 }
 
 /// One feature.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct FeatureReport {
     /// Its name.
     pub name: String,
@@ -32,6 +32,14 @@ pub struct FeatureReport {
     pub kind: &'static str,
     /// R_k, the largest level.
     pub range: u32,
+    /// How numbers become levels.
+    pub scale: &'static str,
+    /// The widest interval of numbers that is one level, as people write it; `None` where every level is one value.
+    pub widest: Option<String>,
+    /// The share of accepted rows in the fullest level, where rows have been counted.
+    pub fullest: Option<f64>,
+    /// Which level that is, in values.
+    pub fullest_level: Option<String>,
     /// Its bounds or values, shortened.
     pub values: String,
     /// How many values lay outside the bounds and were moved to the nearest one.
@@ -59,19 +67,56 @@ pub struct Sizes {
 }
 
 impl FeatureReport {
-    /// About this feature.
-    pub fn new(feature: &Feature, clamped: u64) -> FeatureReport {
-        let (kind, values) = match &feature.kind {
-            Kind::Numeric { min, max, .. } => ("numeric", format!("{min} to {max}")),
-            Kind::Ordinal { ranks } => ("ordinal", shown(ranks, " < ")),
-            Kind::Categorical { categories, .. } => ("categorical", shown(categories, ", ")),
+    /// About this feature, whose levels so many rows have; nothing is said about rows that nobody counted.
+    pub fn new(feature: &Feature, clamped: u64, histogram: &[u64]) -> FeatureReport {
+        let (kind, scale, values) = match &feature.kind {
+            Kind::Numeric { scale, notation } => {
+                let (min, max) = scale.bounds();
+                ("numeric", scale.name(), format!("{} to {}", notation.write(min), notation.write(max)))
+            }
+            Kind::Ordinal { ranks } => ("ordinal", "every value", shown(ranks, " < ")),
+            Kind::Categorical { categories, .. } => ("categorical", "every value", shown(categories, ", ")),
         };
         let values = match &feature.unit {
             Some(unit) => format!("{values} {unit}"),
             None => values,
         };
-        FeatureReport { name: feature.name.clone(), kind, range: feature.range(), values, clamped }
+        let rows: u64 = histogram.iter().sum();
+        let most = (0..).zip(histogram).max_by_key(|(_, count)| **count).filter(|_| rows > 0);
+        FeatureReport {
+            name: feature.name.clone(),
+            kind,
+            range: feature.range(),
+            scale,
+            widest: widest(feature),
+            fullest: most.map(|(_, &count)| count as f64 / rows as f64),
+            fullest_level: most.and_then(|(level, _)| feature.show_level(level)),
+            values,
+            clamped,
+        }
     }
+
+    /// Whether so many rows fall into one interval that wishes and costs hardly see the feature.
+    fn collapses(&self) -> bool {
+        self.widest.is_some() && self.fullest.is_some_and(|share| share > 0.25)
+    }
+}
+
+/// The widest interval of a numeric feature, as a number with its unit; days and seconds for dates.
+fn widest(feature: &Feature) -> Option<String> {
+    let Kind::Numeric { scale, notation } = &feature.kind else { return None };
+    if scale.is_exact() {
+        return None;
+    }
+    let width = |level: u32| scale.interval(level).map(|interval| interval.high - interval.low);
+    let widest = (0..=scale.range()).filter_map(width).filter(|width| width.is_finite()).fold(0.0, f64::max);
+    // Binary fractions leave a tail that nobody wants to read.
+    let number = format!("{widest:.3e}").parse::<f64>().unwrap_or(widest);
+    Some(match notation {
+        Notation::Date => format!("{number} days"),
+        Notation::Timestamp => format!("{number} s"),
+        _ => number.to_string(),
+    })
 }
 
 impl Report {
@@ -81,6 +126,14 @@ impl Report {
         let clamped = self.features.iter().filter(|feature| feature.clamped > 0).map(|feature| {
             let FeatureReport { name, clamped, values, .. } = feature;
             format!("feature {name:?}: {clamped} values outside {values} were moved to the nearest bound")
+        });
+        let collapsed = self.features.iter().filter(|feature| feature.collapses()).map(|feature| {
+            let FeatureReport { name, fullest, fullest_level, .. } = feature;
+            let (share, level) = (100.0 * fullest.unwrap_or_default(), fullest_level.as_deref().unwrap_or_default());
+            format!(
+                "feature {name:?}: {share:.0}% of the rows are in one level, {level}; another scale (exact, log), more \
+                 levels or nearer bounds would tell them apart"
+            )
         });
         let nominal = self.manifest.schema().features().iter().filter(|feature| feature.is_nominal());
         let nominal: Vec<String> = nominal.map(|feature| format!("{:?}", feature.name)).collect();
@@ -92,7 +145,7 @@ impl Report {
             let default = &self.manifest.contents().default_scheme;
             format!("the default scheme is {default}, because the recommended one cannot be offered: {reason}")
         });
-        left_out.chain(clamped).chain(labels).chain(scheme).collect()
+        left_out.chain(clamped).chain(collapsed).chain(labels).chain(scheme).collect()
     }
 }
 
@@ -108,14 +161,36 @@ impl fmt::Display for Report {
     }
 }
 
-/// The features as a table.
+/// The features as a table of at most 80 columns.
 pub(crate) fn write_features(f: &mut fmt::Formatter<'_>, features: &[FeatureReport]) -> fmt::Result {
-    let width = features.iter().map(|feature| feature.name.chars().count()).max().unwrap_or(0).max("feature".len());
-    writeln!(f, "{:width$}  {:11}  {:>5}  values", "feature", "kind", "R")?;
-    for FeatureReport { name, kind, range, values, .. } in features {
-        writeln!(f, "{name:width$}  {kind:11}  {range:>5}  {values}")?;
+    const WIDTH: usize = 80;
+    const LONGEST_NAME: usize = 24;
+    let longest = |texts: &mut dyn Iterator<Item = usize>, least: usize| texts.max().unwrap_or(0).max(least);
+    let name = longest(&mut features.iter().map(|feature| feature.name.chars().count().min(LONGEST_NAME)), 7);
+    let none = || "-".to_owned();
+    let wide = |feature: &FeatureReport| feature.widest.clone().unwrap_or_else(none);
+    let widest = longest(&mut features.iter().map(|feature| wide(feature).chars().count()), 6);
+    writeln!(f, "{:name$}  {:11}  {:>6}  {:>widest$}  {:>7}  values", "feature", "kind", "levels", "widest", "fullest")?;
+    for feature in features {
+        let line = format!(
+            "{:name$}  {:11}  {:>6}  {:>widest$}  {:>7}  {}",
+            cut(&feature.name, LONGEST_NAME),
+            feature.kind,
+            feature.range + 1,
+            wide(feature),
+            feature.fullest.map_or_else(none, |share| format!("{:.1}%", 100.0 * share)),
+            feature.values
+        );
+        writeln!(f, "{}", cut(&line, WIDTH))?;
     }
     Ok(())
+}
+
+fn cut(text: &str, length: usize) -> String {
+    match text.chars().count() > length {
+        true => text.chars().take(length - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
 }
 
 /// The first few words.

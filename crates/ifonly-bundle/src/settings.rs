@@ -28,8 +28,12 @@ pub struct Settings {
     pub immutable: Vec<String>,
     /// Columns to leave out.
     pub exclude: Vec<String>,
-    /// R of continuous columns that do not say otherwise.
+    /// The most levels of continuous columns that do not say otherwise.
     pub levels: Option<u32>,
+    /// How the numbers of continuous columns that do not say otherwise become levels.
+    pub scale: Option<ScaleName>,
+    /// What happens to missing values of columns that do not say otherwise.
+    pub missing: Option<Missing>,
     /// Whether categorical columns with more than two categories become one feature per category.
     pub one_hot: bool,
     /// What happens to columns that the file does not mention.
@@ -59,10 +63,16 @@ pub struct FeatureSettings {
     pub min: Option<f64>,
     /// The number at level R.
     pub max: Option<f64>,
-    /// R.
+    /// The most levels; R itself on the paper's scale.
     pub levels: Option<u32>,
-    /// What happens between two levels.
+    /// How numbers become levels.
+    pub scale: Option<ScaleName>,
+    /// What happens between two of the paper's levels.
     pub quantiser: Option<Quantiser>,
+    /// What separates decimals, where values leave that open: "." or ",".
+    pub decimal: Option<char>,
+    /// What happens to missing values.
+    pub missing: Option<Missing>,
     /// Ordinal values from the lowest up.
     pub ranks: Option<Vec<Scalar>>,
     /// Categorical values.
@@ -81,6 +91,50 @@ pub struct FeatureSettings {
     pub immutable: Option<bool>,
     /// Whether it is left out.
     pub exclude: bool,
+}
+
+/// The scales by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScaleName {
+    /// One level per value.
+    Exact,
+    /// Round numbers as edges, shorter steps towards zero.
+    Round,
+    /// Equal steps.
+    Linear,
+    /// Steps that are everywhere about the same share of the number.
+    Log,
+    /// The paper's levels.
+    Paper,
+}
+
+/// What happens to missing values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// Rows without a value are left out.
+    Drop,
+    /// The median of the column stands for it; the most common value of words.
+    Median,
+    /// The most common value stands for it.
+    MostCommon,
+    /// The build ends.
+    Refuse,
+}
+
+impl std::str::FromStr for Missing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Missing, String> {
+        match text {
+            "drop" => Ok(Missing::Drop),
+            "median" => Ok(Missing::Median),
+            "most-common" => Ok(Missing::MostCommon),
+            "refuse" => Ok(Missing::Refuse),
+            other => Err(format!("{other:?} is not one of drop, median, most-common, refuse")),
+        }
+    }
 }
 
 /// The kinds by name.
@@ -159,7 +213,7 @@ impl Settings {
         // What is given decides the kind where no word does.
         let implied = [
             (KindName::Numeric, settings.min.is_some() || settings.max.is_some() || settings.levels.is_some()),
-            (KindName::Numeric, settings.quantiser.is_some()),
+            (KindName::Numeric, settings.quantiser.is_some() || settings.scale.is_some() || settings.decimal.is_some()),
             (KindName::Ordinal, settings.ranks.is_some()),
             (KindName::Categorical, settings.categories.is_some() || settings.range.is_some()),
             (KindName::Categorical, settings.one_hot == Some(true)),

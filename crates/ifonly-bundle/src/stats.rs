@@ -4,23 +4,16 @@
 //! *all* rows, the rejected ones included, so that a rejected person's own values lie within them.
 
 use crate::error::Place;
+use crate::reading::{Reading, Readings};
+use ifonly_core::schema::{Decimal, Notation};
 use std::collections::HashMap;
 
 /// More different values are not listed: no feature has more levels.
 pub(crate) const MAX_DISTINCT: usize = 65_536;
 
-/// What some tools write for a missing value, unless the schema file lists it as a value.
-const MISSING: [&str; 8] = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"];
-
-/// Whether a text stands for a missing value.
+/// Whether a text stands for a missing value, unless the schema file lists it as a value.
 pub(crate) fn is_missing(text: &str, listed: &[String]) -> bool {
-    MISSING.contains(&text) && !listed.iter().any(|word| word == text)
-}
-
-/// A finite number.
-pub(crate) fn number(text: &str) -> Option<f64> {
-    // Adding zero turns −0 into 0, which are one number but two texts in a manifest.
-    text.parse().ok().filter(|number: &f64| number.is_finite()).map(|number| number + 0.0)
+    ifonly_core::schema::is_missing(text) && !listed.iter().any(|word| word == text)
 }
 
 /// What is known about a column.
@@ -45,6 +38,8 @@ pub(crate) struct ColumnStats {
     /// Whether every number is the one before plus one.
     pub(crate) counting: bool,
     last: f64,
+    /// How numbers that are not plain are written.
+    pub(crate) readings: Readings,
     /// The longest text among accepted rows, in bytes.
     pub(crate) longest: usize,
 }
@@ -72,8 +67,9 @@ impl ColumnStats {
             self.longest = self.longest.max(text.len());
         }
         self.present += 1;
-        match number(text) {
+        match Notation::Plain.read(text) {
             Some(number) => {
+                self.readings.plain(text, number);
                 self.counting &= self.numbers == 0 || number == self.last + 1.0;
                 self.last = number;
                 self.numbers += 1;
@@ -81,6 +77,7 @@ impl ColumnStats {
                 self.max = self.max.max(number);
             }
             None => {
+                self.readings.other(text, (self.numbers > 0).then_some((self.min, self.max)));
                 self.counting = false;
                 self.first_word.get_or_insert_with(|| (place, text.chars().take(60).collect()));
             }
@@ -105,7 +102,8 @@ impl ColumnStats {
         let mut values: Vec<String> = self.distinct.as_ref()?.keys().cloned().collect();
         // A map has no order of its own, and the same input must give the same bytes.
         values.sort_unstable();
-        if self.is_numeric() {
+        if let Some(Reading { notation, .. }) = self.reading() {
+            let number = |text: &String| notation.read(text);
             // Stable, so that texts of one number ("1", "1.0") keep the order of their letters.
             values.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
             // One text stands for a number that is written in several ways; the rest are found by their number.
@@ -114,8 +112,15 @@ impl ColumnStats {
         Some(values)
     }
 
-    pub(crate) fn is_numeric(&self) -> bool {
-        self.present > 0 && self.numbers == self.present
+    /// How all values are numbers, if they are: the first of the ways that are left.
+    pub(crate) fn reading(&self) -> Option<Reading> {
+        if self.present == 0 {
+            return None;
+        }
+        if self.numbers == self.present {
+            return Some(Reading { notation: Notation::Plain, min: self.min, max: self.max });
+        }
+        self.readings.left().first().cloned()
     }
 
     /// Whether hardly any value comes twice.
@@ -148,34 +153,18 @@ impl ColumnStats {
     }
 }
 
-/// How many equal steps lead from the smallest to the largest of these numbers so that all of them are met; `None` if they
-/// are more than `most` or the texts are not plain decimals.
-pub(crate) fn grid_steps<T: AsRef<str>>(texts: &[T], most: u32) -> Option<u32> {
-    let decimals = texts.iter().map(|text| decimal(text.as_ref())).collect::<Option<Vec<_>>>()?;
-    let places = decimals.iter().map(|(_, places)| *places).max()?;
-    // At most 15 digits before and 15 after the point: the products stay far below 2^127.
-    let scaled: Vec<i128> = decimals.iter().map(|(digits, own)| digits * 10i128.pow(places - own)).collect();
-    let (min, max) = (scaled.iter().min()?, scaled.iter().max()?);
-    let step = scaled.iter().fold(0, |gcd, value| greatest_common_divisor(gcd, value - min));
+/// The coarsest grid on which all of these numbers lie, as first value, step and number of steps; `None` if it has more than
+/// `most` steps.
+pub(crate) fn grid(numbers: &[Decimal], most: u32) -> Option<(Decimal, Decimal, u32)> {
+    let exponent = numbers.iter().map(|number| number.exponent()).min()?;
+    let units: Vec<i128> = numbers.iter().map(|number| number.units(exponent)).collect::<Option<_>>()?;
+    let (min, max) = (*units.iter().min()?, *units.iter().max()?);
+    let step = units.iter().try_fold(0, |gcd, value| Some(greatest_common_divisor(gcd, value.checked_sub(min)?)))?;
     if step == 0 {
         return None;
     }
-    u32::try_from((max - min) / step).ok().filter(|steps| *steps <= most)
-}
-
-/// Digits and decimal places of a plain decimal.
-fn decimal(text: &str) -> Option<(i128, u32)> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let part = part.trim_end_matches('0');
-    let plain = |text: &str| text.len() <= 15 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !plain(whole) || !plain(part) || whole.is_empty() && part.is_empty() {
-        return None;
-    }
-    Some((sign * format!("0{whole}{part}").parse::<i128>().ok()?, part.len() as u32))
+    let steps = u32::try_from(max.checked_sub(min)? / step).ok().filter(|steps| *steps <= most)?;
+    Some((Decimal::from_units(min, exponent)?, Decimal::from_units(step, exponent)?, steps))
 }
 
 fn greatest_common_divisor(a: i128, b: i128) -> i128 {
@@ -187,20 +176,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_those_of_the_coarsest_grid() {
-        for (texts, steps) in [
-            (vec!["0", "1"], Some(1)),
-            (vec!["18", "20", "30"], Some(6)),
-            (vec!["0", "0.25", "1.0"], Some(4)),
-            (vec!["-1", "2", "5"], Some(2)),
+    fn grids_are_the_coarsest_ones() {
+        for (texts, right) in [
+            (vec!["0", "1"], Some(("0", "1", 1))),
+            (vec!["18", "20", "30"], Some(("18", "2", 6))),
+            (vec!["0", "0.25", "1.0"], Some(("0", "0.25", 4))),
+            (vec!["-1", "2", "5"], Some(("-1", "3", 2))),
             (vec!["0", "1", "1000"], None),
-            (vec!["1e3", "2"], None),
             (vec!["0", "0.1", "0.123456789"], None),
-            (vec![".5", "1.", "+2"], Some(3)),
+            (vec![".5", "1.", "+2"], Some(("0.5", "0.5", 3))),
             (vec!["5", "5.0"], None),
-            (vec!["999999999999999", "-999999999999999"], Some(1)),
+            (vec!["999999999999999", "-999999999999999"], Some(("-999999999999999", "1999999999999998", 1))),
         ] {
-            assert_eq!(grid_steps(&texts, 100), steps, "{texts:?}");
+            let numbers: Vec<Decimal> = texts.iter().map(|text| Decimal::parse(text).unwrap()).collect();
+            let found = grid(&numbers, 100).map(|(from, step, steps)| (from.to_string(), step.to_string(), steps));
+            assert_eq!(found, right.map(|(from, step, steps)| (from.into(), step.into(), steps)), "{texts:?}");
         }
     }
 
@@ -224,7 +214,7 @@ mod tests {
     fn too_many_values_are_not_listed() {
         let many: Vec<String> = (0..70_000).map(|n| (n * 7).to_string()).collect();
         let stats = column(&many);
-        assert!(stats.values().is_none() && stats.is_mostly_unique() && stats.is_numeric() && !stats.counting);
+        assert!(stats.values().is_none() && stats.is_mostly_unique() && stats.reading().is_some() && !stats.counting);
         let repeated: Vec<String> = (0..4).flat_map(|_| (0..66_000).map(|n| n.to_string())).collect();
         assert!(column(&repeated).values().is_none());
     }

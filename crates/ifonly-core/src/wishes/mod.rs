@@ -196,8 +196,12 @@ impl Wishes {
         let (bottom, top) = (end(low, f64::NEG_INFINITY)?, end(high, f64::INFINITY)?);
         let intervals: Vec<Interval> = (0..=feature.range()).filter_map(|level| feature.interval(level)).collect();
         let permitted: Vec<bool> = intervals.iter().map(|i| i.low >= bottom && i.high <= top).collect();
-        let cut = |i: &Interval| i.low < bottom && bottom <= i.high && !i.is_point() || i.low <= top && top < i.high;
-        let across: Vec<u32> = (0..).zip(&intervals).filter(|(_, i)| cut(i)).map(|(level, _)| level).collect();
+        // An interval does not hold its upper end, but for the last one.
+        let cut = |(level, i): &(u32, &Interval)| {
+            let reaches = bottom < i.high || *level == feature.range() && bottom == i.high;
+            !i.is_point() && (i.low < bottom && reaches || i.low <= top && top < i.high)
+        };
+        let across: Vec<u32> = (0..).zip(&intervals).filter(cut).map(|(level, _)| level).collect();
         if !permitted.contains(&true) {
             let near = if bottom.is_finite() { bottom } else { top };
             return Err(WishError::Range { feature: name.into(), near: near_levels(feature, &intervals, near) });
