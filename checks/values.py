@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Asks private questions over several tables and checks the answers in values, from the CSV files alone.
+
+For every table: `ifonly build` without a schema file, two servers, then random people with random wishes. Each answer is
+compared with what this script computes from the CSV: no wish may be broken in values, the record found must cost at most 1.02
+times the true optimum in 98 of 100 questions (and exactly the optimum where every level is one value), and hardly any row that
+truly qualifies may be missed. Shares no code with the program; from the manifest it takes what is public (spreads, intervals, defaults).
+
+    cargo build --release && python3 checks/values.py --ifonly target/release/ifonly [--questions 120] [--seed 1] [--data DIR]
+"""
+import argparse, csv, datetime, json, math, os, random, subprocess, sys, tempfile
+from fractions import Fraction
+from pathlib import Path
+
+MISSING = {"", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "<NA>", "?"}
+
+
+# ---------------------------------------------------------------- tables that nobody has seen
+
+def skewed(rng):
+    rows = [["income", "gains", "debt", "age", "verdict"]]
+    for _ in range(3000):
+        income = round(math.exp(rng.gauss(10, 0.9)), 2)
+        gains = 0 if rng.random() < 0.9 else round(math.exp(rng.gauss(7, 2)), 2)
+        debt = f"${round(math.exp(rng.gauss(8, 1.2)), 2):,.2f}"
+        rows.append([income, gains, debt, rng.randint(18, 90), "yes" if income > 25000 else "no"])
+    return rows, ["--target", "verdict", "--accept", "yes"]
+
+
+def mixed(rng):
+    rows = [["age", "sex", "grade", "city, district", "hours", "share", "approved"]]
+    for _ in range(2500):
+        hours = rng.randint(0, 80) / 2
+        rows.append([rng.randint(18, 70), rng.choice("mf"), rng.choice(["low", "medium", "high"]),
+                     rng.choice(["A, north", "A, south", "B", "C", "D"]), hours, f"{rng.randint(0, 100)}%",
+                     int(hours + rng.gauss(0, 8) > 20)])
+    return rows, ["--target", "approved", "--accept", "1"]
+
+
+def dated(rng):
+    rows = [["since", "seen", "amount", "rating", "kind", "accepted"]]
+    start = datetime.date(2001, 1, 1)
+    for _ in range(2500):
+        since = start + datetime.timedelta(days=rng.randint(0, 9000))
+        seen = datetime.datetime(2020, 1, 1) + datetime.timedelta(seconds=rng.randint(0, 10**8))
+        gap = lambda value: rng.choice(["", "NA"]) if rng.random() < 0.05 else value
+        rows.append([gap(since.isoformat()), seen.isoformat(sep=" "), gap(round(rng.expovariate(1 / 900), 2)),
+                     gap(rng.randint(1, 5)), gap(rng.choice(["x", "y", "z"])), rng.choice(["Y", "N"])])
+    return rows, ["--target", "accepted", "--accept", "Y", "--missing", "median"]
+
+
+# ---------------------------------------------------------------- what the public manifest says about a column
+
+class Column:
+    def __init__(self, feature):
+        self.name, self.default = feature["name"], feature.get("default")
+        kind = feature["kind"]
+        self.type = kind["type"]
+        self.deviation = (feature.get("deviation") or {}).get("value")
+        self.notation = kind.get("notation") or {"type": "plain"}
+        self.words = kind.get("ranks") or kind.get("categories") or []
+        self.points = self.edges = None
+        if self.type == "numeric":
+            form = kind["scale"]["form"]
+            if form["type"] == "grid":
+                start, step = Fraction(form["from"]), Fraction(form["step"])
+                self.points = [float(start + k * step) for k in range(form["levels"] + 1)]
+            elif form["type"] == "listed":
+                self.points = [float(Fraction(value)) for value in form["values"]]
+            else:
+                edge = Fraction(form["from"])
+                edges = [edge]
+                for run in form["runs"]:
+                    for _ in range(run["count"]):
+                        edge += Fraction(run["step"])
+                        edges.append(edge)
+                self.edges = [float(edge) for edge in edges]
+            line = self.points or self.edges
+            self.spread = line[-1] - line[0]
+        else:
+            self.spread = max(len(self.words) - 1, 1) if self.type == "ordinal" else 1
+
+    exact = property(lambda self: self.edges is None)
+
+    def read(self, text):
+        """A text as a number, or as a word's place."""
+        text = str(text).strip()
+        if text in MISSING and text not in self.words:
+            text = self.default
+        if self.type != "numeric":
+            if text in self.words:
+                return self.words.index(text)
+            return next(place for place, word in enumerate(self.words) if number(word) == number(text) is not None)
+        if self.notation["type"] == "date":
+            return (datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days
+        if self.notation["type"] == "timestamp":
+            return (datetime.datetime.fromisoformat(text) - datetime.datetime(1970, 1, 1)).total_seconds()
+        return float(text.replace("$", "").replace("%", "").replace(",", ""))
+
+    def interval(self, value):
+        """The numbers that share a level with this one."""
+        if self.exact:
+            return value, value
+        place = max(k for k, edge in enumerate(self.edges[:-1]) if edge <= value or k == 0)
+        return self.edges[place], self.edges[place + 1]
+
+
+def number(text):
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+# ---------------------------------------------------------------- people and wishes
+
+class Question:
+    def __init__(self, rng, columns, people, own):
+        self.columns, self.own, self.flags, self.rules = columns, own, [], []
+        self.metric = rng.choice(["l2", "l2", "l1", "count", "mad"])
+        if self.metric == "mad" and any(c.deviation is None for c in columns if c.type != "categorical"):
+            self.metric = "l1"
+        self.flags += ["--metric", self.metric]
+        self.prices = {c.name: self.metric for c in columns}
+        self.weights = {c.name: (1.0, 1.0) for c in columns}
+        for column in columns:
+            name, mine = column.name, own[column.name]
+            # Names and values with commas are quoted as in a CSV file.
+            quoted = f'"{name}"' if "," in name else name
+            ordered = column.type != "categorical"
+            draw = rng.random()
+            if draw < 0.12:
+                self.flags += ["--immutable", quoted]
+                low, high = column.interval(mine) if ordered else (mine, mine)
+                last = column.edges is not None and high == column.edges[-1]
+                self.rules.append((name, lambda v, low=low, high=high, last=last, mine=mine, exact=column.exact:
+                                   v == mine if exact else low <= v < high or last and v == high))
+            elif draw < 0.22 and ordered:
+                self.flags += ["--only-up", quoted]
+                self.rules.append((name, lambda v, mine=mine: v >= mine))
+            elif draw < 0.32 and ordered:
+                self.flags += ["--only-down", quoted]
+                self.rules.append((name, lambda v, mine=mine: v <= mine))
+            elif draw < 0.45 and column.type == "numeric":
+                values = sorted(rng.choice(people)[1][name] for _ in range(2))
+                low, high = values
+                low_text, high_text = self.text(column, low), self.text(column, high)
+                if column.read(low_text) <= column.read(high_text):
+                    self.flags += ["--range", f"{name}={low_text}:{high_text}" if ":" not in low_text + high_text
+                                   else f"{name}={low_text}..{high_text}"]
+                    low, high = column.read(low_text), column.read(high_text)
+                    self.rules.append((name, lambda v, low=low, high=high: low <= v <= high))
+            elif draw < 0.5 and column.type == "categorical" and len(column.words) > 2:
+                chosen = rng.sample(range(len(column.words)), 2)
+                if mine not in chosen:
+                    chosen.append(mine)
+                self.flags += ["--permit", name + "=" + ",".join('"' + column.words[k] + '"' for k in chosen)]
+                self.rules.append((name, lambda v, chosen=tuple(chosen): v in chosen))
+            if rng.random() < 0.25:
+                weight = rng.choice([0.01, 0.5, 2, 3.25, 40, 1000])
+                self.weights[name] = (weight, weight)
+                self.flags += ["--weight", f"{name}={weight}"]
+            elif rng.random() < 0.1 and ordered:
+                self.weights[name] = (3, 0.5)
+                self.flags += ["--cost", f"{name}=up:3,down:0.5"]
+            elif rng.random() < 0.1 and ordered:
+                self.prices[name] = "l1"
+                self.flags += ["--cost", f"{name}=l1"]
+
+    @staticmethod
+    def text(column, value):
+        if column.notation["type"] == "date":
+            return (datetime.date(1970, 1, 1) + datetime.timedelta(days=value)).isoformat()
+        if column.notation["type"] == "timestamp":
+            return (datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value)).isoformat()
+        return repr(float(value))
+
+    def keeps(self, row):
+        return all(rule(row[name]) for name, rule in self.rules)
+
+    def cost(self, row):
+        total = 0
+        for column in self.columns:
+            own, other = self.own[column.name], row[column.name]
+            changed = own != other
+            gap = abs(other - own) if column.type != "categorical" else float(changed)
+            share, price = gap / column.spread, self.prices[column.name]
+            up, down = self.weights[column.name]
+            weight = up if other >= own else down
+            if price == "count":
+                low, high = column.interval(own) if column.type != "categorical" else (own, own)
+                changed = not (low <= other < high) if column.type == "numeric" and not column.exact else changed
+            total += weight * {"l2": share * share, "l1": share, "count": float(changed),
+                               "mad": share if column.type == "categorical" else gap / (column.deviation or 1)}[price]
+        return total
+
+
+# ---------------------------------------------------------------- running it
+
+class Servers:
+    def __init__(self, ifonly, bundle, folder):
+        key = folder / "root.key"
+        run(ifonly, "keygen", "-o", key)
+        self.processes, self.urls = [], []
+        for index in (1, 2):
+            process = subprocess.Popen([ifonly, "serve", bundle, "--index", str(index), "--key", key, "--listen", "127.0.0.1:0"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            self.processes.append(process)
+            for line in process.stdout:
+                address = next((word.rstrip(",;") for word in line.split() if "127.0.0.1:" in word), None)
+                if address:
+                    self.urls.append(address if address.startswith("http") else f"http://{address}")
+                    break
+
+    def stop(self):
+        for process in self.processes:
+            process.terminate()
+            process.wait()
+
+
+def run(*command, codes=(0,)):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode not in codes:
+        sys.exit(f"{' '.join(map(str, command))}\nexit {done.returncode}\n{done.stdout}{done.stderr}")
+    return done
+
+
+def check(name, path, flags, options, totals):
+    rng = random.Random(f"{options.seed}/{name}")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        bundle = folder / "bundle"
+        report = json.loads(run(options.ifonly, "build", path, "-o", bundle, "--json", *flags).stdout)
+        manifest = report["manifest"]
+        columns = [Column(feature) for feature in manifest["schema"]["features"]]
+        with open(path, newline="") as file:
+            sample = file.readline()
+            file.seek(0)
+            delimiter = ";" if sample.count(";") > sample.count(",") else ","
+            table = list(csv.DictReader(file, delimiter=delimiter))
+        target, accept = flags[1], flags[3]
+        accepts = (lambda text: float(text) >= float(accept[2:])) if accept.startswith(">=") else (lambda text: text == accept)
+        read = lambda row: {column.name: column.read(row[column.name]) for column in columns}
+        people = [(row, read(row)) for row in table]
+        accepted = [values for row, values in people if accepts(row[target])]
+        rejected = [(row, values) for row, values in people if not accepts(row[target])]
+        servers = Servers(options.ifonly, bundle, folder)
+        exact = all(column.exact for column in columns)
+        counts = dict(asked=0, found=0, broken=0, near=0, equal=0, qualifying=0, missed=0, impossible=0)
+        try:
+            while counts["asked"] < options.questions:
+                row, own = rng.choice(rejected)
+                profile = folder / "me.json"
+                profile.write_text(json.dumps({column.name: row[column.name] for column in columns}))
+                question = Question(rng, columns, people, own)
+                done = run(options.ifonly, "ask", *sum((["--server", url] for url in servers.urls), []), "--profile", profile,
+                           "--json", *question.flags, codes=(0, 3, 4))
+                if done.returncode == 4:
+                    # Refused before anything was asked: only right where nobody could qualify.
+                    counts["impossible"] += 1
+                    continue
+                answer = json.loads(done.stdout)
+                counts["asked"] += 1
+                true = [values for values in accepted if question.keeps(values)]
+                counts["qualifying"] += len(true)
+                counts["missed"] += len(true) - answer["qualifying"]
+                if not answer["found"]:
+                    continue
+                counts["found"] += 1
+                got = {column.name: column.read(answer["record"][column.name]) for column in columns}
+                if not question.keeps(got):
+                    counts["broken"] += 1
+                    print(f"{name}: broken wish\n  {question.flags}\n  own {own}\n  got {got}", file=sys.stderr)
+                best, cost = min(map(question.cost, true)), question.cost(got)
+                counts["near"] += cost <= 1.02 * best + 1e-12
+                counts["equal"] += cost <= best * (1 + 1e-6) + 1e-12
+        finally:
+            servers.stop()
+    missed = counts["missed"] / max(counts["qualifying"], 1)
+    print(f"{name:8} {counts['asked']:5} asked {counts['impossible']:4} refused {counts['found']:5} found {counts['broken']:3} broken "
+          f"{100 * counts['near'] / max(counts['found'], 1):6.1f}% within 1.02 {100 * counts['equal'] / max(counts['found'], 1):6.1f}% optimal "
+          f"{100 * missed:5.2f}% missed{'  (every level one value)' if exact else ''}")
+    right = counts["broken"] == 0 and counts["near"] >= 0.98 * counts["found"] and missed <= 0.01 and counts["found"] > 0
+    if exact:
+        right = right and counts["equal"] == counts["found"] and counts["missed"] == 0
+    totals.append((counts["asked"], right))
+
+
+def main():
+    here = Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ifonly", default=str(here.parent / "target/release/ifonly"))
+    parser.add_argument("--questions", type=int, default=120, help="questions per table")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--data", help="a folder with wine-white.csv and compas.csv")
+    options = parser.parse_args()
+    totals = []
+    with tempfile.TemporaryDirectory() as folder:
+        for table in (skewed, mixed, dated):
+            rows, flags = table(random.Random(options.seed))
+            path = Path(folder) / f"{table.__name__}.csv"
+            with open(path, "w", newline="") as file:
+                csv.writer(file).writerows(rows)
+            check(table.__name__, path, flags, options, totals)
+    if options.data:
+        data = Path(options.data)
+        check("wine", data / "wine-white.csv", ["--target", "quality", "--accept", ">=7"], options, totals)
+        check("compas", data / "compas.csv", ["--target", "is_recid", "--accept", "0"], options, totals)
+    print(f"{sum(asked for asked, _ in totals)} questions, {'all right' if all(right for _, right in totals) else 'NOT as promised'}")
+    sys.exit(0 if all(right for _, right in totals) else 1)
+
+
+if __name__ == "__main__":
+    main()
