@@ -8,7 +8,7 @@ use crate::format;
 use crate::infer::{self, Verdict};
 use crate::options::BuildOptions;
 use crate::report::{FeatureReport, LeftOut, Report, Sizes};
-use crate::settings::{FeatureSettings, Settings, find_column};
+use crate::settings::{FeatureSettings, Missing, Scalar, Settings, find_column};
 use crate::source::{Progress, Row, Source, Stage};
 use crate::stats::{ColumnStats, is_missing};
 use crate::write::{self, Staging};
@@ -28,11 +28,13 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     let plan = Plan::new(options, &settings, &source)?;
     let learnt = plan.learn(progress)?;
     let (schema, left_out) = plan.schema(&learnt)?;
+    let incomplete = plan.incomplete(&schema, &learnt)?;
+    let kept = plan.kept(&learnt, &incomplete, progress)?;
     let staging = Staging::new(&options.output, options.replace)?;
-    let encoded = plan.encode(&schema, &learnt, &staging, progress)?;
+    let encoded = plan.encode(&schema, &learnt, &incomplete, kept, &staging, progress)?;
     let schema = with_deviations(schema, &encoded.histograms)?;
     // `learn` has compared the number with the largest M.
-    let contents = deploy::contents(options, schema, learnt.accepted as usize, encoded.record_length)?;
+    let contents = deploy::contents(options, schema, kept as usize, encoded.record_length)?;
     let manifest = Manifest::new(contents)?;
 
     let mut file = staging.file(format::MANIFEST)?;
@@ -46,13 +48,14 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     staging.commit(options.replace)?;
 
     let sizes = Sizes { manifest: manifest_bytes, rows: rows_bytes, records: records_bytes };
-    let features = manifest.schema().features().iter().zip(&encoded.clamped);
-    let features = features.map(|(feature, &clamped)| FeatureReport::new(feature, clamped)).collect();
+    let features = manifest.schema().features().iter().zip(&encoded.clamped).zip(&encoded.histograms);
+    let features =
+        features.map(|((feature, &clamped), histogram)| FeatureReport::new(feature, clamped, histogram)).collect();
     let recommended = manifest.deployment(scheme::DEFAULT.name).is_ok() || !options.deployment.schemes.is_empty();
     let not_recommended =
         (!recommended).then(|| deploy::not_offered(manifest.contents(), scheme::DEFAULT.name).to_string());
-    let (rows_read, rows_accepted) = (learnt.rows, learnt.accepted);
-    Ok(Report { rows_read, rows_accepted, features, left_out, not_recommended, sizes, manifest })
+    let (rows_read, rows_accepted, rows_dropped) = (learnt.rows, kept, learnt.accepted - kept);
+    Ok(Report { rows_read, rows_accepted, rows_dropped, features, left_out, not_recommended, sizes, manifest })
 }
 
 /// The options and the file, brought together.
@@ -186,15 +189,18 @@ impl<'a> Plan<'a> {
         let mut left_out: Vec<LeftOut> = self.source.nested().iter().map(nested).collect();
         let target = self.target.as_ref().map(|(column, _)| *column);
         for (place, name) in self.source.columns().iter().enumerate().filter(|(place, _)| Some(*place) != target) {
-            let (stats, settings) = (&learnt.stats[place], &self.columns[place]);
-            let levels = self.options.levels.or(self.settings.levels).unwrap_or(Feature::DEFAULT_RANGE);
-            let column = infer::Column { path: self.source.path(), name, stats, settings, levels };
+            let (stats, settings) = (&learnt.stats[place], &self.filled(place, &learnt.stats[place]));
+            let levels = self.options.levels.or(self.settings.levels).unwrap_or_else(|| self.usual_levels());
+            let scale = self.options.scale.or(self.settings.scale);
+            let column = infer::Column { path: self.source.path(), name, stats, settings, levels, scale };
             match column.judge()? {
                 Verdict::LeftOut(reason) => left_out.push(LeftOut { column: name.clone(), reason }),
                 Verdict::Kept(kept) => {
-                    if let (Some((at, count)), None) = (stats.missing, &settings.default) {
+                    let refused = settings.default.is_none() && self.missing(place) != Missing::Drop;
+                    if let Some((at, count)) = stats.missing.filter(|_| refused) {
                         let reason = format!(
-                            "the value is missing, as in {count} accepted rows of this column; give features.{name:?}.default in the schema file, or exclude the column"
+                            "the value is missing, as in {count} accepted rows of this column; add --missing drop, median \
+                             or most-common, or give features.{name:?}.default or .missing in the schema file"
                         );
                         return Err(self.cell(at, place, reason));
                     }
@@ -217,10 +223,80 @@ impl<'a> Plan<'a> {
         Ok((schema, left_out))
     }
 
+    /// What happens to missing values of a column.
+    fn missing(&self, column: usize) -> Missing {
+        let wanted = self.columns[column].missing.or(self.options.missing).or(self.settings.missing);
+        wanted.unwrap_or(Missing::Refuse)
+    }
+
+    /// The settings of a column, with the value that stands for missing ones where values are missing.
+    fn filled(&self, column: usize, stats: &ColumnStats) -> FeatureSettings {
+        let mut settings = self.columns[column].clone();
+        if settings.default.is_none() && stats.missing_anywhere {
+            settings.default = match self.missing(column) {
+                Missing::Median => stats.median().or_else(|| stats.most_common()),
+                Missing::MostCommon => stats.most_common(),
+                Missing::Drop | Missing::Refuse => None,
+            }
+            .map(Scalar::Text);
+        }
+        settings
+    }
+
+    /// A thousand levels a column, or fewer in tables so wide that a question would exceed a megabyte.
+    fn usual_levels(&self) -> u32 {
+        const LEVELS: usize = 1000;
+        // Two tables of 40 bits for each level, at two servers.
+        const LEVELS_OF_A_QUESTION: usize = 1_000_000 / 20;
+        LEVELS.min(LEVELS_OF_A_QUESTION / self.columns.len().max(1)).max(10) as u32
+    }
+
+    /// The columns without whose value a row is left out, by their place in the data.
+    fn incomplete(&self, schema: &Schema, learnt: &Learnt) -> Result<Vec<usize>, BuildError> {
+        let places =
+            schema.columns().into_iter().map(|column| find_column(self.source.columns(), column.name, "schema"));
+        let places: Vec<usize> = places.collect::<Result<_, _>>()?;
+        let drops = |place: &usize| {
+            let missing = learnt.stats[*place].missing.is_some() && self.columns[*place].default.is_none();
+            missing && self.missing(*place) == Missing::Drop
+        };
+        Ok(places.into_iter().filter(drops).collect())
+    }
+
+    /// How many accepted rows have all values that they need. Only then another pass is needed to count them.
+    fn kept(
+        &self,
+        learnt: &Learnt,
+        incomplete: &[usize],
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<u64, BuildError> {
+        if incomplete.is_empty() {
+            return Ok(learnt.accepted);
+        }
+        let mut kept = 0;
+        self.scan(Stage::Learning, progress, &mut |row, accepted| {
+            kept += u64::from(accepted && self.is_complete(row, incomplete));
+            Ok(())
+        })?;
+        match kept {
+            0 => Err(BuildError::Settings(
+                "every accepted row has a missing value somewhere; use --missing median or most-common, or exclude columns"
+                    .into(),
+            )),
+            kept => Ok(kept),
+        }
+    }
+
+    fn is_complete(&self, row: &Row<'_>, needed: &[usize]) -> bool {
+        !needed.iter().any(|&place| is_missing(row.cells[place], &self.listed[place]))
+    }
+
     fn encode(
         &self,
         schema: &Schema,
         learnt: &Learnt,
+        incomplete: &[usize],
+        kept: u64,
         staging: &Staging,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<EncodedRows, BuildError> {
@@ -233,7 +309,7 @@ impl<'a> Plan<'a> {
             .collect::<Result<_, BuildError>>()?;
         let record_length = format::record_length(columns.iter().map(|(place, _)| learnt.stats[*place].longest));
         // `learn` has compared the number with the largest M.
-        let accepted = learnt.accepted as usize;
+        let accepted = kept as usize;
         let rows_path = self.options.output.join(format::ROWS);
         let of_rows = |error| BuildError::of_rows(error, &rows_path);
         let mut rows = RowWriter::new(staging.file(format::ROWS)?, &schema.ranges(), accepted).map_err(of_rows)?;
@@ -244,7 +320,7 @@ impl<'a> Plan<'a> {
         let mut memory: Vec<HashMap<String, Vec<Encoded>>> = vec![HashMap::new(); columns.len()];
         let mut written = 0;
         self.scan(Stage::Encoding, progress, &mut |row, accepted| {
-            if !accepted {
+            if !accepted || !self.is_complete(row, incomplete) {
                 return Ok(());
             }
             written += 1;
@@ -285,7 +361,7 @@ impl<'a> Plan<'a> {
             })?;
             records.write(&record)
         })?;
-        if written != learnt.accepted {
+        if written != kept {
             let reason = "the file changed while it was being read; try again".into();
             return Err(BuildError::File { path: self.source.path().clone(), reason });
         }

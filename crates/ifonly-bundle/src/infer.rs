@@ -308,7 +308,8 @@ mod tests {
             stats.take(Place::Line(row), text.as_ref(), true, &[]);
         }
         let settings = toml::from_str(settings).unwrap();
-        Column { path: Path::new("data.csv"), name, stats: &stats, settings: &settings, levels: 1000, scale: None }.judge()
+        Column { path: Path::new("data.csv"), name, stats: &stats, settings: &settings, levels: 1000, scale: None }
+            .judge()
     }
 
     fn kind<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Kind {
@@ -352,7 +353,9 @@ mod tests {
         assert_eq!(range(&["1", "2", "3", "50"], "min = 0\nmax = 10"), 10);
         assert_eq!(range(&["1", "2", "3"], "default = 0"), 3);
         assert_eq!(range(&["1", "2", "4"], "default = 2.5\nkind = 'numeric'"), 6);
-        assert!(scale(kind("rate", &["1", "2", "3", "50"], "min = 0\nmax = 10")).interval(10).unwrap().high.is_infinite());
+        assert!(
+            scale(kind("rate", &["1", "2", "3", "50"], "min = 0\nmax = 10")).interval(10).unwrap().high.is_infinite()
+        );
         let log = scale(kind("rate", &["1", "20", "300", "40000.5"], "scale = 'log'"));
         assert!(log.bounds().1 >= 40_000.5 && !log.is_exact());
         assert!(judge("rate", &["-1", "20", "300"], "scale = 'log'").is_err());

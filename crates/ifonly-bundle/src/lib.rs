@@ -46,6 +46,6 @@ pub use bundle::Bundle;
 pub use error::{BuildError, OpenError, Place};
 pub use options::{BuildOptions, DeploymentOptions};
 pub use report::{FeatureReport, LeftOut, Report, Sizes};
-pub use settings::{FeatureSettings, KindName, Others, Scalar, Settings};
+pub use settings::{FeatureSettings, KindName, Missing, Others, Scalar, ScaleName, Settings};
 pub use source::{Progress, Stage};
 pub use summary::{SchemeSummary, Summary, summarise};

@@ -1,6 +1,7 @@
 //! What a build is asked for, in the words of the command line. Whatever is left open has a default, so that a data file and a
 //! name are enough.
 
+use crate::settings::{Missing, ScaleName};
 use ifonly_core::params::TermOptions;
 use std::path::PathBuf;
 
@@ -23,9 +24,15 @@ pub struct BuildOptions {
     /// A schema file (TOML); docs/bundles.md describes it.
     #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub schema: Option<PathBuf>,
-    /// Levels of continuous columns that do not say otherwise; 100 unless the schema file says so.
-    #[cfg_attr(feature = "clap", arg(long, value_name = "R"))]
+    /// The most levels of a continuous column that does not say otherwise: 1,000, or fewer in wide tables.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LEVELS"))]
     pub levels: Option<u32>,
+    /// How numbers become levels where columns do not say otherwise: a level per value or round steps, unless given.
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
+    pub scale: Option<ScaleName>,
+    /// What happens to missing values of columns that do not say otherwise.
+    #[cfg_attr(feature = "clap", arg(long, value_enum))]
+    pub missing: Option<Missing>,
     /// What separates the fields of a CSV file; the header tells where it is not given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "CHARACTER", value_parser = delimiter))]
     pub delimiter: Option<u8>,

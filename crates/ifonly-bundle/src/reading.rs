@@ -143,7 +143,9 @@ mod tests {
         assert!(!readings.leading_zeros);
         readings.plain("007", 7.0);
         assert!(readings.leading_zeros);
-        for (text, is) in [("31/12/2024", true), ("1.2.24", true), ("2024/12/31", true), ("1.5", false), ("2024-01-01", false)] {
+        for (text, is) in
+            [("31/12/2024", true), ("1.2.24", true), ("2024/12/31", true), ("1.5", false), ("2024-01-01", false)]
+        {
             assert_eq!(is_other_date(text), is, "{text}");
         }
     }

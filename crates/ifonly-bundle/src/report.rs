@@ -11,6 +11,8 @@ pub struct Report {
     pub rows_read: u64,
     /// Rows in the bundle.
     pub rows_accepted: u64,
+    /// Accepted rows that are not in the bundle because a value was missing.
+    pub rows_dropped: u64,
     /// The features in order.
     pub features: Vec<FeatureReport>,
     /// Columns that did not become features.
@@ -145,7 +147,15 @@ impl Report {
             let default = &self.manifest.contents().default_scheme;
             format!("the default scheme is {default}, because the recommended one cannot be offered: {reason}")
         });
-        left_out.chain(clamped).chain(collapsed).chain(labels).chain(scheme).collect()
+        let filled = self.manifest.schema().features().iter().filter_map(|feature| {
+            let stands = feature.default.as_ref()?;
+            Some(format!("feature {:?}: {stands:?} stands for missing values", feature.column()))
+        });
+        let mut filled: Vec<String> = filled.collect();
+        filled.dedup();
+        let dropped = (self.rows_dropped > 0)
+            .then(|| format!("{} accepted rows are left out, because a value is missing", self.rows_dropped));
+        left_out.chain(filled).chain(dropped).chain(clamped).chain(collapsed).chain(labels).chain(scheme).collect()
     }
 }
 
@@ -170,7 +180,11 @@ pub(crate) fn write_features(f: &mut fmt::Formatter<'_>, features: &[FeatureRepo
     let none = || "-".to_owned();
     let wide = |feature: &FeatureReport| feature.widest.clone().unwrap_or_else(none);
     let widest = longest(&mut features.iter().map(|feature| wide(feature).chars().count()), 6);
-    writeln!(f, "{:name$}  {:11}  {:>6}  {:>widest$}  {:>7}  values", "feature", "kind", "levels", "widest", "fullest")?;
+    writeln!(
+        f,
+        "{:name$}  {:11}  {:>6}  {:>widest$}  {:>7}  values",
+        "feature", "kind", "levels", "widest", "fullest"
+    )?;
     for feature in features {
         let line = format!(
             "{:name$}  {:11}  {:>6}  {:>widest$}  {:>7}  {}",

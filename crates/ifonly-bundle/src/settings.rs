@@ -94,6 +94,7 @@ pub struct FeatureSettings {
 }
 
 /// The scales by name.
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScaleName {
@@ -110,6 +111,7 @@ pub enum ScaleName {
 }
 
 /// What happens to missing values.
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
@@ -121,20 +123,6 @@ pub enum Missing {
     MostCommon,
     /// The build ends.
     Refuse,
-}
-
-impl std::str::FromStr for Missing {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Missing, String> {
-        match text {
-            "drop" => Ok(Missing::Drop),
-            "median" => Ok(Missing::Median),
-            "most-common" => Ok(Missing::MostCommon),
-            "refuse" => Ok(Missing::Refuse),
-            other => Err(format!("{other:?} is not one of drop, median, most-common, refuse")),
-        }
-    }
 }
 
 /// The kinds by name.

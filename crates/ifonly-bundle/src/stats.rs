@@ -27,6 +27,8 @@ pub(crate) struct ColumnStats {
     pub(crate) first_word: Option<(Place, String)>,
     /// The first accepted row without a value, and how many there are.
     pub(crate) missing: Option<(Place, u64)>,
+    /// Whether any row, the rejected ones included, has no value.
+    pub(crate) missing_anywhere: bool,
     /// Every value with its count, unless they are too many.
     distinct: Option<HashMap<String, u64>>,
     /// Whether most values were new when they became too many to list.
@@ -42,6 +44,33 @@ pub(crate) struct ColumnStats {
     pub(crate) readings: Readings,
     /// The longest text among accepted rows, in bytes.
     pub(crate) longest: usize,
+    /// Some of the plain numbers, for a median where there are too many to list.
+    sample: Sample,
+}
+
+/// Every n-th number, n doubled whenever there are too many: no luck, and bounded memory.
+#[derive(Default)]
+struct Sample {
+    seen: u64,
+    stride_bits: u32,
+    numbers: Vec<f64>,
+}
+
+impl Sample {
+    fn take(&mut self, number: f64) {
+        if self.seen & ((1 << self.stride_bits) - 1) == 0 {
+            self.numbers.push(number);
+        }
+        self.seen += 1;
+        if self.numbers.len() == MAX_DISTINCT {
+            let mut place = 0;
+            self.numbers.retain(|_| {
+                place += 1;
+                place % 2 == 1
+            });
+            self.stride_bits += 1;
+        }
+    }
 }
 
 impl ColumnStats {
@@ -58,6 +87,7 @@ impl ColumnStats {
     /// Takes a value of one row.
     pub(crate) fn take(&mut self, place: Place, text: &str, accepted: bool, listed: &[String]) {
         if is_missing(text, listed) {
+            self.missing_anywhere = true;
             if accepted {
                 self.missing.get_or_insert((place, 0)).1 += 1;
             }
@@ -70,6 +100,7 @@ impl ColumnStats {
         match Notation::Plain.read(text) {
             Some(number) => {
                 self.readings.plain(text, number);
+                self.sample.take(number);
                 self.counting &= self.numbers == 0 || number == self.last + 1.0;
                 self.last = number;
                 self.numbers += 1;
@@ -121,6 +152,33 @@ impl ColumnStats {
             return Some(Reading { notation: Notation::Plain, min: self.min, max: self.max });
         }
         self.readings.left().first().cloned()
+    }
+
+    /// The value that most rows have, the first of equally many.
+    pub(crate) fn most_common(&self) -> Option<String> {
+        let counts = self.distinct.as_ref()?.iter();
+        counts.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0))).map(|(value, _)| value.clone())
+    }
+
+    /// A value in the middle: one of the values where they are listed, otherwise about the median of plain numbers.
+    pub(crate) fn median(&self) -> Option<String> {
+        let Reading { notation, .. } = self.reading()?;
+        let Some(distinct) = &self.distinct else {
+            let mut numbers = self.sample.numbers.clone();
+            numbers.sort_by(f64::total_cmp);
+            return numbers.get(numbers.len().checked_sub(1)? / 2).map(|number| notation.write(*number));
+        };
+        let mut counts: Vec<(f64, &String, u64)> =
+            distinct.iter().filter_map(|(text, count)| Some((notation.read(text)?, text, *count))).collect();
+        counts.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)));
+        let mut left = counts.iter().map(|(_, _, count)| count).sum::<u64>().checked_sub(1)? / 2;
+        counts.into_iter().find_map(|(_, text, count)| match left.checked_sub(count) {
+            Some(rest) => {
+                left = rest;
+                None
+            }
+            None => Some(text.clone()),
+        })
     }
 
     /// Whether hardly any value comes twice.
@@ -208,6 +266,17 @@ mod tests {
         assert_eq!(column(&["b", "10", "9", "b"]).values().unwrap(), ["10", "9", "b"]);
         assert!(column(&["-0", "1", "-0.0"]).min.is_sign_positive());
         assert_eq!(column(&["b", "?", "NA", ""]).missing, Some((Place::Row(2), 3)));
+    }
+
+    #[test]
+    fn medians_and_most_common_values_are_values() {
+        let stats = column(&["3", "10", "10", "4", "7.0"]);
+        assert_eq!((stats.median().as_deref(), stats.most_common().as_deref()), (Some("7.0"), Some("10")));
+        assert_eq!(column(&["$5", "$1", "$9", "$9"]).median().as_deref(), Some("$5"));
+        assert_eq!((column(&["b", "a"]).median(), column(&["b", "a"]).most_common().as_deref()), (None, Some("a")));
+        let many: Vec<String> = (0..300_000u64).map(|n| (n * 7919 % 300_007).to_string()).collect();
+        let median: f64 = column(&many).median().unwrap().parse().unwrap();
+        assert!((median - 150_000.0).abs() < 3_000.0, "{median}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl fmt::Display for Summary<'_> {
             writeln!(f, "server {}: {} ({url})", operator.index, operator.name)?;
         }
         writeln!(f)?;
-        let features = contents.schema.features().iter().map(|feature| FeatureReport::new(feature, 0));
+        let features = contents.schema.features().iter().map(|feature| FeatureReport::new(feature, 0, &[]));
         write_features(f, &features.collect::<Vec<_>>())?;
         writeln!(f)?;
         writeln!(
