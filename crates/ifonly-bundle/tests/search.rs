@@ -44,7 +44,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
         "job" => Some(Value::from("pilot")),
         _ => Some(Value::from("Oslo")),
     };
-    let x: Vec<u32> = schema.encode(me).unwrap().iter().map(|encoded| encoded.level).collect();
+    let own = schema.encode(me).unwrap();
     let rows = Rows::new(&schema.ranges(), bundle.rows().levels()).unwrap();
     let key = RootKey::new(manifest.audience().epoch, [7; 32]);
     let mut random = SeededRandom::new(5);
@@ -57,7 +57,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
             })
             .collect();
         let sealed = servers[0].seal(&key, bundle.records());
-        let secret = || Wishes::new(schema).compile(&x, scheme, deployment.params()).unwrap().secret;
+        let secret = || Wishes::new(schema).compile(&own, scheme, deployment.params()).unwrap().secret;
         let search = Search::new(deployment.clone(), secret(), manifest.audience()).unwrap();
         let respond = |server: usize, message: &[u8]| servers[server - 1].respond(message, &rows, &sealed).ok();
         let outcome = search.run(&mut random, respond).unwrap();

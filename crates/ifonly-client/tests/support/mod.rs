@@ -13,7 +13,7 @@ use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::record;
-use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
+use ifonly_core::schema::{Feature, Kind, Quantiser, Scale, Schema};
 use ifonly_core::service::{CHECK_LENGTH, MANIFEST_PATH, SERVER_HEADER};
 use ifonly_scan::RowStore;
 use ifonly_server::Holding;
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use tower::ServiceExt;
 
 pub fn schema() -> Schema {
-    let numeric = |max, levels| Kind::Numeric { min: 0.0, max, levels, quantiser: Quantiser::Round };
+    let numeric = |max, levels| Kind::from(Scale::levels(0.0, max, levels, Quantiser::Round).unwrap());
     let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     Schema::new(vec![
         Feature::new("income", numeric(90.0, 9)),

@@ -11,7 +11,7 @@ use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::record;
-use ifonly_core::schema::{Feature, Kind, Quantiser, Schema};
+use ifonly_core::schema::{Feature, Kind, Quantiser, Scale, Schema};
 use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
 use ifonly_scan::RowStore;
@@ -26,7 +26,7 @@ use tower::ServiceExt;
 pub const ROWS: usize = 20;
 
 pub fn manifest(version: &str) -> Manifest {
-    let numeric = |levels| Kind::Numeric { min: 0.0, max: 1.0, levels, quantiser: Quantiser::Round };
+    let numeric = |levels| Kind::from(Scale::levels(0.0, 1.0, levels, Quantiser::Round).unwrap());
     let schema = Schema::new(vec![Feature::new("a", numeric(9)), Feature::new("b", numeric(4))]).unwrap();
     let mut contents = Contents::new("test", schema, ROWS, 16, 4);
     contents.dataset.version = version.into();
