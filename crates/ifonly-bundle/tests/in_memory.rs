@@ -16,7 +16,7 @@ fn values_in_memory_and_a_file_of_them_make_the_same_bundle() {
     let contents = built.manifest().contents().clone();
     let bare = {
         let mut features = contents.schema.features().to_vec();
-        features.iter_mut().for_each(|feature| feature.mad = None);
+        features.iter_mut().for_each(|feature| feature.deviation = None);
         ifonly_core::schema::Schema::new(features).unwrap()
     };
     let manifest = |schema, rows, record_length| Manifest::new(Contents { schema, rows, record_length, ..contents });
