@@ -10,7 +10,7 @@ use crate::params::Params;
 use crate::schema::{Encoded, Feature};
 use crate::scheme::{Gate, Metric, Scheme};
 use crate::secret::{Secret, SecretError};
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 /// A secret, and how to read its costs.
 pub struct Compiled {
@@ -19,9 +19,9 @@ pub struct Compiled {
     /// What the person should know about it.
     pub notes: Vec<Note>,
     /// What one unit of a decoded cost is worth.
-    unit: f64,
+    unit: Zeroizing<f64>,
     /// What one changed feature adds to the decoded cost under [`Wishes::few_changes`]; 0 without it.
-    change_unit: u64,
+    change_unit: Zeroizing<u64>,
     at_most: Option<u64>,
 }
 
@@ -31,23 +31,15 @@ impl std::fmt::Debug for Compiled {
     }
 }
 
-impl Drop for Compiled {
-    fn drop(&mut self) {
-        self.unit.zeroize();
-        self.change_unit.zeroize();
-        self.at_most.zeroize();
-    }
-}
-
 impl Compiled {
     /// How many features a row of this decoded cost changes, where the wishes count changes.
     pub fn changes(&self, decoded: u64) -> Option<u64> {
-        decoded.checked_div(self.change_unit)
+        decoded.checked_div(*self.change_unit)
     }
 
     /// The cost behind a decoded one, without the price of counting changes.
     pub fn distance(&self, decoded: u64) -> f64 {
-        decoded.checked_rem(self.change_unit).unwrap_or(decoded) as f64 * self.unit
+        decoded.checked_rem(*self.change_unit).unwrap_or(decoded) as f64 * *self.unit
     }
 
     /// Whether a row of this decoded cost keeps to "at most k changes". A preference: servers cannot filter by it, the client does.
@@ -80,7 +72,13 @@ impl Wishes {
             secret = secret.gate_tables(gates);
         }
         secret.check(scheme, params)?;
-        Ok(Compiled { secret, notes: self.notes(own), unit, change_unit, at_most: self.few_changes })
+        Ok(Compiled {
+            secret,
+            notes: self.notes(own),
+            unit: unit.into(),
+            change_unit: change_unit.into(),
+            at_most: self.few_changes,
+        })
     }
 
     /// What the change of every feature costs, in values: the person's own beside somebody else's, both as they are.
