@@ -5,6 +5,8 @@ use ifonly_core::schema::Notation;
 
 const CURRENCIES: [&str; 12] = ["$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF", "JPY", "INR", "%"];
 
+const DECIMAL_POINT: [&str; 8] = ["$", "£", "¥", "₹", "USD", "GBP", "JPY", "INR"];
+
 /// The ways to read a column beside plain numbers, from the first text on that is none.
 #[derive(Clone, Default)]
 pub(crate) struct Readings {
@@ -77,6 +79,10 @@ fn guesses(text: &str) -> Vec<Notation> {
     let prefix = CURRENCIES.into_iter().find(|sign| bare.starts_with(sign)).unwrap_or("");
     let suffix = CURRENCIES.into_iter().find(|sign| prefix.is_empty() && bare.ends_with(sign)).unwrap_or("");
     for (thousands, decimal) in [(',', '.'), ('.', ','), ('\u{a0}', ','), (' ', ','), ('\'', '.')] {
+        // Where these currencies are used, a comma separates thousands.
+        if decimal == ',' && DECIMAL_POINT.iter().any(|sign| *sign == prefix || *sign == suffix) {
+            continue;
+        }
         let thousands = Some(thousands);
         guesses.push(Notation::Written { prefix: prefix.into(), suffix: suffix.into(), thousands, decimal });
     }

@@ -55,7 +55,7 @@ impl Notation {
             Notation::Date => date(number).unwrap_or_else(|| shown(number)),
             Notation::Timestamp => {
                 let day = (number / SECONDS_PER_DAY).floor();
-                let rest = (number - day * SECONDS_PER_DAY).round() as u32;
+                let rest = (number - day * SECONDS_PER_DAY).floor() as u32;
                 let time = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
                 date(day).map_or_else(|| shown(number), |date| format!("{date} {time}"))
             }
