@@ -32,7 +32,9 @@ pub struct Answer {
     pub liars: Vec<usize>,
     /// Servers that failed during the search and were borne.
     pub troubles: Vec<Trouble>,
-    /// What the person should know: values that were ignored or clamped, servers that could not be met.
+    /// The wishes that were in force, in words.
+    pub wishes: Vec<String>,
+    /// What the person should know: how wishes were understood, values that were ignored, servers that could not be met.
     pub notes: Vec<String>,
 }
 
@@ -41,7 +43,7 @@ impl Serialize for Answer {
         #[derive(serde::Serialize)]
         struct Document<'a> {
             found: bool,
-            cost: Option<u64>,
+            cost: Option<f64>,
             record: Option<Record<'a>>,
             changes: &'a [Change],
             #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,6 +56,7 @@ impl Serialize for Answer {
             dataset: &'a Dataset,
             liars: &'a [usize],
             troubles: Vec<String>,
+            wishes: &'a [String],
             notes: &'a [String],
         }
         let first = self.found.first();
@@ -71,6 +74,7 @@ impl Serialize for Answer {
             dataset: &self.dataset,
             liars: &self.liars,
             troubles: self.troubles.iter().map(ToString::to_string).collect(),
+            wishes: &self.wishes,
             notes: &self.notes,
         }
         .serialize(serializer)
@@ -89,11 +93,12 @@ impl Serialize for Explanation {
 
 impl Serialize for Change {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(4))?;
+        let mut map = serializer.serialize_map(Some(5))?;
         map.serialize_entry("feature", &self.feature)?;
         map.serialize_entry("yours", &Plain(&self.yours))?;
         map.serialize_entry("theirs", &Plain(&self.theirs))?;
         map.serialize_entry("same_level", &self.same_level)?;
+        map.serialize_entry("contribution", &self.contribution)?;
         map.end()
     }
 }

@@ -13,9 +13,20 @@ use crate::transport::{Greeting, Transport, TransportError};
 use crate::wishlist::WishList;
 use bytes::Bytes;
 use futures_util::future::join_all;
+use ifonly_core::deployment::Deployment;
 use ifonly_core::manifest::Manifest;
+use ifonly_core::secret::Secret;
 use ifonly_core::vote::Plurality;
+use ifonly_core::wishes::{Compiled, Note, Wishes};
 use std::sync::Arc;
+
+/// A question that can be asked.
+pub(crate) struct Question<'a> {
+    pub(crate) deployment: &'a Arc<Deployment>,
+    pub(crate) profile: Profile,
+    pub(crate) wishes: Wishes,
+    pub(crate) compiled: Compiled,
+}
 
 /// What a person was promised, and below which they do not ask. Nothing is pinned by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -121,25 +132,24 @@ impl Client {
         self.seats.iter().flatten().count()
     }
 
-    /// Asks for the nearest rows that fit the wishes. Nothing is sent if the profile or the wishes cannot be.
+    /// Asks for the nearest rows that fit the wishes. Servers have been met by now, so they must not see somebody stop because of
+    /// a mistake in a profile: a question that cannot be is followed by a [decoy](Client::decoy), and then by its error.
     pub async fn ask(&self, values: &Values, wishes: &WishList) -> Result<Answer, ClientError> {
-        let schema = self.manifest.schema();
-        let profile = Profile::new(schema, values)?;
-        let deployment = match &wishes.scheme {
-            Some(name) => self.manifest.deployment(name).map_err(ClientError::Scheme)?,
-            None => self.manifest.default_deployment(),
+        let question = match self.question(values, wishes) {
+            Ok(question) => question,
+            Err(error) => {
+                self.decoy(wishes).await;
+                return Err(error);
+            }
         };
-        let compiled =
-            wishes.for_schema(schema)?.compile(&profile.levels(), deployment.scheme(), deployment.params())?;
+        let Question { deployment, ref profile, ref compiled, .. } = question;
         let Report { outcome, traffic, troubles } =
             self.search(deployment, compiled.secret.clone(), wishes.top).await?;
         let mut found = vec![];
         for near in &outcome.found {
-            let mut explanation = Explanation::new(&self.manifest, deployment, &compiled.secret, &profile, near)?;
+            let explanation = Explanation::new(&self.manifest, &question, near)?;
             // "At most k changes" is a preference that servers cannot filter by; the client does.
-            if compiled.accepts(explanation.cost) {
-                explanation.distance = compiled.distance(explanation.cost);
-                explanation.changed = compiled.changes(explanation.cost);
+            if compiled.accepts(explanation.decoded) {
                 found.push(explanation);
             }
         }
@@ -154,18 +164,39 @@ impl Client {
             dataset: self.manifest.contents().dataset.clone(),
             liars: outcome.liars,
             troubles,
-            notes: self.notes(values, &profile),
+            wishes: wishes.in_words(),
+            notes: self.notes(values, profile, &compiled.notes),
         })
     }
 
+    /// A search that looks to the servers like any other with this scheme and this number of records, and looks for nothing.
+    pub async fn decoy(&self, wishes: &WishList) {
+        let named = wishes.scheme.as_ref().and_then(|name| self.manifest.deployment(name).ok());
+        let deployment = named.unwrap_or_else(|| self.manifest.default_deployment());
+        let nobody = Secret::new(vec![0; self.manifest.schema().features().len()]);
+        // Whatever comes of it, the person is told about their mistake.
+        let _ = self.search(deployment, nobody, wishes.top).await;
+    }
+
+    fn question(&self, values: &Values, wishes: &WishList) -> Result<Question<'_>, ClientError> {
+        let schema = self.manifest.schema();
+        let deployment = match &wishes.scheme {
+            Some(name) => self.manifest.deployment(name).map_err(ClientError::Scheme)?,
+            None => self.manifest.default_deployment(),
+        };
+        let profile = Profile::new(schema, values)?;
+        let wishes = wishes.for_schema(schema)?;
+        let compiled = wishes.compile(&profile.encoded, deployment.scheme(), deployment.params())?;
+        Ok(Question { deployment, profile, wishes, compiled })
+    }
+
     /// What the person should know beside the answer.
-    fn notes(&self, values: &Values, profile: &Profile) -> Vec<String> {
+    fn notes(&self, values: &Values, profile: &Profile, wishes: &[Note]) -> Vec<String> {
         let schema = self.manifest.schema();
         let unknown = values.unknown(schema);
         let ignored = (!unknown.is_empty()).then(|| format!("the database has no {}; ignored", unknown.join(", ")));
-        let clamped = profile
-            .clamped(schema)
-            .map(|name| format!("your {name} is outside the bounds of the database; the nearest bound is used"));
-        ignored.into_iter().chain(clamped).chain(self.troubles.iter().map(ToString::to_string)).collect()
+        let missing = profile.missing(schema);
+        let wishes = missing.iter().chain(wishes).map(ToString::to_string);
+        ignored.into_iter().chain(wishes).chain(self.troubles.iter().map(ToString::to_string)).collect()
     }
 }

@@ -1,13 +1,13 @@
-//! From a found record to an explanation: what the person has, what somebody accepted had, and where they differ.
+//! From a found record to an explanation: what the person has, what somebody accepted had, where they differ, and what each
+//! difference costs.
 
+use crate::client::Question;
 use crate::error::ClientError;
-use crate::profile::Profile;
-use ifonly_core::deployment::Deployment;
 use ifonly_core::manifest::Manifest;
 use ifonly_core::record::Record;
-use ifonly_core::schema::{Kind, Value};
+use ifonly_core::schema::{Encoded, Feature, Kind, Notation, Value};
+use ifonly_core::scheme::Metric;
 use ifonly_core::search::{Fault, Found, confirm};
-use ifonly_core::secret::Secret;
 
 /// Where two people differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,64 +18,74 @@ pub struct Change {
     pub yours: Value,
     /// The record's.
     pub theirs: Value,
-    /// Whether the two are one level, so that the difference costs nothing.
+    /// Whether the two are one level.
     pub same_level: bool,
+    /// What the difference adds to the cost; `None` where costs are counted in levels.
+    pub contribution: Option<f64>,
 }
 
 /// One of the nearest accepted people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// What the change costs, recomputed from the record and compared with what the servers' answers said.
-    pub cost: u64,
-    /// The cost without the price of counting changes.
-    pub distance: u64,
+    /// What the changes cost, computed from the record's own values; in levels under schemes that compare levels.
+    pub cost: f64,
     /// How many features change, where the wishes count that.
     pub changed: Option<u64>,
     /// The original row, column by column.
     pub record: Vec<(String, Value)>,
-    /// Only the columns that differ.
+    /// Only the columns that differ, the dearest first.
     pub changes: Vec<Change>,
+    /// The cost as the servers' answers gave it, which the record has confirmed.
+    pub(crate) decoded: u64,
 }
 
 impl Explanation {
     /// Reads a found record, checks its cost and compares it with the person.
-    pub fn new(
-        manifest: &Manifest,
-        deployment: &Deployment,
-        secret: &Secret,
-        profile: &Profile,
-        found: &Found,
-    ) -> Result<Explanation, ClientError> {
+    pub(crate) fn new(manifest: &Manifest, question: &Question<'_>, found: &Found) -> Result<Explanation, ClientError> {
+        let Question { deployment, profile, wishes, compiled } = question;
         let wrong = |fault| ClientError::Search { fault, troubles: vec![] };
         let schema = manifest.schema();
         let record = Record::decode(schema, &found.record).map_err(|_| wrong(Fault::NotARecord))?;
-        let levels = record.levels(schema).map_err(|_| wrong(Fault::NotARecord))?;
-        let cost = confirm(deployment, secret, found, &levels).map_err(wrong)?;
-        let mut explanation = Explanation { cost, distance: cost, changed: None, record: vec![], changes: vec![] };
+        let theirs: Vec<Encoded> =
+            schema.encode(|column| record.value(column).map(Value::from)).map_err(|_| wrong(Fault::NotARecord))?;
+        // A schema's ranges end at 65535.
+        let levels: Vec<u16> = theirs.iter().map(|encoded| encoded.level as u16).collect();
+        let decoded = confirm(deployment, &compiled.secret, found, &levels).map_err(wrong)?;
+        let in_values = deployment.scheme().metric == Metric::Table;
+        let contributions = wishes.contributions(&profile.encoded, &theirs)?;
+        let cost = if in_values { contributions.iter().sum() } else { compiled.distance(decoded) };
+        let mut explanation =
+            Explanation { cost, changed: compiled.changes(decoded), record: vec![], changes: vec![], decoded };
         for (column, (name, yours)) in schema.columns().iter().zip(&profile.values) {
             let feature = &schema.features()[column.features.start];
-            let numeric = matches!(feature.kind, Kind::Numeric { .. });
-            let read = |text: &str| {
-                let number = text.trim().parse().ok().filter(|number: &f64| numeric && number.is_finite());
-                number.map_or_else(|| Value::Text(text.trim().into()), Value::Number)
-            };
-            // What is missing has the schema's default.
-            let yours = match (yours.to_string(), &feature.default) {
-                (text, Some(default)) if text.trim().is_empty() => read(default),
-                (text, _) => read(&text),
-            };
-            let theirs = match (record.value(name).unwrap_or_default(), &feature.default) {
-                (text, Some(default)) if text.trim().is_empty() => read(default),
-                (text, _) => read(text),
-            };
-            let same_level = column.features.clone().all(|k| profile.encoded[k].level == u32::from(levels[k]));
+            let (yours, theirs) =
+                (shown(feature, yours), shown(feature, &record.value(name).unwrap_or_default().into()));
+            let places = column.features.clone();
+            let same_level = places.clone().all(|k| profile.encoded[k].level == u32::from(levels[k]));
             explanation.record.push((name.clone(), theirs.clone()));
             // The same word or number in another spelling ("1" and "1.0") is no change.
-            let same = yours == theirs || yours.number().is_some() && yours.number() == theirs.number();
+            let number = |value: &Value| feature.number(value).filter(|_| column.features.len() == 1);
+            let numeric = matches!(feature.kind, Kind::Numeric { .. });
+            let same = yours == theirs || number(&yours).is_some() && number(&yours) == number(&theirs);
             if !(same || same_level && !numeric) {
-                explanation.changes.push(Change { feature: name.clone(), yours, theirs, same_level });
+                let contribution = in_values.then(|| contributions[places].iter().sum());
+                explanation.changes.push(Change { feature: name.clone(), yours, theirs, same_level, contribution });
             }
         }
+        explanation.changes.sort_by(|a, b| b.contribution.unwrap_or(0.0).total_cmp(&a.contribution.unwrap_or(0.0)));
         Ok(explanation)
+    }
+}
+
+/// A value as its feature writes it; what is missing has the schema's default.
+fn shown(feature: &Feature, value: &Value) -> Value {
+    let filled = match &feature.default {
+        Some(default) if feature.is_missing(value) => Value::from(default.as_str()),
+        _ => value.clone(),
+    };
+    match (&feature.kind, feature.number(&filled)) {
+        (Kind::Numeric { notation: Notation::Plain, .. }, Some(number)) => Value::Number(number),
+        (Kind::Numeric { notation, .. }, Some(number)) => Value::Text(notation.write(number)),
+        _ => Value::Text(filled.to_string().trim().into()),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::ClientError;
 use ifonly_core::schema::{Encoded, Schema, Value};
+use ifonly_core::wishes::Note;
 use std::collections::BTreeMap;
 
 /// Values by column name. Never printed.
@@ -81,11 +82,11 @@ impl Values {
 
     /// Columns of the schema that have neither a value nor a default.
     pub fn missing(&self, schema: &Schema) -> Vec<String> {
-        let has_value = |name: &str| self.0.get(name).is_some_and(|value| !value.to_string().trim().is_empty());
         let columns = schema.columns();
-        let lacking = columns
-            .iter()
-            .filter(|column| schema.features()[column.features.start].default.is_none() && !has_value(column.name));
+        let lacking = columns.iter().filter(|column| {
+            let feature = &schema.features()[column.features.start];
+            feature.default.is_none() && self.0.get(column.name).is_none_or(|value| feature.is_missing(value))
+        });
         lacking.map(|column| column.name.to_owned()).collect()
     }
 
@@ -123,15 +124,21 @@ impl Profile {
         Ok(Profile { values, encoded })
     }
 
-    /// x.
-    pub fn levels(&self) -> Vec<u32> {
-        self.encoded.iter().map(|encoded| encoded.level).collect()
+    /// The person's values as the schema understands them.
+    pub fn encoded(&self) -> &[Encoded] {
+        &self.encoded
     }
 
-    /// The features whose value lay outside the bounds, so that a bound was taken.
-    pub fn clamped<'a>(&'a self, schema: &'a Schema) -> impl Iterator<Item = &'a str> {
-        let features = schema.features().iter().zip(&self.encoded);
-        features.filter(|(_, encoded)| encoded.clamped).map(|(feature, _)| feature.name.as_str())
+    /// Values that the person did not give, so that a default stands for them.
+    pub(crate) fn missing(&self, schema: &Schema) -> Vec<Note> {
+        let columns = schema.columns();
+        let values = self.values.iter().zip(columns.iter().map(|column| &schema.features()[column.features.start]));
+        values
+            .filter(|((_, value), feature)| feature.is_missing(value))
+            .filter_map(|((name, _), feature)| {
+                Some(Note::Missing { feature: name.clone(), taken: feature.default.clone()? })
+            })
+            .collect()
     }
 }
 

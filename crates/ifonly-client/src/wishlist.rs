@@ -12,8 +12,16 @@ pub struct WishList {
     pub immutable: Vec<String>,
     /// Only these features may change, if any are named.
     pub features_to_vary: Vec<String>,
-    /// How much a change of a feature counts.
-    pub weights: BTreeMap<String, u64>,
+    /// Whether what the institution suggests as immutable stays too.
+    pub suggested: bool,
+    /// How much a change of a feature counts: 0.01 to 1,000.
+    pub weights: BTreeMap<String, f64>,
+    /// How much growing and shrinking count, where they differ.
+    pub asymmetric: BTreeMap<String, (f64, f64)>,
+    /// How changes of a feature are priced, where it is not the metric of all.
+    pub prices: BTreeMap<String, Pricing>,
+    /// What ending at a value costs, instead of a price: one entry per word, or points of a number.
+    pub costs: BTreeMap<String, Vec<(Value, f64)>>,
     /// Where a feature must end, both ends included; either may be left open.
     pub ranges: BTreeMap<String, (Option<Value>, Option<Value>)>,
     /// At which values a feature must end.
@@ -37,7 +45,11 @@ impl Default for WishList {
         WishList {
             immutable: vec![],
             features_to_vary: vec![],
+            suggested: false,
             weights: BTreeMap::new(),
+            asymmetric: BTreeMap::new(),
+            prices: BTreeMap::new(),
+            costs: BTreeMap::new(),
             ranges: BTreeMap::new(),
             permits: BTreeMap::new(),
             only_up: vec![],
@@ -74,8 +86,24 @@ impl WishList {
         for name in &self.only_down {
             wishes.only_down(name)?;
         }
+        if self.suggested {
+            for column in schema.columns() {
+                if schema.features()[column.features.start].suggest_immutable {
+                    wishes.immutable(column.name)?;
+                }
+            }
+        }
         for (name, &weight) in &self.weights {
             wishes.weight(name, weight)?;
+        }
+        for (name, &(up, down)) in &self.asymmetric {
+            wishes.asymmetric(name, up, down)?;
+        }
+        for (name, &pricing) in &self.prices {
+            wishes.price(name, pricing)?;
+        }
+        for (name, costs) in &self.costs {
+            wishes.costs(name, costs)?;
         }
         for (name, (low, high)) in &self.ranges {
             wishes.permitted_range(name, low.as_ref(), high.as_ref())?;
@@ -87,6 +115,28 @@ impl WishList {
             wishes.few_changes(most);
         }
         Ok(wishes)
+    }
+
+    /// The wishes that decide who qualifies, in words.
+    pub fn in_words(&self) -> Vec<String> {
+        let stays = self.immutable.iter().map(|name| format!("{name} stays as it is"));
+        let vary = (!self.features_to_vary.is_empty())
+            .then(|| format!("nothing but {} changes", self.features_to_vary.join(", ")));
+        let suggested = self.suggested.then(|| "what the institution suggests stays as it is".to_owned());
+        let up = self.only_up.iter().map(|name| format!("{name} does not fall"));
+        let down = self.only_down.iter().map(|name| format!("{name} does not rise"));
+        let ranges = self.ranges.iter().map(|(name, range)| match range {
+            (Some(low), Some(high)) => format!("{name} is {low} to {high}"),
+            (Some(low), None) => format!("{name} is {low} or more"),
+            (None, Some(high)) => format!("{name} is {high} or less"),
+            (None, None) => format!("{name} is anything"),
+        });
+        let permits = self.permits.iter().map(|(name, values)| {
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            format!("{name} is one of {}", values.join(", "))
+        });
+        let few = self.few_changes.map(|most| format!("at most {most} features change"));
+        stays.chain(vary).chain(suggested).chain(up).chain(down).chain(ranges).chain(permits).chain(few).collect()
     }
 }
 
@@ -100,7 +150,8 @@ mod tests {
             "permits": {"housing": ["own", "rent"]}, "metric": "l1", "top": 2}"#;
         let list: WishList = serde_json::from_str(text).unwrap();
         assert_eq!(list.ranges["income"], (None, Some(Value::Number(50_000.0))));
-        assert_eq!((list.metric, list.top, list.weights["debt"]), (Pricing::L1, 2, 3));
+        assert_eq!((list.metric, list.top, list.weights["debt"]), (Pricing::L1, 2, 3.0));
+        assert_eq!(list.in_words(), ["age stays as it is", "income is 50000 or less", "housing is one of own, rent"]);
         let again: WishList = serde_json::from_str(&serde_json::to_string(&list).unwrap()).unwrap();
         assert!(again == list);
         assert!(serde_json::from_str::<WishList>("{}").unwrap() == WishList::default());

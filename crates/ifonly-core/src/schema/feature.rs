@@ -297,12 +297,16 @@ impl Feature {
         Ok(Encoded { level, clamped: false, number: None })
     }
 
+    /// Whether a value is missing: a word for that which is none of the feature's own.
+    pub fn is_missing(&self, value: &Value) -> bool {
+        let Value::Text(text) = value else { return false };
+        is_missing(text) && !self.words().iter().any(|word| word == text.trim())
+    }
+
     /// The value, or the default where it is missing.
     pub(super) fn filled(&self, value: &Value) -> Result<Value, SchemaError> {
-        let Value::Text(text) = value else { return Ok(value.clone()) };
-        let own = self.words().iter().any(|word| word == text.trim());
         match &self.default {
-            _ if own || !is_missing(text) => Ok(value.clone()),
+            _ if !self.is_missing(value) => Ok(value.clone()),
             Some(default) => Ok(Value::Text(default.clone())),
             None => Err(SchemaError::Missing { feature: self.column().into() }),
         }
