@@ -40,6 +40,11 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// The cost in the whole numbers that the servers' answers gave, which the record has confirmed.
+    pub fn decoded(&self) -> u64 {
+        self.decoded
+    }
+
     /// Reads a found record, checks its cost and compares it with the person.
     pub(crate) fn new(manifest: &Manifest, question: &Question<'_>, found: &Found) -> Result<Explanation, ClientError> {
         let Question { deployment, profile, wishes, compiled } = question;

@@ -25,21 +25,32 @@ async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so
         ..WishList::default()
     };
     let answer = client.ask(&values, &wishes).await.unwrap();
-    // Income is clamped to its highest level, 9.
+    // Income is clamped to its highest level, 9. Debts of level 3 reach up to 3.5, so they are across the limit.
     let cost = |row: &Vec<u16>| {
-        let fits = row[2] == 4 && row[1] <= 3;
-        let gap = |k: usize, x: u16| u64::from(row[k].abs_diff(x)).pow(2);
-        fits.then(|| gap(0, 9) + gap(1, 2) + gap(3, 1))
+        let fits = row[2] == 4 && row[1] < 3;
+        let share = |k: usize, x: f64, spread: f64| ((f64::from(row[k]) - x) / spread).powi(2);
+        fits.then(|| share(0, 9.0, 9.0) + share(1, 2.0, 6.0) + share(3, 1.0, 2.0))
     };
-    let mut costs: Vec<u64> = world.levels.iter().filter_map(cost).collect();
-    costs.sort_unstable();
+    let mut costs: Vec<f64> = world.levels.iter().filter_map(cost).collect();
+    costs.sort_by(f64::total_cmp);
     assert_eq!(answer.qualifying, costs.len());
-    assert_eq!(answer.found.iter().map(|found| found.cost).collect::<Vec<_>>(), costs[..2]);
+    for (found, right) in answer.found.iter().zip(&costs) {
+        assert!((found.cost - right).abs() < 1e-9, "{} {right}", found.cost);
+        let contributions: f64 = found.changes.iter().filter_map(|change| change.contribution).sum();
+        assert!((contributions - right).abs() < 1e-9);
+    }
+    assert_eq!(answer.found.len(), 2);
+    assert!(
+        answer.notes.iter().any(|note| note.contains("debt up to 3: level 2.5 to 3.5 lies across")),
+        "{:?}",
+        answer.notes
+    );
+    assert_eq!(answer.wishes, ["housing stays as it is", "debt is 3 or less"]);
     assert!(answer.notes.iter().any(|note| note.contains("shoe size")), "{:?}", answer.notes);
     assert!(answer.notes.iter().any(|note| note.contains("income")), "{:?}", answer.notes);
     let document = serde_json::to_value(&answer).unwrap();
     assert_eq!(document["found"], true);
-    assert_eq!(document["cost"], costs[0]);
+    assert_eq!(document["cost"], answer.found[0].cost);
     assert_eq!(document["record"]["housing"], "own");
     assert_eq!(document["nearest"].as_array().unwrap().len(), 2);
     assert_eq!(document["bytes_down"], answer.traffic.down);
@@ -52,7 +63,22 @@ async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_refused_before_anything_is_sent() {
+async fn changes_are_differences_of_values_and_spelling_is_none() {
+    let world = World::new(40, 2, 15, |_| {});
+    let client = world.connect().await;
+    let row = world.levels.iter().position(|row| row[0] == 4 && row[3] != 1).unwrap();
+    let mut values: Values =
+        ["income", "debt", "housing", "grade"].into_iter().zip(world.texts[row].iter().map(String::as_str)).collect();
+    values.set("income", "4e1");
+    values.set("grade", "middle");
+    let wishes = WishList { features_to_vary: vec!["grade".into()], ..WishList::default() };
+    let answer = client.ask(&values, &wishes).await.unwrap();
+    let changes: Vec<&str> = answer.found[0].changes.iter().map(|change| change.feature.as_str()).collect();
+    assert_eq!(changes, ["grade"]);
+}
+
+#[tokio::test]
+async fn a_mistake_looks_to_servers_like_any_other_question() {
     let world = World::new(10, 2, 22, |_| {});
     let log = Arc::new(Mutex::new(vec![]));
     let client = Client::connect(kept(&world, &log), &Pins::default()).await.unwrap();
@@ -62,13 +88,21 @@ async fn what_cannot_be_asked_is_refused_before_anything_is_sent() {
         change(&mut list);
         list
     };
+    client.ask(&fine, &WishList::default()).await.unwrap();
+    let shape =
+        |log: &Log| -> Vec<usize> { std::mem::take(&mut *log.lock().unwrap()).iter().map(Bytes::len).collect() };
+    let usual = shape(&log);
     let lacking: Values = [("income", "40")].into_iter().collect();
     let error = client.ask(&lacking, &WishList::default()).await.unwrap_err();
     assert_eq!(error, ClientError::Missing(["debt", "housing", "grade"].map(String::from).into()));
+    assert_eq!(shape(&log), usual);
     let error = client.ask(&fine, &list(&|list| list.immutable.push("hight".into()))).await.unwrap_err();
     assert!(matches!(error, ClientError::Wish(_)), "{error}");
+    assert_eq!(shape(&log), usual);
     let error = client.ask(&fine, &list(&|list| list.scheme = Some("gatet".into()))).await.unwrap_err();
     assert!(matches!(error, ClientError::Scheme(_)), "{error}");
+    assert_eq!(shape(&log), usual);
+    // How many records are wanted is public, so stopping here tells nothing about the person.
     let error = client.ask(&fine, &list(&|list| list.top = 0)).await.unwrap_err();
     assert!(matches!(error, ClientError::Top { .. }), "{error}");
     assert!(log.lock().unwrap().is_empty());

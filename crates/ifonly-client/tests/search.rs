@@ -4,21 +4,24 @@ mod support;
 
 use bytes::Bytes;
 use ifonly_client::transport::{Exchange, Pending};
-use ifonly_client::{
-    Client, ClientError, Explanation, Greeting, Pins, Policy, Profile, Receive, Route, Transport, Values,
-};
+use ifonly_client::{Client, ClientError, Greeting, Pins, Policy, Receive, Route, Transport};
 use ifonly_core::decode::DecodeError;
+use ifonly_core::deployment::Deployment;
 use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::record::Record;
 use ifonly_core::scheme::{Gate, Metric};
-use ifonly_core::search::Fault as SearchFault;
+use ifonly_core::search::{Fault as SearchFault, Found, confirm};
 use ifonly_core::secret::Secret;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Fault, Misbehaving, Recorder, Seen, World, patient};
 
-/// The profile of somebody with these levels.
-fn profile(world: &World, x: &[u32]) -> Profile {
-    Profile::new(world.manifest.schema(), &world.values(x)).unwrap()
+/// The cost of a found record, if it is the one that was decoded.
+fn confirmed(world: &World, deployment: &Deployment, secret: &Secret, found: &Found) -> Result<u64, ClientError> {
+    let schema = world.manifest.schema();
+    let record = Record::decode(schema, &found.record).expect("a record");
+    let cost = confirm(deployment, secret, found, &record.levels(schema).expect("a row"));
+    cost.map_err(|fault| ClientError::Search { fault, troubles: vec![] })
 }
 
 /// A random person with wishes that the scheme carries.
@@ -48,24 +51,21 @@ async fn every_scheme_finds_what_brute_force_finds() {
     let mut empty = 0;
     for deployment in world.manifest.deployments() {
         for _ in 0..8 {
-            let (x, secret) = person(&world, deployment.scheme(), &mut random);
+            let (_, secret) = person(&world, deployment.scheme(), &mut random);
             let report = client.search(deployment, secret.clone(), 1).await.unwrap();
             let costs =
                 world.levels.iter().filter_map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
             let best = if deployment.scheme().metric == Metric::Product { costs.max() } else { costs.min() };
-            let found = report.outcome.found.first().map(|found| {
-                Explanation::new(&world.manifest, deployment, &secret, &profile(&world, &x), found).unwrap()
-            });
-            assert_eq!(found.as_ref().map(|explanation| explanation.cost), best, "{}", deployment.scheme().name);
-            let Some(explanation) = found else {
+            let found = report.outcome.found.first();
+            let cost = found.map(|found| confirmed(&world, deployment, &secret, found).unwrap());
+            assert_eq!(cost, best, "{}", deployment.scheme().name);
+            let Some(found) = found else {
                 empty += 1;
                 continue;
             };
-            let texts: Vec<String> = explanation.record.iter().map(|(_, value)| value.to_string()).collect();
+            let record = Record::decode(world.manifest.schema(), &found.record).unwrap();
+            let texts: Vec<String> = record.values().iter().map(|(_, text)| text.clone()).collect();
             assert!(world.texts.contains(&texts));
-            for change in &explanation.changes {
-                assert_ne!(change.yours, change.theirs);
-            }
         }
     }
     assert!(world.manifest.deployments().len() > 20 && empty > 0, "both kinds of answers must occur: {empty}");
@@ -125,8 +125,7 @@ async fn under(world: &World, scheme: &str, faults: &[(usize, Fault)]) -> Result
     let secret = Secret::new(vec![3, 2, 4, 1]);
     let report = client.search(deployment, secret.clone(), 1).await?;
     let Some(found) = report.outcome.found.first() else { return Ok(None) };
-    let explanation = Explanation::new(&world.manifest, deployment, &secret, &profile(world, &[3, 2, 4, 1]), found)?;
-    Ok(Some(explanation.cost))
+    confirmed(world, deployment, &secret, found).map(Some)
 }
 
 fn best(world: &World, scheme: &str) -> Option<u64> {
@@ -293,40 +292,12 @@ async fn the_k_nearest_come_in_order_and_k_is_bounded() {
         assert!(matches!(error, ClientError::Top { limit: 5, .. }));
     }
     let report = client.search(deployment, secret.clone(), 5).await.unwrap();
-    let costs: Vec<u64> = report
-        .outcome
-        .found
-        .iter()
-        .map(|found| {
-            Explanation::new(&world.manifest, deployment, &secret, &profile(&world, &[5, 3, 0, 1]), found).unwrap().cost
-        })
-        .collect();
+    let costs: Vec<u64> =
+        report.outcome.found.iter().map(|found| confirmed(&world, deployment, &secret, found).unwrap()).collect();
     let plain = |row: &Vec<u16>| secret.plain_cost(deployment.scheme(), deployment.params(), row);
     let mut all: Vec<u64> = world.levels.iter().filter_map(plain).collect();
     all.sort_unstable();
     assert_eq!(costs, all[..5]);
-}
-
-#[test]
-fn changes_are_differences_of_values_and_spelling_is_none() {
-    let world = World::new(5, 2, 15, |_| {});
-    let schema = world.manifest.schema();
-    let deployment = world.manifest.default_deployment();
-    let values: Values =
-        [("income", "40.0"), ("debt", "1"), ("housing", "own"), ("grade", "low")].into_iter().collect();
-    let profile = Profile::new(schema, &values).unwrap();
-    let secret = Secret::new(profile.levels());
-    let texts = ["40", "1.2", "own", "high"];
-    let record = ifonly_core::record::encode(&texts, world.manifest.record_length().max(24)).unwrap();
-    let found = ifonly_core::search::Found { position: 0, price: ifonly_core::candidates::Price::Exactly(4), record };
-    let explanation = Explanation::new(&world.manifest, deployment, &secret, &profile, &found).unwrap();
-    let changes: Vec<(&str, bool)> =
-        explanation.changes.iter().map(|change| (change.feature.as_str(), change.same_level)).collect();
-    assert_eq!(changes, [("debt", true), ("grade", false)]);
-    assert_eq!(explanation.cost, 4);
-    let wrong = ifonly_core::search::Found { price: ifonly_core::candidates::Price::Exactly(5), ..found };
-    let error = Explanation::new(&world.manifest, deployment, &secret, &profile, &wrong).unwrap_err();
-    assert!(matches!(error, ClientError::Search { fault: SearchFault::WrongRecord, .. }));
 }
 
 /// Says what it offers and must not be asked for more.

@@ -9,17 +9,17 @@
 use crate::exit::Failure;
 use ifonly_bundle::Bundle;
 use ifonly_client::http::{HttpServer, Trust};
-use ifonly_client::{Answer, Client, Explanation, Pins, Profile, Transport, Values, WishList};
+use ifonly_client::{Answer, Client, Pins, Profile, Transport, Values, WishList};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::keys::RootKey;
 use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{OsRandom, Random, SeededRandom};
-use ifonly_core::record;
+use ifonly_core::record::{self, Record};
 use ifonly_core::replica::Request;
-use ifonly_core::schema::{Feature, Kind, Quantiser, Schema, Value};
+use ifonly_core::schema::{Feature, Kind, Scale, Schema, Value};
 use ifonly_core::scheme::{self, Gate, Metric};
-use ifonly_core::search::{Outcome, Outgoing, Search};
+use ifonly_core::search::{Outcome, Outgoing, Search, confirm};
 use ifonly_core::secret::Secret;
 use ifonly_core::service::Route;
 use ifonly_scan::RowStore;
@@ -112,8 +112,8 @@ pub(crate) fn measure(options: &Options, scheme: &str, order: Order) -> Result<E
     let met = started.elapsed();
     let over_https = || -> Result<Answer, Failure> { Ok(runtime.block_on(asking.ask(&world.values, &world.wishes))?) };
     let answer = over_https()?;
-    world.check(answer.found.first())?;
-    world.check(world.in_process(&servers.holdings, &mut Times::default())?.as_ref())?;
+    world.check(answer.found.first().map(|found| found.decoded()))?;
+    world.check(world.in_process(&servers.holdings, &mut Times::default())?)?;
     let (mut times, mut search) = (Times::default(), Duration::MAX);
     for _ in 0..options.rounds.max(1) {
         let started = Instant::now();
@@ -148,7 +148,6 @@ struct World {
     levels: Vec<u16>,
     values: Values,
     wishes: WishList,
-    profile: Profile,
     secret: Secret,
     nearest: Option<u64>,
 }
@@ -158,7 +157,7 @@ impl World {
         let scheme = scheme::named(scheme)
             .ok_or_else(|| Failure::Input(format!("there is no scheme {scheme:?}; docs/schemes.md lists them")))?;
         let (range, columns) = (options.range, options.features);
-        let kind = Kind::Numeric { min: 0.0, max: range.into(), levels: range, quantiser: Quantiser::Round };
+        let kind = Kind::from(Scale::whole_numbers(0, range.into()).map_err(Failure::Input)?);
         let features = (0..columns).map(|k| Feature::new(format!("feature {k}"), kind.clone())).collect();
         let schema = Schema::new(features).map_err(Failure::input)?;
         let mut random = SeededRandom::new(options.seed);
@@ -189,11 +188,11 @@ impl World {
         }
         let deployment = manifest.default_deployment();
         let compiled = wishes.for_schema(manifest.schema()).map_err(Failure::machine)?;
-        let compiled = compiled.compile(&profile.levels(), scheme, deployment.params()).map_err(Failure::machine)?;
+        let compiled = compiled.compile(profile.encoded(), scheme, deployment.params()).map_err(Failure::machine)?;
         let secret = compiled.secret;
         let costs = levels.chunks_exact(columns).filter_map(|row| secret.plain_cost(scheme, deployment.params(), row));
         let nearest = if scheme.metric == Metric::Product { costs.max() } else { costs.min() };
-        Ok(World { manifest, levels, values, wishes, profile, secret, nearest })
+        Ok(World { manifest, levels, values, wishes, secret, nearest })
     }
 
     fn deployment(&self) -> &Arc<Deployment> {
@@ -215,14 +214,16 @@ impl World {
         Bundle::in_memory(self.manifest.clone(), rows, records).map_err(Failure::machine)
     }
 
-    /// What a search found; a gate may let nothing pass.
-    fn explain(&self, outcome: &Outcome) -> Result<Option<Explanation>, Failure> {
-        let explain = |found| Explanation::new(&self.manifest, self.deployment(), &self.secret, &self.profile, found);
-        Ok(outcome.found.first().map(explain).transpose()?)
+    /// The confirmed cost of what a search found; a gate may let nothing pass.
+    fn explain(&self, outcome: &Outcome) -> Result<Option<u64>, Failure> {
+        let Some(found) = outcome.found.first() else { return Ok(None) };
+        let schema = self.manifest.schema();
+        let record = Record::decode(schema, &found.record).map_err(Failure::machine)?;
+        let levels = record.levels(schema).map_err(Failure::machine)?;
+        confirm(self.deployment(), &self.secret, found, &levels).map(Some).map_err(Failure::machine)
     }
 
-    fn check(&self, explanation: Option<&Explanation>) -> Result<(), Failure> {
-        let found = explanation.map(|explanation| explanation.cost);
+    fn check(&self, found: Option<u64>) -> Result<(), Failure> {
         match found == self.nearest {
             true => Ok(()),
             false => Err(Failure::Machine(format!("found cost {found:?}, but brute force finds {:?}", self.nearest))),
@@ -230,7 +231,7 @@ impl World {
     }
 
     /// The whole search by plain calls.
-    fn in_process(&self, holdings: &[Arc<Holding>], times: &mut Times) -> Result<Option<Explanation>, Failure> {
+    fn in_process(&self, holdings: &[Arc<Holding>], times: &mut Times) -> Result<Option<u64>, Failure> {
         let random = &mut OsRandom::default();
         let deployment = self.deployment();
         let search = Search::nearest(deployment.clone(), self.secret.clone(), self.manifest.audience(), 1);

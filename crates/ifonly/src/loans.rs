@@ -4,7 +4,7 @@
 //! who asks was not. Everything follows from a seed.
 
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::schema::{Feature, Kind, Quantiser, Schema, SchemaError};
+use ifonly_core::schema::{Feature, Kind, Scale, Schema, SchemaError};
 
 /// What the lender decides by, in words.
 pub(crate) const RULE: &str = "0.6·income + 0.3·savings − 0.45·debt − 0.9·amount (all in thousands) + 1.5·years employed − 9·late payments, +8 for owners: accepted from 20";
@@ -67,19 +67,21 @@ impl Application {
 
 /// What the columns mean.
 pub(crate) fn schema() -> Result<Schema, SchemaError> {
-    let number = |name: &str, unit: &str, max: f64, levels: u32| Feature {
-        unit: Some(unit.into()),
-        ..Feature::new(name, Kind::Numeric { min: 0.0, max, levels, quantiser: Quantiser::Round })
+    let feature = |name: &str, unit: &str, scale: Result<Scale, String>| {
+        let invalid = |reason| SchemaError::Invalid { feature: name.into(), reason };
+        Ok(Feature { unit: Some(unit.into()), ..Feature::new(name, scale.map_err(invalid)?.into()) })
     };
+    let years = |name: &str, unit: &str, max: i64| feature(name, unit, Scale::whole_numbers(0, max));
+    let euros = |name: &str, unit: &str, max: f64| feature(name, unit, Scale::equal_steps(0.0, max, 250));
     let housing = Kind::Categorical { categories: vec!["rent".into(), "own".into()], range: 50 };
     Schema::new(vec![
-        Feature { suggest_immutable: true, ..number("age", "years", 80.0, 80) },
-        number("income", "euros a year", 120_000.0, 120),
-        number("savings", "euros", 100_000.0, 100),
-        number("debt", "euros", 100_000.0, 100),
-        number("amount", "euros", 40_000.0, 80),
-        number("years_employed", "years", 60.0, 60),
-        number("late_payments", "in two years", 10.0, 10),
+        Feature { suggest_immutable: true, ..years("age", "years", 80)? },
+        euros("income", "euros a year", 120_000.0)?,
+        euros("savings", "euros", 100_000.0)?,
+        euros("debt", "euros", 100_000.0)?,
+        euros("amount", "euros", 40_000.0)?,
+        years("years_employed", "years", 60)?,
+        years("late_payments", "in two years", 10)?,
         Feature::new("housing", housing),
     ])
 }

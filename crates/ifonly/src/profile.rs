@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use ifonly_client::Values;
 use ifonly_core::schema::{Kind, Schema, Value};
+use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
 
@@ -12,11 +13,7 @@ const LONGEST: u64 = 16 << 20;
 /// Reads a profile file; its ending says what it is, and `row` (counted from 1) which line of a CSV.
 pub(crate) fn load(path: &Path, row: usize) -> Result<Values, Failure> {
     let refuse = |error: &dyn std::fmt::Display| Failure::Input(format!("profile {}: {error}", path.display()));
-    let length = std::fs::metadata(path).map_err(|error| refuse(&error))?.len();
-    if length > LONGEST {
-        return Err(refuse(&"more than 16 MB; this is no profile"));
-    }
-    let text = std::fs::read_to_string(path).map_err(|error| refuse(&error))?;
+    let text = read(path).map_err(|error| refuse(&error))?;
     let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
     let values = match ending.as_ref().and_then(|ending| ending.to_str()) {
         Some("json") => Values::from_json(&text),
@@ -60,6 +57,46 @@ pub(crate) fn complete(values: &mut Values, schema: &Schema) -> Result<(), Failu
     Ok(())
 }
 
+/// The parts of a list: commas separate, and double quotes hold a part together, as in a line of CSV.
+pub(crate) fn items(list: &str) -> Result<Vec<String>, Failure> {
+    let (mut items, mut item, mut quoted) = (vec![], String::new(), false);
+    let mut letters = list.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => item.extend(letters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => items.push(std::mem::take(&mut item)),
+            letter => item.push(letter),
+        }
+    }
+    items.push(item);
+    match quoted {
+        true => Err(Failure::Input(format!("{list}: a double quote is not closed"))),
+        false => Ok(items.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()),
+    }
+}
+
+/// Cost tables from a file: for each feature a table of value = cost.
+pub(crate) fn costs(path: &Path) -> Result<BTreeMap<String, Vec<(Value, f64)>>, Failure> {
+    let refuse = |error: &dyn std::fmt::Display| Failure::Input(format!("cost table {}: {error}", path.display()));
+    let text = read(path).map_err(|error| refuse(&error))?;
+    let json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    let tables: BTreeMap<String, BTreeMap<String, f64>> = match json {
+        true => serde_json::from_str(&text).map_err(|error| refuse(&error))?,
+        false => toml::from_str(&text).map_err(|error| refuse(&error))?,
+    };
+    let points = |table: BTreeMap<String, f64>| table.into_iter().map(|(value, cost)| (value.into(), cost)).collect();
+    Ok(tables.into_iter().map(|(feature, table)| (feature, points(table))).collect())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > LONGEST {
+        return Err("more than 16 MB are too many".into());
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
 /// `feature=rest`.
 pub(crate) fn split<'a>(assignment: &'a str, flag: &str) -> Result<(&'a str, &'a str), Failure> {
     let parts = assignment.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
@@ -73,8 +110,10 @@ fn prompt(schema: &Schema, name: &str) -> Result<Value, Failure> {
     };
     let feature = &schema.features()[column.features.start];
     let hint = match &feature.kind {
-        Kind::Numeric { min, max, .. } => {
-            format!("{min} to {max}{}", feature.unit.iter().map(|unit| format!(" {unit}")).collect::<String>())
+        Kind::Numeric { scale, notation } => {
+            let (min, max) = scale.bounds();
+            let unit = feature.unit.iter().map(|unit| format!(" {unit}")).collect::<String>();
+            format!("{} to {}{unit}", notation.write(min), notation.write(max))
         }
         _ if column.features.len() > 1 => {
             let parts =
@@ -101,6 +140,13 @@ fn prompt(schema: &Schema, name: &str) -> Result<Value, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quotes_hold_the_parts_of_a_list_together() {
+        assert_eq!(items("age, income").unwrap(), ["age", "income"]);
+        assert_eq!(items(r#""a, b",c,"say ""x""""#).unwrap(), ["a, b", "c", "say \"x\""]);
+        assert!(items(r#""a"#).is_err());
+    }
 
     #[test]
     fn what_is_no_file_is_refused() {

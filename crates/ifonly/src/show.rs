@@ -1,17 +1,20 @@
 //! Tables and numbers for people.
 
-use ifonly_client::Change;
+use crate::exit::Failure;
+use ifonly_client::{Change, Explanation};
+use std::io::{ErrorKind, Write};
 
-/// "feature | yours | theirs", only the changes. Differences within one level, which cost nothing, are marked.
+/// "feature | yours | theirs | cost", only the changes. Differences within one level are marked.
 pub(crate) fn changes(changes: &[Change]) -> String {
-    let mut lines = vec![["feature".to_owned(), "yours".to_owned(), "theirs".to_owned()]];
+    let mut lines = vec![["feature", "yours", "theirs", "cost"].map(str::to_owned)];
     for change in changes {
         let theirs =
             if change.same_level { format!("{} (same level)", change.theirs) } else { change.theirs.to_string() };
-        lines.push([clean(&change.feature), clean(&change.yours.to_string()), clean(&theirs)]);
+        let cost = change.contribution.map(rounded).unwrap_or_default();
+        lines.push([clean(&change.feature), clean(&change.yours.to_string()), clean(&theirs), cost]);
     }
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
+    let widths = [width(0), width(1), width(2), width(3)];
     let mut table = String::new();
     for (number, line) in lines.iter().enumerate() {
         let cells = line.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect::<Vec<_>>();
@@ -22,6 +25,40 @@ pub(crate) fn changes(changes: &[Change]) -> String {
         }
     }
     table
+}
+
+/// The cost in words: what it is, and beside what to place it.
+pub(crate) fn cost(explanation: &Explanation) -> String {
+    let counted = explanation.changed.map(|changes| format!(", {changes} changed")).unwrap_or_default();
+    let measure = match explanation.changes.iter().any(|change| change.contribution.is_some()) {
+        true => " (1 is one whole spread of one feature, at weight 1)",
+        false => "",
+    };
+    format!("  cost {}{counted}{measure}", rounded(explanation.cost))
+}
+
+/// Three significant digits, as people read them; 0.000 is nothing.
+pub(crate) fn rounded(number: f64) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return number.to_string();
+    }
+    let digits = (2 - number.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{number:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// Prints to standard output. Whoever reads it may stop (`| head`), which is no fault; a full disk is.
+pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Machine(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Texts from outside must not steer a terminal.
@@ -63,11 +100,17 @@ mod tests {
             yours: yours.into(),
             theirs: Value::Number(theirs),
             same_level,
+            contribution: (!same_level).then_some(0.0123456),
         };
         let table = changes(&[change("income", "30500", 41_000.0, false), change("age\u{1b}", "31", 31.5, true)]);
-        let expected = "  feature | yours | theirs\n  --------+-------+------------------\n  income  | 30500 | 41000\n  age\u{fffd}    | 31    | 31.5 (same level)\n";
+        let expected = "  feature | yours | theirs | cost\n  --------+-------+-----------------+-------\n  income  | 30500 | 41000 | 0.0123\n  age\u{fffd}    | 31    | 31.5 (same level) |\n";
         assert_eq!(table.replace(' ', ""), expected.replace(' ', ""));
         assert!(table.lines().all(|line| line.chars().position(|c| c == '|' || c == '+') == Some(10)), "{table}");
+    }
+
+    #[test]
+    fn costs_have_three_digits() {
+        assert_eq!([0.0, 0.012345, 1.0, 12.345, 98765.4].map(rounded), ["0", "0.0123", "1", "12.3", "98765"]);
     }
 
     #[test]

@@ -205,6 +205,14 @@ impl Feature {
         }
     }
 
+    /// The number, or the bound that it exceeds.
+    pub(crate) fn bounded(&self, number: f64) -> f64 {
+        match &self.kind {
+            Kind::Numeric { scale, .. } => number.clamp(scale.bounds().0, scale.bounds().1),
+            _ => number,
+        }
+    }
+
     /// What a level counts as, in values: the middle of its numbers, or the rank.
     pub fn middle(&self, level: u32) -> f64 {
         match &self.kind {

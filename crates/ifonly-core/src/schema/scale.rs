@@ -237,7 +237,7 @@ impl Scale {
                     Quantiser::Floor => (0.0, 1.0),
                 };
                 // The formula of the level rounds; what it may take in by that counts as inside.
-                let slack = 1e-9 * (max - min);
+                let slack = 1e-13 * (max - min);
                 let at = |steps: f64| min + steps / f64::from(*levels) * (max - min);
                 let (low, high) = (at(f64::from(level) - down) - slack, at(f64::from(level) + up) + slack);
                 (low.max(*min), high.min(*max))

@@ -101,7 +101,8 @@ impl Wish {
         if counted_elsewhere(feature, own.level) {
             return Ok(0.0);
         }
-        let (from, to) = (place(own), place(other));
+        // What lies beyond the bounds costs what the bound costs; otherwise it would drown every other feature.
+        let (from, to) = (feature.bounded(place(own)), feature.bounded(place(other)));
         let weight = if to >= from { self.weight.up } else { self.weight.down };
         if let Some(points) = &self.costs {
             return Ok(weight * on_line(points, to));

@@ -24,39 +24,48 @@ pub(crate) struct Args {
     /// A server's address; give all of them, in any order.
     #[arg(long = "server", value_name = "URL", required = true)]
     servers: Vec<String>,
-    /// Your values: a JSON object, a TOML table, or a CSV with a header.
+    /// Your values: a JSON object, a TOML table, or a CSV with a header. `ifonly profile` writes one to fill in.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Which row of a CSV profile, counted from 1.
-    #[arg(long, default_value_t = 1)]
-    row: usize,
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    row: u64,
     /// One of your values; overrides the profile.
     #[arg(long = "set", value_name = "FEATURE=VALUE")]
     set: Vec<String>,
-    /// Features that must stay as they are.
-    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    /// Features that must stay as they are. Names with commas stand in double quotes, here and below.
+    #[arg(long, value_name = "FEATURES")]
     immutable: Vec<String>,
+    /// What the institution suggests as immutable stays as it is too; `ifonly profile` shows it.
+    #[arg(long)]
+    suggested: bool,
     /// Only these features may change.
-    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    #[arg(long, value_name = "FEATURES")]
     features_to_vary: Vec<String>,
-    /// How much a change of a feature counts.
+    /// How much a change of a feature counts, 0.01 to 1000.
     #[arg(long = "weight", value_name = "FEATURE=WEIGHT")]
     weights: Vec<String>,
-    /// Where a feature must end; either end may be left open.
+    /// Where a feature must end; either end may be left open, and `..` may stand for the colon.
     #[arg(long = "range", value_name = "FEATURE=LOW:HIGH")]
     ranges: Vec<String>,
     /// At which values a feature must end.
     #[arg(long = "permit", value_name = "FEATURE=A,B,…")]
     permits: Vec<String>,
     /// Features that may only grow.
-    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    #[arg(long, value_name = "FEATURES")]
     only_up: Vec<String>,
     /// Features that may only shrink.
-    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    #[arg(long, value_name = "FEATURES")]
     only_down: Vec<String>,
-    /// How changes are priced: l2, l1, mad (in hundredths of the spread), or count (changed features).
+    /// How changes are priced: l2 and l1 compare them with the feature's spread, mad with a typical deviation, count counts.
     #[arg(long, value_name = "METRIC", default_value = "l2")]
     metric: String,
+    /// How changes of one feature are priced: a metric, or how much each direction counts.
+    #[arg(long = "cost", value_name = "FEATURE=l1|up:3,down:0.5")]
+    costs: Vec<String>,
+    /// What ending at a value costs, instead of a price: a JSON or TOML file with a table of value = cost for each feature.
+    #[arg(long, value_name = "FILE")]
+    cost_table: Option<PathBuf>,
     /// Prefer rows that change few features; rows that change more than this many do not count.
     #[arg(long, value_name = "K")]
     few_changes: Option<u64>,
@@ -112,7 +121,7 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
     let trust = trust.plain_http(args.plain_http);
     // What can be wrong with files and flags is found before any server hears of it.
     let mut values = match &args.profile {
-        Some(path) => profile::load(path, args.row)?,
+        Some(path) => profile::load(path, args.row as usize)?,
         None => Values::default(),
     };
     let wishes = wishes(args)?;
@@ -121,15 +130,16 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
     let pins = Pins { threshold: args.threshold, manifest: args.manifest.clone(), operators: args.operators.clone() };
     let client = Client::connect(servers, &pins).await?;
     let schema = client.manifest().schema();
-    for assignment in &args.set {
-        profile::set(&mut values, schema, assignment)?;
+    let set = args.set.iter().try_for_each(|assignment| profile::set(&mut values, schema, assignment));
+    if let Err(failure) = set.and_then(|()| profile::complete(&mut values, schema)) {
+        // The servers have been met and must not see that somebody made a mistake.
+        client.decoy(&wishes).await;
+        return Err(failure);
     }
-    profile::complete(&mut values, schema)?;
     let answer = client.ask(&values, &wishes).await?;
-    if args.json {
-        println!("{}", serde_json::to_string(&answer).map_err(Failure::machine)?);
-    } else {
-        text(&answer, &wishes);
+    match args.json {
+        true => show::out(&format!("{}\n", serde_json::to_string(&answer).map_err(Failure::machine)?))?,
+        false => show::out(&text(&answer))?,
     }
     for note in &answer.notes {
         eprintln!("note: {}", show::clean(note));
@@ -140,11 +150,13 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
 /// The flags as wishes.
 fn wishes(args: &Args) -> Result<WishList, Failure> {
     let mut list = WishList {
-        immutable: args.immutable.clone(),
-        features_to_vary: args.features_to_vary.clone(),
-        only_up: args.only_up.clone(),
-        only_down: args.only_down.clone(),
-        metric: pricing(&args.metric)?,
+        immutable: lists(&args.immutable)?,
+        suggested: args.suggested,
+        features_to_vary: lists(&args.features_to_vary)?,
+        only_up: lists(&args.only_up)?,
+        only_down: lists(&args.only_down)?,
+        metric: pricing("--metric", &args.metric)?,
+        costs: args.cost_table.as_deref().map(profile::costs).transpose()?.unwrap_or_default(),
         few_changes: args.few_changes,
         top: args.top,
         scheme: args.scheme.clone(),
@@ -154,23 +166,49 @@ fn wishes(args: &Args) -> Result<WishList, Failure> {
         let (name, weight) = split(assignment, "--weight")?;
         let weight = weight
             .parse()
-            .map_err(|_| Failure::Input(format!("--weight {assignment}: a weight is a whole number from 1 up")))?;
+            .map_err(|_| Failure::Input(format!("--weight {assignment}: a weight is a number from 0.01 to 1000")))?;
         once(&mut list.weights, "--weight", name, weight)?;
     }
     for assignment in &args.ranges {
         let (name, range) = split(assignment, "--range")?;
         let (low, high) = range
-            .split_once(':')
+            .split_once("..")
+            .or_else(|| range.split_once(':'))
             .ok_or_else(|| Failure::Input(format!("--range {assignment}: write it as feature=low:high")))?;
         let end = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(Value::from);
         once(&mut list.ranges, "--range", name, (end(low), end(high)))?;
     }
     for assignment in &args.permits {
         let (name, values) = split(assignment, "--permit")?;
-        let values = values.split(',').map(|value| Value::from(value.trim())).collect();
+        let values = profile::items(values)?.into_iter().map(Value::from).collect();
         once(&mut list.permits, "--permit", name, values)?;
     }
+    for assignment in &args.costs {
+        let (name, cost) = split(assignment, "--cost")?;
+        let directions = cost.split(',').map(|part| part.trim().split_once(':')).collect::<Option<Vec<_>>>();
+        let Some(directions) = directions else {
+            once(&mut list.prices, "--cost", name, pricing(&format!("--cost {name}"), cost)?)?;
+            continue;
+        };
+        let (mut up, mut down) = (1.0, 1.0);
+        for (direction, weight) in directions {
+            let refuse = || Failure::Input(format!("--cost {assignment}: write it as feature=up:3,down:0.5"));
+            let weight = weight.trim().parse().map_err(|_| refuse())?;
+            match direction.trim() {
+                "up" => up = weight,
+                "down" => down = weight,
+                _ => return Err(refuse()),
+            }
+        }
+        once(&mut list.asymmetric, "--cost", name, (up, down))?;
+    }
     Ok(list)
+}
+
+/// The names in all of these lists.
+fn lists(lists: &[String]) -> Result<Vec<String>, Failure> {
+    let lists: Vec<Vec<String>> = lists.iter().map(|list| profile::items(list)).collect::<Result<_, _>>()?;
+    Ok(lists.concat())
 }
 
 fn once<T>(list: &mut BTreeMap<String, T>, flag: &str, name: &str, value: T) -> Result<(), Failure> {
@@ -180,59 +218,46 @@ fn once<T>(list: &mut BTreeMap<String, T>, flag: &str, name: &str, value: T) -> 
     }
 }
 
-fn pricing(metric: &str) -> Result<Pricing, Failure> {
+fn pricing(flag: &str, metric: &str) -> Result<Pricing, Failure> {
     match metric {
         "l2" => Ok(Pricing::L2),
         "l1" => Ok(Pricing::L1),
         "mad" => Ok(Pricing::Mad),
         "count" => Ok(Pricing::Count),
-        other => Err(Failure::Input(format!("--metric {other}: it is one of l2, l1, mad, count"))),
+        other => Err(Failure::Input(format!("{flag} {other}: it is one of l2, l1, mad, count"))),
     }
 }
 
-fn text(answer: &Answer, wishes: &WishList) {
+fn text(answer: &Answer) -> String {
+    let mut text = String::new();
     for (number, explanation) in answer.found.iter().enumerate() {
         if answer.asked > 1 {
-            println!("Number {}:", number + 1);
+            text += &format!("Number {}:\n", number + 1);
         }
         match explanation.changes.is_empty() {
-            true => println!("Somebody with exactly your values was accepted."),
-            false => print!("{}", show::changes(&explanation.changes)),
+            true => text += "Somebody with exactly your values was accepted.\n",
+            false => text += &show::changes(&explanation.changes),
         }
-        let counted = explanation.changed.map(|changes| format!(", {changes} changed")).unwrap_or_default();
-        println!("  cost {}{counted}\n", explanation.distance);
+        text += &format!("{}\n\n", show::cost(explanation));
     }
     if answer.found.is_empty() {
-        println!("Nobody in {} qualifies under these wishes.", show::clean(&answer.dataset.name));
-        println!("{}", suggestion(wishes));
+        text += &format!("Nobody in {} qualifies", show::clean(&answer.dataset.name));
+        text += &match answer.wishes.is_empty() {
+            true => ".\n".into(),
+            false => format!(" under your wishes: {}.\n", show::clean(&answer.wishes.join("; "))),
+        };
     }
     let (up, down) = (show::bytes(answer.traffic.up), show::bytes(answer.traffic.down));
     let (rows, all) = (show::grouped(answer.qualifying as u64), show::grouped(answer.rows as u64));
-    println!(
-        "{rows} of {all} rows qualified; scheme {}, {} servers, {up} up, {down} down",
+    text += &format!(
+        "{rows} of {all} rows qualified; scheme {}, {} servers, {up} up, {down} down\n",
         answer.scheme, answer.servers
     );
     for liar in &answer.liars {
-        eprintln!("note: server {liar} lied or is out of step, and was corrected");
+        text += &format!("note: server {liar} lied or is out of step, and was corrected\n");
     }
     for trouble in &answer.troubles {
-        eprintln!("note: {}", show::clean(&trouble.to_string()));
+        text += &format!("note: {}\n", show::clean(&trouble.to_string()));
     }
-}
-
-/// Only from what the person has said, not from the database.
-fn suggestion(wishes: &WishList) -> String {
-    let relaxable = [
-        (!wishes.immutable.is_empty(), "an --immutable feature"),
-        (!wishes.features_to_vary.is_empty(), "--features-to-vary"),
-        (!wishes.ranges.is_empty(), "a --range"),
-        (!wishes.permits.is_empty(), "a --permit"),
-        (!(wishes.only_up.is_empty() && wishes.only_down.is_empty()), "an --only-up or --only-down"),
-        (wishes.few_changes.is_some(), "--few-changes"),
-    ];
-    let given: Vec<&str> = relaxable.iter().filter(|(given, _)| *given).map(|(_, name)| *name).collect();
-    match given.is_empty() {
-        true => "You gave no wish that could be relaxed.".into(),
-        false => format!("You could relax {}.", given.join(", or ")),
-    }
+    text
 }

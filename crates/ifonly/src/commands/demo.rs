@@ -236,11 +236,8 @@ impl Shown<'_> {
             Some(explanation) => {
                 println!("The nearest accepted applicant differs from you in:");
                 print!("{}", show::changes(&explanation.changes));
-                println!(
-                    "  cost {} ({} rows qualified)\n",
-                    explanation.cost,
-                    show::grouped(self.answer.qualifying as u64)
-                );
+                println!("{}", show::cost(explanation));
+                println!("  {} rows qualified\n", show::grouped(self.answer.qualifying as u64));
             }
             None => println!("Nobody among the accepted qualifies.\n"),
         }
