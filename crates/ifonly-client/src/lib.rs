@@ -19,6 +19,7 @@ pub mod http;
 pub mod patience;
 pub mod profile;
 pub mod search;
+mod template;
 pub mod transport;
 pub mod wishlist;
 
@@ -31,5 +32,6 @@ pub use ifonly_core::service::Route;
 pub use patience::{Patient, Policy};
 pub use profile::{Profile, Values};
 pub use search::{Report, Traffic};
+pub use template::template;
 pub use transport::{Greeting, Receive, Transport, TransportError};
 pub use wishlist::WishList;

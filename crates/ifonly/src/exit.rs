@@ -4,6 +4,7 @@
 
 #[cfg(feature = "ask")]
 use ifonly_client::ClientError;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 /// How a command ends when nothing went wrong.
@@ -103,5 +104,15 @@ pub(crate) fn finish(result: Result<Done, Failure>) -> ExitCode {
             eprintln!("ifonly: {failure}");
             ExitCode::from(failure.code())
         }
+    }
+}
+/// Prints to standard output. Whoever reads it may stop (`| head`), which is no fault; a full disk is.
+pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::Machine(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
     }
 }

@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+#[cfg(feature = "ask")]
+mod connection;
 #[cfg(feature = "bench")]
 mod end_to_end;
 mod exit;
@@ -17,7 +19,7 @@ mod show;
 #[cfg(not(any(feature = "ask", feature = "serve", feature = "build", feature = "lab")))]
 compile_error!("a command line without commands: enable ask, serve, build, lab or bench");
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Ask what would have had to be different, without telling anybody who is asking.
@@ -42,6 +44,8 @@ enum Command {
     Serve(Box<commands::serve::Args>),
     #[cfg(feature = "ask")]
     Ask(Box<commands::ask::Args>),
+    #[cfg(feature = "ask")]
+    Profile(commands::profile::Args),
     #[cfg(feature = "lab")]
     Leakage(Box<commands::leakage::Args>),
     #[cfg(feature = "lab")]
@@ -50,6 +54,8 @@ enum Command {
     Attack(ifonly_lab::cli::AttackArgs),
     #[cfg(feature = "bench")]
     Bench(Box<commands::bench::Args>),
+    Completions(commands::completions::Args),
+    Man(commands::completions::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
         Command::Serve(args) => commands::serve::run(&args),
         #[cfg(feature = "ask")]
         Command::Ask(args) => commands::ask::run(&args),
+        #[cfg(feature = "ask")]
+        Command::Profile(args) => commands::profile::run(&args),
         #[cfg(feature = "lab")]
         Command::Leakage(args) => commands::leakage::run(&args),
         #[cfg(feature = "lab")]
@@ -74,6 +82,8 @@ fn main() -> ExitCode {
         Command::Attack(args) => done(ifonly_lab::cli::attack(&args)),
         #[cfg(feature = "bench")]
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Completions(args) => commands::completions::run(&args, Cli::command()),
+        Command::Man(args) => commands::completions::man(&args, Cli::command()),
     };
     exit::finish(result)
 }
@@ -87,7 +97,6 @@ fn done<E: std::fmt::Display>(result: Result<(), E>) -> Result<exit::Done, exit:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn every_command_has_help_and_flags_do_not_clash() {

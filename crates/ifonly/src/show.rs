@@ -1,8 +1,7 @@
 //! Tables and numbers for people.
 
-use crate::exit::Failure;
+pub(crate) use crate::exit::out;
 use ifonly_client::{Change, Explanation};
-use std::io::{ErrorKind, Write};
 
 /// "feature | yours | theirs | cost", only the changes. Differences within one level are marked.
 pub(crate) fn changes(changes: &[Change]) -> String {
@@ -50,15 +49,9 @@ pub(crate) fn rounded(number: f64) -> String {
     }
 }
 
-/// Prints to standard output. Whoever reads it may stop (`| head`), which is no fault; a full disk is.
-pub(crate) fn out(text: &str) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::Machine(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
+/// The same for a text of several lines.
+pub(crate) fn clean_lines(text: &str) -> String {
+    text.lines().map(|line| clean(line) + "\n").collect()
 }
 
 /// Texts from outside must not steer a terminal.

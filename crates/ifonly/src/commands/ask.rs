@@ -2,16 +2,15 @@
 //!
 //! The scheme is the manifest's default or the person's open choice, never a consequence of their wishes: servers see it.
 
+use crate::connection::{self, Connection};
 use crate::exit::{Done, Failure};
 use crate::profile::{self, split};
 use crate::show;
-use ifonly_client::http::{self, Trust};
-use ifonly_client::{Answer, Client, Pins, Policy, Values, WishList};
+use ifonly_client::{Answer, Pins, Values, WishList};
 use ifonly_core::schema::Value;
 use ifonly_core::wishes::Pricing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Ask who among the accepted is nearest to you, without telling the servers anything about you.
 #[derive(Debug, clap::Args)]
@@ -87,23 +86,12 @@ pub(crate) struct Args {
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
-    /// Trust only the authorities in this PEM file.
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// A bearer token for all servers; better in the environment than on the command line.
-    #[arg(long, env = "IFONLY_TOKEN", hide_env_values = true)]
-    token: Option<String>,
-    /// How long one exchange with a server may take, retries included.
-    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
-    /// Allow plain HTTP to other machines. Whoever reads the links to all servers then reads your question.
-    #[arg(long)]
-    plain_http: bool,
+    #[command(flatten)]
+    connection: Connection,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
-    let result =
-        tokio::runtime::Runtime::new().map_err(Failure::machine).and_then(|runtime| runtime.block_on(ask(args)));
+    let result = connection::run(ask(args));
     if let (true, Err(failure)) = (args.json, &result) {
         println!("{}", failure.json());
     }
@@ -111,24 +99,14 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
 }
 
 async fn ask(args: &Args) -> Result<Done, Failure> {
-    let trust = match &args.ca {
-        Some(path) => {
-            let text = std::fs::read(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-            Trust::pem(&text)?
-        }
-        None => Trust::system()?,
-    };
-    let trust = trust.plain_http(args.plain_http);
     // What can be wrong with files and flags is found before any server hears of it.
     let mut values = match &args.profile {
         Some(path) => profile::load(path, args.row as usize)?,
         None => Values::default(),
     };
     let wishes = wishes(args)?;
-    let policy = Policy { deadline: Duration::from_secs(args.timeout), ..Policy::default() };
-    let servers = http::servers(&args.servers, &trust, args.token.as_deref(), policy)?;
     let pins = Pins { threshold: args.threshold, manifest: args.manifest.clone(), operators: args.operators.clone() };
-    let client = Client::connect(servers, &pins).await?;
+    let client = args.connection.connect(&args.servers, &pins).await?;
     let schema = client.manifest().schema();
     let set = args.set.iter().try_for_each(|assignment| profile::set(&mut values, schema, assignment));
     if let Err(failure) = set.and_then(|()| profile::complete(&mut values, schema)) {

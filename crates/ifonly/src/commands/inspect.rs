@@ -1,32 +1,57 @@
-//! `ifonly inspect`: what a bundle holds and what its schemes cost.
+//! `ifonly inspect`: what a bundle holds, or what servers offer, and what their schemes cost.
 
-use crate::exit::{Done, Failure};
+use crate::exit::{Done, Failure, out};
 use ifonly_bundle::{Bundle, summarise};
-use std::path::PathBuf;
+use ifonly_core::manifest::Manifest;
+use std::path::Path;
 
-/// Show what a bundle holds and which schemes it offers.
+/// Show what a bundle holds, or what servers offer: columns, operators, schemes, and the digest that `ask --manifest` pins.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: ifonly inspect loans.bundle --json")]
+#[command(after_help = "\
+Example: ifonly inspect loans.bundle --json
+         ifonly inspect https://a.example https://b.example")]
 pub(crate) struct Args {
-    /// The bundle.
-    bundle: PathBuf,
+    /// A bundle, or the addresses of all servers, whose manifests are compared.
+    #[arg(value_name = "BUNDLE|URL", required = true)]
+    subject: Vec<String>,
     /// Print the manifest, its digest and the schemes as JSON.
     #[arg(long)]
     json: bool,
-    /// Check rows and records too, not only the manifest.
+    /// Check rows and records of a bundle too, not only its manifest.
     #[arg(long)]
     check: bool,
+    #[cfg(feature = "ask")]
+    #[command(flatten)]
+    connection: crate::connection::Connection,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
-    let manifest = match args.check {
-        true => Bundle::open(&args.bundle).map_err(Failure::input)?.manifest().clone(),
-        false => Bundle::manifest_of(&args.bundle).map_err(Failure::input)?,
-    };
+    let manifest = manifest(args)?;
     let summary = summarise(&manifest);
     match args.json {
-        true => println!("{}", serde_json::to_string(&summary).map_err(Failure::machine)?),
-        false => print!("{summary}"),
+        true => out(&format!("{}\n", serde_json::to_string(&summary).map_err(Failure::machine)?))?,
+        false => out(&clean(&summary.to_string()))?,
     }
     Ok(Done::Fine)
+}
+
+/// Texts of a manifest must not steer a terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+fn manifest(args: &Args) -> Result<Manifest, Failure> {
+    #[cfg(feature = "ask")]
+    if args.subject.iter().all(|subject| subject.starts_with("http://") || subject.starts_with("https://")) {
+        let pins = ifonly_client::Pins::default();
+        let client = crate::connection::run(args.connection.connect(&args.subject, &pins))?;
+        return Ok(client.manifest().clone());
+    }
+    let [bundle] = args.subject.as_slice() else {
+        return Err(Failure::Input("give one bundle, or the addresses of all servers".into()));
+    };
+    match args.check {
+        true => Ok(Bundle::open(Path::new(bundle)).map_err(Failure::input)?.manifest().clone()),
+        false => Bundle::manifest_of(Path::new(bundle)).map_err(Failure::input),
+    }
 }

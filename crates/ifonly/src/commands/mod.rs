@@ -6,6 +6,7 @@ pub(crate) mod ask;
 pub(crate) mod bench;
 #[cfg(feature = "build")]
 pub(crate) mod build;
+pub(crate) mod completions;
 #[cfg(all(feature = "ask", feature = "serve"))]
 pub(crate) mod demo;
 #[cfg(any(feature = "build", feature = "serve"))]
@@ -14,5 +15,7 @@ pub(crate) mod inspect;
 pub(crate) mod keygen;
 #[cfg(feature = "lab")]
 pub(crate) mod leakage;
+#[cfg(feature = "ask")]
+pub(crate) mod profile;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
