@@ -18,7 +18,7 @@ mod offer;
 pub use offer::{Offer, offers};
 
 /// The format's version.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// A manifest's text ends here, in bytes.
 pub const MAX_JSON: usize = 16 << 20;
 /// Records end here, in bytes.

@@ -37,7 +37,7 @@ fn the_fields_stand_in_their_order_all_at_the_top() {
     let fields = "format protocol dataset schema rows record_length threshold silent lying shuffle verified weight_limit \
                   immutable_limit mask exponent cost_limit top_limit schemes default_scheme epochs operators";
     let terms = "\"record_length\":64,\"threshold\":1,\"silent\":0,\"lying\":0,\"shuffle\":true,\"verified\":false,\
-                 \"weight_limit\":10,\"immutable_limit\":2,\"mask\":1,\"exponent\":4,\"cost_limit\":100000,\"top_limit\":10,\
+                 \"weight_limit\":10,\"immutable_limit\":2,\"mask\":1,\"exponent\":4,\"cost_limit\":549755813376,\"top_limit\":10,\
                  \"schemes\":[";
     assert!(json.contains(terms), "{json}");
     let places: Vec<usize> = fields
