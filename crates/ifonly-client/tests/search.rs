@@ -17,11 +17,10 @@ use std::time::Duration;
 use support::{Fault, Misbehaving, Recorder, Seen, World, patient};
 
 /// The cost of a found record, if it is the one that was decoded.
-fn confirmed(world: &World, deployment: &Deployment, secret: &Secret, found: &Found) -> Result<u64, ClientError> {
+fn confirmed(world: &World, deployment: &Deployment, secret: &Secret, found: &Found) -> Result<u64, SearchFault> {
     let schema = world.manifest.schema();
     let record = Record::decode(schema, &found.record).expect("a record");
-    let cost = confirm(deployment, secret, found, &record.levels(schema).expect("a row"));
-    cost.map_err(|fault| ClientError::Search { fault, troubles: vec![] })
+    confirm(deployment, secret, found, &record.levels(schema).expect("a row"))
 }
 
 /// A random person with wishes that the scheme carries.
@@ -125,7 +124,8 @@ async fn under(world: &World, scheme: &str, faults: &[(usize, Fault)]) -> Result
     let secret = Secret::new(vec![3, 2, 4, 1]);
     let report = client.search(deployment, secret.clone(), 1).await?;
     let Some(found) = report.outcome.found.first() else { return Ok(None) };
-    confirmed(world, deployment, &secret, found).map(Some)
+    let cost = confirmed(world, deployment, &secret, found);
+    cost.map(Some).map_err(|fault| ClientError::Search { fault, troubles: vec![] })
 }
 
 fn best(world: &World, scheme: &str) -> Option<u64> {
