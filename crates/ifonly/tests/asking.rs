@@ -1,0 +1,125 @@
+//! The worked example of docs/asking.md, asked of real servers, and what a person sees before asking.
+
+mod support;
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use support::{Server, fine, ifonly};
+
+const PEOPLE: &str =
+    "age,income,housing,approved\n30,24000,rent,yes\n45,31000,own,yes\n28,52000,own,yes\n27,21000,rent,no\n";
+
+struct Lender {
+    folder: tempfile::TempDir,
+    servers: [Server; 2],
+}
+
+impl Lender {
+    fn new() -> Lender {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let (data, bundle, key) = (path("people.csv"), path("people.bundle"), path("root.key"));
+        std::fs::write(&data, PEOPLE).unwrap();
+        fine(&["build", &data, "-o", &bundle, "--target", "approved", "--accept", "yes"]);
+        fine(&["keygen", "-o", &key]);
+        let server = |index| {
+            Server::start(&[
+                "serve",
+                &bundle,
+                "--index",
+                index,
+                "--key",
+                &key,
+                "--log",
+                "warn",
+                "--listen",
+                "127.0.0.1:0",
+            ])
+        };
+        Lender { servers: [server("1"), server("2")], folder }
+    }
+
+    fn urls(&self) -> [&str; 2] {
+        [&self.servers[0].url, &self.servers[1].url]
+    }
+
+    fn ask(&self, profile: &str, wishes: &[&str]) -> (i32, Value) {
+        let file = self.folder.path().join("me.toml");
+        std::fs::write(&file, profile).unwrap();
+        let [first, second] = self.urls();
+        let mut arguments = vec!["ask", "--server", first, "--server", second, "--json", "--profile"];
+        arguments.push(file.to_str().unwrap());
+        arguments.extend(wishes);
+        let output = ifonly(&arguments);
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code().unwrap(), serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+    }
+}
+
+const ME: &str = "age = 27\nincome = 21000\nhousing = \"rent\"\n";
+
+#[test]
+fn the_worked_example_is_answered_as_written() {
+    let lender = Lender::new();
+    let cost = |document: &Value| (document["cost"].as_f64().unwrap() * 1e4).round() / 1e4;
+    let (code, nearest) = lender.ask(ME, &[]);
+    assert_eq!((code, cost(&nearest)), (0, 0.0371));
+    assert_eq!((&nearest["record"]["age"], &nearest["record"]["income"]), (&30.into(), &24_000.into()));
+    let features: Vec<&str> =
+        nearest["changes"].as_array().unwrap().iter().map(|change| change["feature"].as_str().unwrap()).collect();
+    assert_eq!(features, ["age", "income"], "the dearest first");
+    let (code, nobody) = lender.ask(ME, &["--immutable", "age"]);
+    assert_eq!(
+        (code, &nobody["found"], &nobody["wishes"]),
+        (3, &false.into(), &serde_json::json!(["age stays as it is"]))
+    );
+    let (_, owner) = lender.ask(ME, &["--permit", "housing=own"]);
+    assert_eq!((cost(&owner), &owner["record"]["income"]), (2.0031, &52_000.into()));
+    // The same by a cost table and by directions: changing homes is free, growing older is dear.
+    let table = lender.folder.path().join("costs.toml");
+    std::fs::write(&table, "[housing]\nown = 0.0\nrent = 0.0\n").unwrap();
+    let wishes = ["--cost-table", table.to_str().unwrap(), "--cost", "age=up:1000,down:1", "--cost", "income=l1"];
+    let (code, cheap) = lender.ask(ME, &wishes);
+    assert_eq!((code, &cheap["record"]["age"]), (0, &28.into()), "{cheap}");
+    let (code, refused) = lender.ask(ME, &["--weight", "age=0"]);
+    assert_eq!(code, 4);
+    assert!(refused["error"]["message"].as_str().unwrap().contains("0.01 to 1,000"), "{refused}");
+}
+
+#[test]
+fn a_person_can_see_what_is_asked() {
+    let lender = Lender::new();
+    let [first, second] = lender.urls();
+    let template = fine(&["profile", first, second]);
+    assert!(
+        template.contains("# a number from 21000 to 52000") && template.contains("# one of own, rent"),
+        "{template}"
+    );
+    let filled = template.replace("\"age\" = \"\"", "\"age\" = 27").replace("\"income\" = \"\"", "\"income\" = 21000");
+    let (code, _) = lender.ask(&filled.replace("\"housing\" = \"\"", "\"housing\" = \"rent\""), &[]);
+    assert_eq!(code, 0);
+    let (code, missing) = lender.ask(&template, &[]);
+    assert_eq!(code, 4);
+    assert!(missing["error"]["message"].as_str().unwrap().contains("age, income, housing"), "{missing}");
+    let seen: Value = serde_json::from_str(&fine(&["inspect", first, second, "--json"])).unwrap();
+    assert_eq!(seen["manifest"]["rows"], 3);
+    assert!(fine(&["inspect", first, second]).lines().all(|line| line.chars().count() <= 200));
+}
+
+#[test]
+fn a_reader_who_stops_is_no_fault_and_shells_get_their_words() {
+    assert!(fine(&["completions", "bash"]).contains("few-changes"));
+    let folder = tempfile::tempdir().unwrap();
+    fine(&["man", folder.path().to_str().unwrap()]);
+    assert!(folder.path().join("ifonly-ask.1").exists());
+    let mut process = Command::new(env!("CARGO_BIN_EXE_ifonly"))
+        .args(["completions", "zsh"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stdout.take());
+    let output = process.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(ifonly(&["ask", "--server", "http://127.0.0.1:1", "--row", "0"]).status.code(), Some(2));
+}
