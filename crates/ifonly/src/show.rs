@@ -96,7 +96,7 @@ mod tests {
             contribution: (!same_level).then_some(0.0123456),
         };
         let table = changes(&[change("income", "30500", 41_000.0, false), change("age\u{1b}", "31", 31.5, true)]);
-        let expected = "  feature | yours | theirs | cost\n  --------+-------+-----------------+-------\n  income  | 30500 | 41000 | 0.0123\n  age\u{fffd}    | 31    | 31.5 (same level) |\n";
+        let expected = "  feature | yours | theirs | cost\n  --------+-------+-------------------+-------\n  income  | 30500 | 41000 | 0.0123\n  age\u{fffd}    | 31    | 31.5 (same level) |\n";
         assert_eq!(table.replace(' ', ""), expected.replace(' ', ""));
         assert!(table.lines().all(|line| line.chars().position(|c| c == '|' || c == '+') == Some(10)), "{table}");
     }

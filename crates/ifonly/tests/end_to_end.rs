@@ -5,11 +5,13 @@ mod support;
 use std::io::{BufRead, Read, Write};
 use support::{COLUMNS, Harm, Place, Seeded, Server, Truth, fine, harmful, ifonly, table};
 
+/// Schemes whose costs are in values.
+const TABLES: [&str; 3] = ["table", "gated-costs", "gated-tables"];
 const GATED: [&str; 6] = ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"];
 
 #[test]
 fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
-    let place = Place::new(120, 1, &["--servers", "4", "--levels", "20"]);
+    let place = Place::new(120, 1, &["--servers", "4", "--levels", "20", "--scale", "paper"]);
     let summary: serde_json::Value =
         serde_json::from_str(&fine(&["inspect", &place.path("bundle"), "--json"])).unwrap();
     let manifest = &summary["manifest"];
@@ -43,7 +45,10 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
                 accepted.iter().filter(|row| fixed.is_none_or(|fixed| truth.levels(row)[fixed] == x[fixed])).collect();
             let costs = qualifying.iter().map(|row| truth.cost(scheme, &x, &truth.levels(row)));
             let best = if scheme == "dot" { costs.max() } else { costs.min() };
-            assert_eq!(document["cost"].as_u64(), best, "{scheme} {fixed:?} {document}");
+            let in_values = TABLES.contains(&scheme);
+            if !in_values {
+                assert_eq!(document["cost"].as_f64(), best.map(|best| best as f64), "{scheme} {fixed:?} {document}");
+            }
             assert_eq!(document["found"].as_bool(), Some(best.is_some()), "{scheme} {document}");
             assert_eq!(output.status.code(), Some(if best.is_some() { 0 } else { 3 }));
             assert_eq!(document["qualifying"].as_u64(), Some(qualifying.len() as u64), "{scheme} {document}");
@@ -61,7 +66,13 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
                 })
             };
             let row = qualifying.iter().find(same).unwrap_or_else(|| panic!("{scheme}: {document} is no row"));
-            assert_eq!(truth.cost(scheme, &x, &truth.levels(row)), best, "{scheme}");
+            if in_values {
+                let (quantised, cost) = truth.table_cost(person, row);
+                let cheaper = qualifying.iter().any(|row| truth.table_cost(person, row).0 < quantised - 1e-6);
+                assert!(!cheaper && (document["cost"].as_f64().unwrap() - cost).abs() < 1e-9, "{scheme} {document}");
+            } else {
+                assert_eq!(truth.cost(scheme, &x, &truth.levels(row)), best, "{scheme}");
+            }
             let changed: Vec<&str> = COLUMNS
                 .iter()
                 .zip(row.iter().zip(person))
@@ -215,7 +226,7 @@ fn get(address: &str, path: &str) -> String {
 #[test]
 fn tokens_wishes_and_profiles_work_from_the_command_line() {
     let place = Place::new(60, 7, &["--levels", "20"]);
-    let printed = fine(&["keygen", "--token", "me", "--sessions", "3"]);
+    let printed = fine(&["keygen", "--token", "me", "--sessions", "11"]);
     let token = printed.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
     let config = format!("ledger = \"ledger\"\n{printed}");
     std::fs::write(place.path("server.toml"), config).unwrap();
@@ -229,8 +240,8 @@ fn tokens_wishes_and_profiles_work_from_the_command_line() {
     for (extra, code, words) in [
         (&["--immutable", "agee"][..], 4, "did you mean \"age\"?"),
         (&["--weight", "income=0"], 4, "weight 0"),
-        (&["--range", "income=9:1"], 4, "holds none of its levels"),
-        (&["--range", "income=1:9"], 4, "holds none of its levels"),
+        (&["--range", "income=9:1"], 4, "no level lies wholly within"),
+        (&["--range", "income=1:9"], 4, "no level lies wholly within"),
         (&["--only-up", "housing"], 4, "no order"),
         (&["--scheme", "baseline", "--immutable", "age"], 4, "cannot carry"),
         (&["--scheme", "gatd"], 4, "did you mean"),
@@ -244,7 +255,8 @@ fn tokens_wishes_and_profiles_work_from_the_command_line() {
         assert!(said.contains(words), "{extra:?}: {said}");
         assert_eq!(document["error"]["code"], code, "{extra:?}");
     }
-    // Three sessions: found, nothing qualifies, and a third; the fourth finds the budget spent.
+    // Eight mistakes were noticed after the servers had been met, and looked to them like any other search. Three sessions are
+    // left: found, nothing qualifies, and a third; the fourth finds the budget spent.
     let (code, document, said) =
         with(&["--only-up", "income", "--range", "debt=0:", "--weight", "age=3", "--metric", "l1", "--top", "2"]);
     assert_eq!(code, 0, "{said}");

@@ -229,15 +229,32 @@ impl Truth {
     pub fn levels(&self, values: &[String; 4]) -> Vec<u64> {
         let level = |(feature, value): (&serde_json::Value, &String)| {
             let kind = &feature["kind"];
-            if kind["type"] == "numeric" {
-                let number = |name: &str| kind[name].as_f64().unwrap();
-                let exact = (value.parse::<f64>().unwrap() - number("min")) / (number("max") - number("min"));
-                return (exact * number("levels")).round().clamp(0.0, number("levels")) as u64;
+            if let Some((min, max, levels)) = numeric(feature) {
+                let exact = (value.parse::<f64>().unwrap() - min) / (max - min);
+                return (exact * levels).round().clamp(0.0, levels) as u64;
             }
             let place = kind["categories"].as_array().unwrap().iter().position(|word| word == value.as_str()).unwrap();
             place as u64 * kind["range"].as_u64().unwrap()
         };
         self.features.iter().zip(values).map(level).collect()
+    }
+
+    /// The cost in values of going from one row to another under a scheme with tables: as servers see it, a level counting as
+    /// its middle, and as it is.
+    pub fn table_cost(&self, own: &[String; 4], row: &[String; 4]) -> (f64, f64) {
+        let levels = self.levels(row);
+        let mut costs = (0.0, 0.0);
+        for (k, feature) in self.features.iter().enumerate() {
+            let Some((min, max, steps)) = numeric(feature) else {
+                let changed = f64::from(u8::from(own[k] != row[k]));
+                costs = (costs.0 + changed, costs.1 + changed);
+                continue;
+            };
+            let share = |value: f64| ((value - own[k].parse::<f64>().unwrap()) / (max - min)).powi(2);
+            costs.0 += share(min + levels[k] as f64 / steps * (max - min));
+            costs.1 += share(row[k].parse().unwrap());
+        }
+        costs
     }
 
     /// The cost of going from one row to another under a scheme.
@@ -249,4 +266,10 @@ impl Truth {
         });
         terms.sum()
     }
+}
+
+/// The ends and the steps of the paper's scale.
+fn numeric(feature: &serde_json::Value) -> Option<(f64, f64, f64)> {
+    let form = &feature["kind"]["scale"]["form"];
+    Some((form["min"].as_f64()?, form["max"].as_f64()?, form["levels"].as_f64()?))
 }
