@@ -1,55 +1,152 @@
-//! User privacy by exhaustive enumeration on tiny fields: over all of the user's random draws, the joint distribution of
-//! everything that one server (for T = 2: any two servers) receives is the same for every secret.
+//! User privacy by enumeration on tiny fields, through the code that runs: whole searches against servers in memory, with all
+//! of the user's random draws played. What one server (for T = 2: any two) receives has the same distribution for every secret.
 //!
-//! The header does not depend on the secret (tests/search.rs), the commitments hide perfectly (transcript's own test), and
-//! the record query is enumerated beside its definition (spir's own tests). What is left, the shares, is enumerated here.
+//! Two proofs. Where the draws of all phases are few, all of them are played together. Everywhere, each draw is played with
+//! the others held: it moves one symbol of the view, to every value equally often, and every symbol has such a draw of
+//! its own; so the view is uniform, whoever asks. Commitments and blindings are left out: they hide perfectly (transcript's
+//! own tests), and a parent is a hash of commitments.
 
 mod common;
 
 use common::for_all_schemes;
 use ifonly_core::deployment::Deployment;
+use ifonly_core::form::Rows;
+use ifonly_core::keys::RootKey;
+use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
 use ifonly_core::prime::FieldRule;
-use ifonly_core::random::{Exhaustive, Random};
-use ifonly_core::round::Round;
-use ifonly_core::scheme::{Gate, Metric, Opening, Scheme};
+use ifonly_core::random::{Exhaustive, Random, SeededRandom};
+use ifonly_core::scheme::{self, Gate, Metric, Scheme};
+use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
-use ifonly_core::share::Vectors;
+use ifonly_core::service::Route;
+use ifonly_core::transcript::{Message, Stage};
+use ifonly_core::wire;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-/// Everybody who could ask a database with these ranges: all x, all I, all weights that the scheme carries, and some tables.
-fn everybody(scheme: &Scheme, params: &Params) -> Vec<(Secret, Vec<bool>)> {
+/// Some servers whose database holds a row of zeros, then rows of ones.
+struct World {
+    deployment: Arc<Deployment>,
+    servers: Vec<MemoryServer>,
+}
+
+impl World {
+    fn new(scheme: &'static Scheme, params: Params) -> Option<World> {
+        let rows = (0..params.rows).map(|row| vec![u16::from(row > 0); params.features()]);
+        let rows = Rows::new(&params.ranges, rows.collect::<Vec<_>>()).unwrap();
+        let deployment = Deployment::new(scheme, params, FieldRule::Paper).ok()?;
+        let key = RootKey::new(0, [1; 32]);
+        let servers = (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows));
+        Some(World { servers: servers.collect(), deployment: Arc::new(deployment) })
+    }
+
+    /// All groups of T servers.
+    fn groups(&self) -> Vec<Vec<usize>> {
+        let servers = self.deployment.servers();
+        match self.deployment.params().threshold {
+            1 => (0..servers).map(|n| vec![n]).collect(),
+            _ => (0..servers).flat_map(|n| (0..n).map(move |m| vec![m, n])).collect(),
+        }
+    }
+
+    /// The symbols or bytes in a message. A carried share must be one that the server has seen, and is left out.
+    fn symbols(&self, message: &Message, seen: &[u64]) -> Vec<u64> {
+        let Stage::Phase(phase) = message.header.stage else {
+            return message.payload.iter().map(|&byte| byte.into()).collect();
+        };
+        let lengths = self.deployment.slot_lengths(phase.into());
+        let payload = wire::unpack(self.deployment.field(), &message.payload, lengths.iter().sum()).unwrap();
+        let mut rest = payload.iter().map(|symbol| symbol.value());
+        let mut fresh = vec![];
+        for (slot, &length) in lengths.iter().enumerate() {
+            let symbols: Vec<u64> = rest.by_ref().take(length).collect();
+            let slots = self.deployment.scheme().phases[usize::from(phase)].slots;
+            if slots.get(slot).is_some_and(|slot| slot.carried) {
+                assert!(seen.windows(length).any(|before| before == symbols), "a carried share is a new one");
+            } else {
+                fresh.extend(symbols);
+            }
+        }
+        fresh
+    }
+}
+
+/// What the servers see of a search.
+struct Views {
+    /// Routes, lengths and headers, which must be the same in all searches.
+    public: String,
+    /// By server, all symbols of its phases.
+    phases: Vec<Vec<u64>>,
+    /// By server, the bytes of its record query.
+    records: Vec<Vec<u64>>,
+}
+
+/// How much of a search is looked at. Records are fetched alike in all schemes with as many servers, and cost time.
+#[derive(Clone, Copy, PartialEq)]
+enum Until {
+    Phases,
+    Record,
+}
+
+fn watch(world: &World, secret: &Secret, until: Until, random: &mut impl Random) -> Views {
+    let none = vec![vec![]; world.servers.len()];
+    let mut views = Views { public: String::new(), phases: none.clone(), records: none };
+    let audience = world.servers[0].audience();
+    let mut search = Search::new(world.deployment.clone(), secret.clone(), audience).unwrap();
+    let mut steps = 0;
+    while let Some(outgoing) = search.next(random) {
+        if until == Until::Phases && outgoing.route == Route::Record {
+            return views;
+        }
+        steps += 1;
+        let heard = until == Until::Record || steps < world.deployment.phases();
+        let mut respond = |(server, bytes): (usize, &[u8])| {
+            let mut message = Message::decode(bytes).unwrap();
+            let symbols = world.symbols(&message, &views.phases[server]);
+            match message.header.stage {
+                Stage::Phase(_) => views.phases[server].extend(symbols),
+                Stage::Record => views.records[server].extend(symbols),
+            }
+            message.header.parent = [0; 32];
+            let route = outgoing.route;
+            views.public += &format!("{server} {route:?} {} {:?}\n", bytes.len(), message.header);
+            heard.then(|| world.servers[server].respond(bytes).unwrap())
+        };
+        let responses = outgoing.messages.iter().map(|bytes| bytes.as_slice()).enumerate().map(&mut respond).collect();
+        search.receive(responses);
+    }
+    search.finish().unwrap();
+    views
+}
+
+/// Everybody who could ask: all x, all I, all weights that the scheme carries, and some tables.
+fn everybody(scheme: &Scheme, params: &Params) -> Vec<Secret> {
     let d = params.features();
-    let digits = |count: usize, base: u64| -> Vec<Vec<u64>> {
+    let digits = |base: u64| -> Vec<Vec<u64>> {
         let (mut all, mut found) = (Exhaustive::default(), vec![]);
         while all.turn() {
-            found.push((0..count).map(|_| all.below(base)).collect());
+            found.push((0..d).map(|_| all.below(base)).collect());
         }
         found
     };
     let gated = scheme.gate != Gate::None;
     let weighted = matches!(scheme.metric, Metric::Weighted | Metric::Table);
     let mut people = vec![];
-    for x in digits(d, 2) {
-        for immutable in digits(d, if gated { 2 } else { 1 }) {
-            for weights in digits(d, if weighted { 2 } else { 1 }) {
-                let x: Vec<u32> = x.iter().map(|&level| level as u32).collect();
-                let fixed: Vec<bool> = immutable.iter().map(|&bit| bit == 1).collect();
-                // The database holds a row of zeros, then rows of ones.
-                let theta = (0..params.rows)
-                    .map(|row| x.iter().zip(&fixed).all(|(&level, &fixed)| !fixed || level == u32::from(row > 0)))
-                    .collect();
-                let secret = Secret::new(x).immutable(fixed).weights(weights.iter().map(|weight| weight + 1).collect());
-                people.push((secret, theta));
+    for x in digits(2) {
+        for immutable in digits(if gated { 2 } else { 1 }) {
+            for weights in digits(if weighted { 2 } else { 1 }) {
+                let secret = Secret::new(x.iter().map(|&level| level as u32).collect());
+                let secret = secret.immutable(immutable.iter().map(|&bit| bit == 1).collect());
+                people.push(secret.weights(weights.iter().map(|weight| weight + 1).collect()));
             }
         }
     }
     if scheme.metric == Metric::Table {
-        let cost = vec![vec![2, 1]; d];
-        people.push((Secret::new(vec![0; d]).cost_tables(cost), vec![true; params.rows]));
+        people.push(Secret::new(vec![0; d]).cost_tables(vec![vec![2, 1]; d]));
     }
     if scheme.gate == Gate::Table {
-        let gate = vec![vec![true, true]; d];
-        people.push((Secret::new(vec![1; d]).gate_tables(gate), vec![false; params.rows]));
+        people.push(Secret::new(vec![1; d]).gate_tables(vec![vec![true, true]; d]));
     }
     people
 }
@@ -58,131 +155,193 @@ fn tiny(d: usize, rows: usize, threshold: usize, verified: bool) -> Params {
     Params { weight_limit: 2, exponent: 4, cost_limit: 2, threshold, verified, ..Params::new(vec![1; d], rows) }
 }
 
-/// Draws of the phases that are enumerated together.
-fn draws(deployment: &Deployment, phases: std::ops::Range<usize>) -> u32 {
-    let fresh = |phase: usize| {
-        let slots = deployment.scheme().phases[phase].slots.iter().filter(|slot| !slot.carried);
-        let symbols: usize = slots.map(|slot| slot.length.symbols(deployment.params())).sum();
-        (if deployment.params().verified { 2 * symbols + 2 } else { symbols }) as u32
-    };
-    phases.map(fresh).sum::<u32>() * deployment.params().threshold as u32
+/// Blindings are 32 bytes long and nothing else is.
+const BLINDING: usize = 32;
+/// No symbol is drawn below this, since it is no prime.
+const BYTE: u64 = 256;
+
+/// All numbers are played, bytes stay the same.
+struct AllNumbers<'a>(&'a mut Exhaustive, SeededRandom);
+
+impl Random for AllNumbers<'_> {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        self.1.fill(bytes);
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        self.0.below(n)
+    }
 }
 
-/// How often each group of T servers sees each view, over all draws of the given phases. A carried share repeats bytes that
-/// the server knows already, so it is left out of the view.
-fn views(deployment: &Deployment, secret: &Secret, theta: &[bool], phases: std::ops::Range<usize>) -> Vec<Vec<u32>> {
-    let q = deployment.field().q() as usize;
-    let together = deployment.params().threshold;
-    let servers = deployment.servers();
-    let groups: Vec<Vec<usize>> = match together {
-        1 => (0..servers).map(|n| vec![n]).collect(),
-        _ => (0..servers).flat_map(|n| (0..n).map(move |m| vec![m, n])).collect(),
-    };
-    let carried =
-        |phase: usize, slot: usize| deployment.scheme().phases[phase].slots.get(slot).is_some_and(|slot| slot.carried);
-    let lengths = phases.clone().flat_map(|phase| {
-        let lengths = deployment.slot_lengths(phase).into_iter().enumerate();
-        lengths.filter(move |&(slot, _)| !carried(phase, slot)).map(|(_, length)| length)
-    });
-    let symbols: usize = lengths.sum();
-    let mut counts = vec![vec![0u32; q.pow((symbols * together) as u32)]; groups.len()];
-    let mut all = Exhaustive::default();
-    let mut rounds: Vec<Vec<Vectors>> = Vec::with_capacity(2);
-    let plain: Vec<Opening> = phases.clone().map(|phase| deployment.open(phase, secret, theta, None)).collect();
-    while all.turn() {
-        rounds.clear();
-        for (phase, plain) in phases.clone().zip(&plain) {
-            let shares = if deployment.params().verified {
-                Round::new(deployment, phase, secret, theta, None, &mut all).shares().to_vec()
-            } else {
-                deployment.share(phase, &plain.vectors, rounds.last().map(Vec::as_slice), &mut all)
-            };
-            rounds.push(shares);
+/// Seeded draws, of which some are set; remembers the limit of each.
+struct Held {
+    draws: SeededRandom,
+    blindings: SeededRandom,
+    first: usize,
+    set: Vec<u64>,
+    limits: Vec<u64>,
+}
+
+impl Held {
+    fn new(seed: u64, first: usize, set: Vec<u64>) -> Held {
+        let [draws, blindings] = [seed, seed + 1000].map(SeededRandom::new);
+        Held { draws, blindings, first, set, limits: vec![] }
+    }
+}
+
+impl Random for Held {
+    fn fill(&mut self, bytes: &mut [u8]) {
+        if bytes.len() == BLINDING {
+            return self.blindings.fill(bytes);
         }
-        for (group, counts) in groups.iter().zip(&mut counts) {
-            let mut view = 0;
-            for &server in group {
-                for (round, phase) in rounds.iter().zip(phases.clone()) {
-                    let Some(share) = round.get(server) else { continue };
-                    for (_, vector) in share.iter().enumerate().filter(|&(slot, _)| !carried(phase, slot)) {
-                        view = vector.iter().fold(view, |view, symbol| view * q + symbol.value() as usize);
-                    }
+        bytes.iter_mut().for_each(|byte| *byte = self.below(BYTE) as u8);
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        let place = self.limits.len().checked_sub(self.first);
+        self.limits.push(n);
+        // Drawn in any case, so that all others stay as they are.
+        let drawn = self.draws.below(n);
+        place.and_then(|place| self.set.get(place)).copied().unwrap_or(drawn)
+    }
+}
+
+/// Every value of `count` draws below `limit`.
+fn values(limit: u64, count: usize) -> Vec<Vec<u64>> {
+    let (mut all, mut found) = (Exhaustive::default(), vec![]);
+    while all.turn() {
+        found.push((0..count).map(|_| all.below(limit)).collect());
+    }
+    found
+}
+
+#[test]
+fn one_server_sees_the_same_in_all_phases_together_whoever_asks() {
+    for_all_schemes(|scheme| {
+        let world = World::new(scheme, tiny(1, 1, 1, false)).unwrap();
+        let mut same = None;
+        // Everybody, but some where both phases draw much: 5^5 searches for each.
+        let people = if scheme.name == "two-phase+" { some } else { everybody };
+        for secret in people(scheme, world.deployment.params()) {
+            let mut counts: Vec<BTreeMap<Vec<u64>, u32>> = vec![BTreeMap::new(); world.servers.len()];
+            let mut public = BTreeSet::new();
+            let mut all = Exhaustive::default();
+            while all.turn() {
+                let views = watch(&world, &secret, Until::Phases, &mut AllNumbers(&mut all, SeededRandom::new(1)));
+                public.insert(views.public);
+                for (counts, view) in counts.iter_mut().zip(views.phases) {
+                    *counts.entry(view).or_default() += 1;
                 }
             }
-            counts[view] += 1;
+            let seen = (counts, public);
+            let same = same.get_or_insert_with(|| seen.clone());
+            assert!(*same == seen, "{}: a server can tell two people apart", scheme.name);
         }
-    }
-    counts
+    });
 }
 
-fn assert_private(deployment: &Deployment, phases: std::ops::Range<usize>, at_most: usize) {
-    let people = everybody(deployment.scheme(), deployment.params());
-    // All of them, or evenly spread ones and the last.
-    let step = people.len().div_ceil(at_most).max(1);
-    let chosen = people.iter().step_by(step).chain(people.last());
-    let mut reference = None;
-    for (secret, theta) in chosen {
-        secret.check(deployment.scheme(), deployment.params()).unwrap();
-        let views = views(deployment, secret, theta, phases.clone());
-        let same = reference.get_or_insert_with(|| views.clone());
-        assert!(*same == views, "{}: a server can tell two people apart", deployment.scheme().name);
+/// Whether every group of T servers sees uniform symbols: each has T draws of its own and takes every value equally often.
+fn is_uniform(world: &World, secret: &Secret, until: Until, together: &[Vec<usize>], seed: u64) -> bool {
+    let mut held = Held::new(seed, 0, vec![]);
+    let base = watch(world, secret, until, &mut held);
+    let (limits, params) = (held.limits, world.deployment.params());
+    let view = |views: &Views, server: usize| -> Vec<u64> {
+        views.phases[server].iter().chain(&views.records[server]).copied().collect()
+    };
+    let phases = base.phases[0].len();
+    // A query of bits ends with the rows.
+    let ends = |place: usize| if world.servers.len() == 2 { params.rows - 8 * (place - phases) } else { 8 };
+    let mut moved: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); world.servers.len()];
+    let mut place = 0;
+    while let Some(&limit) = limits.get(place) {
+        if params.verified && limit + 1 == world.deployment.field().q() {
+            place += 1; // r, which is no server's symbol; other seeds play other ones
+            continue;
+        }
+        let played: Vec<Views> = values(limit, params.threshold)
+            .into_iter()
+            .map(|set| watch(world, secret, until, &mut Held::new(seed, place, set)))
+            .collect();
+        if played.iter().any(|views| views.public != base.public) {
+            return false;
+        }
+        let mut moves: Vec<Option<usize>> = vec![];
+        for (server, moved) in moved.iter_mut().enumerate() {
+            let before = view(&base, server);
+            let places: BTreeSet<usize> = played
+                .iter()
+                .map(|views| view(views, server))
+                .flat_map(|view| (0..view.len()).filter(|&i| view[i] != before[i]).collect::<Vec<_>>())
+                .collect();
+            // One symbol, which no other draw moves.
+            if places.len() > 1 || places.iter().any(|&place| !moved.insert(place)) {
+                return false;
+            }
+            moves.push(places.into_iter().next());
+        }
+        for group in together {
+            let asked: Vec<(usize, usize)> = group.iter().filter_map(|&n| Some((n, moves[n]?))).collect();
+            let mut counts: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
+            for views in &played {
+                let symbols = asked.iter().map(|&(server, place)| view(views, server)[place]).collect();
+                *counts.entry(symbols).or_default() += 1;
+            }
+            let each = |&(_, place): &(usize, usize)| if limit == BYTE { 1 << ends(place).min(8) } else { limit };
+            let possible = asked.iter().map(each).product::<u64>();
+            let times = played.len() as u64 / possible;
+            if counts.len() as u64 != possible || counts.values().any(|&count| count != times) {
+                return false;
+            }
+        }
+        place += params.threshold;
+    }
+    (0..world.servers.len()).all(|server| moved[server].len() == view(&base, server).len())
+}
+
+/// The first, the middle and the last of everybody.
+fn some(scheme: &Scheme, params: &Params) -> Vec<Secret> {
+    let people = everybody(scheme, params);
+    [0, people.len() / 2, people.len() - 1].into_iter().map(|place| people[place].clone()).collect()
+}
+
+fn assert_uniform(scheme: &'static Scheme, params: Params, until: Until) {
+    let Some(world) = World::new(scheme, params) else { return };
+    for (seed, secret) in (1..).zip(some(scheme, world.deployment.params())) {
+        assert!(is_uniform(&world, &secret, until, &world.groups(), seed), "{}", scheme.name);
     }
 }
 
 #[test]
-fn one_server_sees_the_same_whoever_asks() {
-    for_all_schemes(|scheme| {
-        // The largest of these databases whose draws can be enumerated for everybody.
-        let fits = |&(d, rows): &(usize, usize)| {
-            let deployment = Deployment::new(scheme, tiny(d, rows, 1, false), FieldRule::Paper).unwrap();
-            deployment.field().q().pow(draws(&deployment, 0..deployment.phases())) <= 20_000
-        };
-        let (d, rows) = [(2, 2), (1, 2), (1, 1)].into_iter().find(fits).expect(scheme.name);
-        let deployment = Deployment::new(scheme, tiny(d, rows, 1, false), FieldRule::Paper).unwrap();
-        assert_private(&deployment, 0..deployment.phases(), usize::MAX);
-    });
+fn every_symbol_that_servers_see_has_draws_of_its_own() {
+    for_all_schemes(|scheme| assert_uniform(scheme, tiny(2, 3, 1, false), Until::Phases));
 }
 
 #[test]
-fn two_servers_together_see_the_same_whoever_asks() {
-    for_all_schemes(|scheme| {
-        let deployment = Deployment::new(scheme, tiny(1, 1, 2, false), FieldRule::Paper).unwrap();
-        // Phases draw apart from each other, so that each may be enumerated by itself.
-        for phase in 0..deployment.phases() {
-            let carried = scheme.phases[phase].slots.iter().any(|slot| slot.carried);
-            let phases = if carried { phase - 1..phase + 1 } else { phase..phase + 1 };
-            // Everybody where that takes seconds, else the two who differ most.
-            let runs = deployment.field().q().pow(draws(&deployment, phases.clone()));
-            assert_private(&deployment, phases, if runs < 500_000 { usize::MAX } else { 1 });
-        }
-    });
+fn any_two_servers_together_see_uniform_symbols_where_the_threshold_is_two() {
+    for_all_schemes(|scheme| assert_uniform(scheme, tiny(1, 2, 2, false), Until::Phases));
 }
 
 #[test]
 fn verified_queries_are_as_private() {
-    for_all_schemes(|scheme| {
-        if let Ok(deployment) = Deployment::new(scheme, tiny(1, 1, 1, true), FieldRule::Paper) {
-            assert_private(&deployment, 0..1, usize::MAX);
-        }
-    });
+    for_all_schemes(|scheme| assert_uniform(scheme, tiny(1, 2, 1, true), Until::Phases));
 }
 
 #[test]
-#[should_panic(expected = "can tell two people apart")]
-fn the_proof_notices_a_share_without_noise() {
-    // T = 1 noise against two servers together must fail.
-    let baseline = ifonly_core::scheme::named("baseline").unwrap();
-    let deployment = Deployment::new(baseline, tiny(1, 1, 1, false), FieldRule::Paper).unwrap();
-    let mut reference = None;
-    for (secret, theta) in everybody(baseline, deployment.params()) {
-        let mut pairs = std::collections::BTreeMap::new();
-        let mut all = Exhaustive::default();
-        while all.turn() {
-            let round = Round::new(&deployment, 0, &secret, &theta, None, &mut all);
-            let pair = (round.shares()[0].slot(0)[0].value(), round.shares()[1].slot(0)[0].value());
-            *pairs.entry(pair).or_insert(0) += 1;
-        }
-        let same = reference.get_or_insert_with(|| pairs.clone());
-        assert!(*same == pairs, "two servers can tell two people apart");
+fn record_queries_are_uniform_whatever_is_wanted() {
+    // Three and four servers; T = 2 has 65,536 pairs of draws per byte, which spir's own tests play.
+    assert_uniform(scheme::named("single-phase").unwrap(), tiny(1, 2, 1, false), Until::Record);
+    assert_uniform(scheme::named("two-phase-4").unwrap(), tiny(1, 2, 1, false), Until::Record);
+    // Two servers, bits over several bytes. Row 0 holds 0 and all others 1, so that two people want different rows; a third
+    // one permits no level at all.
+    let world = World::new(scheme::named("gated-tables").unwrap(), tiny(1, 27, 1, false)).unwrap();
+    let fixed = |x| Secret::new(vec![x]).immutable(vec![true]);
+    for (seed, secret) in (1..).zip([fixed(0), fixed(1), Secret::new(vec![0]).gate_tables(vec![vec![true, true]])]) {
+        assert!(is_uniform(&world, &secret, Until::Record, &world.groups(), seed));
     }
+}
+
+#[test]
+fn the_proof_notices_noise_that_is_too_little() {
+    // T = 1 noise against two servers together.
+    let world = World::new(scheme::named("baseline").unwrap(), tiny(1, 2, 1, false)).unwrap();
+    assert!(is_uniform(&world, &Secret::new(vec![0]), Until::Record, &world.groups(), 1));
+    assert!(!is_uniform(&world, &Secret::new(vec![0]), Until::Phases, &[vec![0, 1]], 1));
 }
