@@ -19,7 +19,6 @@ use ifonly_core::random::{Exhaustive, Random, SeededRandom};
 use ifonly_core::scheme::{self, Gate, Metric, Scheme};
 use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
-use ifonly_core::service::Route;
 use ifonly_core::transcript::{Message, Stage};
 use ifonly_core::wire;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,13 +93,14 @@ fn watch(world: &World, secret: &Secret, until: Until, random: &mut impl Random)
     let mut views = Views { public: String::new(), phases: none.clone(), records: none };
     let audience = world.servers[0].audience();
     let mut search = Search::new(world.deployment.clone(), secret.clone(), audience).unwrap();
-    let mut steps = 0;
-    while let Some(outgoing) = search.next(random) {
-        if until == Until::Phases && outgoing.route == Route::Record {
+    let phases = world.deployment.phases();
+    for step in 1.. {
+        // Before the record's draws are made.
+        if until == Until::Phases && step > phases {
             return views;
         }
-        steps += 1;
-        let heard = until == Until::Record || steps < world.deployment.phases();
+        let Some(outgoing) = search.next(random) else { break };
+        let heard = until == Until::Record || step < phases;
         let mut respond = |(server, bytes): (usize, &[u8])| {
             let mut message = Message::decode(bytes).unwrap();
             let symbols = world.symbols(&message, &views.phases[server]);
