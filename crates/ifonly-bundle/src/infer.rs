@@ -143,10 +143,12 @@ impl Column<'_> {
         let first = stats.first_word.as_ref();
         match (left.as_slice(), first) {
             ([], Some((place, word))) => Err(self.cell(*place, format!("{word:?} is not a number"))),
-            ([Reading { notation: Notation::Written { decimal, .. }, .. }, others @ ..], Some((place, word)))
-                if others.iter().any(
-                    |other| matches!(&other.notation, Notation::Written { decimal: other, .. } if other != decimal),
-                ) =>
+            // Two ways that read other numbers; without a comma or a point they read the same.
+            ([Reading { notation: Notation::Written { decimal, .. }, min, max }, others @ ..], Some((place, word)))
+                if others.iter().any(|other| {
+                    let written = matches!(&other.notation, Notation::Written { decimal: d, .. } if d != decimal);
+                    written && (other.min, other.max) != (*min, *max)
+                }) =>
             {
                 let reason = format!(
                     "{word:?} may have decimals or thousands; say decimal = \".\" or \",\" under features.{:?} in the \
@@ -368,6 +370,7 @@ mod tests {
             (notation.write(scale.bounds().0), notation.write(scale.bounds().1))
         };
         assert_eq!(shown(&["$1,200", "$3", "$17"], ""), ("$3".into(), "$1,200".into()));
+        assert_eq!(shown(&["63%", "5%", "17%"], ""), ("5%".into(), "63%".into()));
         assert_eq!(shown(&["2024-01-31", "2023-05-01", "2023-05-02"], ""), ("2023-05-01".into(), "2024-01-31".into()));
         assert_eq!(shown(&["1,5", "2,5", "4,0"], ""), ("1,5".into(), "4".into()));
         let Err(unclear) = judge("a", &["1,234", "5,678", "9,012"], "") else { panic!() };

@@ -1,33 +1,54 @@
 //! Edges of round numbers, from the bounds of a column alone.
 //!
-//! A step is 1, 2 or 5 times a power of ten. Between `n·s` and `n·s'`, s and s' two steps in a row, edges are s apart: an
-//! interval is never wider than 1/n of its numbers, and `n·s` is an edge of both steps. The longest step cuts the whole range
-//! into half the budget; the shortest one, which serves on both sides of zero, takes what is left of it.
+//! A step is a round number: 1, 2 or 5 times a power of ten, or, where there are many levels, also 1.5, 3, 4, 6 or 8 times one.
+//! Between `n·s` and `n·s'`, s and s' two steps in a row, edges are s apart: an interval is never wider than 1/n of its numbers,
+//! and `n·s'` is an edge of both steps. Most of the budget cuts the whole range into equal steps, which is what costs need; the
+//! rest goes into ever shorter ones towards zero, so that wishes tell small numbers apart.
 
 use super::decimal::Decimal;
 use super::scale::{Form, Run, Scale};
 
-/// A step: `[1, 2, 5][n mod 3] · 10^(n div 3)`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Step(i32);
+/// Which steps there are, and of which share of a number they are at most.
+#[derive(Clone, Copy)]
+struct Ladder {
+    /// In tenths.
+    mantissas: &'static [i64],
+    /// n; times a step it is a whole number of the step before.
+    share: u32,
+}
 
-impl Step {
-    fn decimal(self) -> Decimal {
-        Decimal::new([1, 2, 5][self.0.rem_euclid(3) as usize], self.0.div_euclid(3))
+const FINE: Ladder = Ladder { mantissas: &[10, 15, 20, 30, 40, 50, 60, 80], share: 60 };
+
+const fn coarse(share: u32) -> Ladder {
+    Ladder { mantissas: &[10, 20, 50], share }
+}
+
+/// A step, by its place on the ladder.
+type Step = i32;
+
+impl Ladder {
+    fn decimal(&self, step: Step) -> Decimal {
+        let count = self.mantissas.len() as i32;
+        Decimal::new(self.mantissas[step.rem_euclid(count) as usize], step.div_euclid(count) - 1)
     }
 
-    fn number(self) -> f64 {
-        self.decimal().number()
+    fn number(&self, step: Step) -> f64 {
+        self.decimal(step).number()
+    }
+
+    /// From where on a step is used.
+    fn limit(&self, step: Step) -> f64 {
+        f64::from(self.share) * self.number(step)
     }
 
     /// The shortest step of which at most `most` fit into `width`.
-    fn cutting(width: f64, most: u32) -> Step {
+    fn cutting(&self, width: f64, most: u32) -> Step {
         // Beyond these limits there is no step; what uses one checks that edges grow.
         let least = (width / f64::from(most.max(1))).clamp(1e-300, 1e300);
         // One below the power of ten at hand, because logarithms round.
-        let mut step = Step(3 * (least.log10().floor() as i32) - 1);
-        while step.number() < least {
-            step = Step(step.0 + 1);
+        let mut step = self.mantissas.len() as i32 * (least.log10().floor() as i32) - 1;
+        while self.number(step) < least {
+            step += 1;
         }
         step
     }
@@ -37,19 +58,17 @@ impl Scale {
     /// Round numbers as edges, shorter steps towards zero, at most `most` intervals.
     pub fn round(min: f64, max: f64, most: u32) -> Result<Scale, String> {
         check_bounds(min, max)?;
-        let longest = Step::cutting(max - min, (most / 2).max(1));
         // Where the whole budget is small, coarser shares leave more of it for the decades towards zero.
-        let share = if most >= 600 {
-            50
-        } else if most >= 200 {
-            20
-        } else {
-            10
+        let ladder = match most {
+            600.. => FINE,
+            200.. => coarse(20),
+            _ => coarse(10),
         };
-        let mut best = stepped(min, max, longest, longest, share)?;
+        let longest = ladder.cutting(max - min, (most * 7 / 10).max(1));
+        let mut best = stepped(min, max, longest, longest, ladder)?;
         // Five decades below the bounds there is nothing that people would tell apart.
-        for shorter in 1..=15 {
-            let Ok(finer) = stepped(min, max, Step(longest.0 - shorter), longest, share) else { break };
+        for shorter in 1..=5 * ladder.mantissas.len() as i32 {
+            let Ok(finer) = stepped(min, max, longest - shorter, longest, ladder) else { break };
             if finer.range() >= most {
                 break;
             }
@@ -62,8 +81,8 @@ impl Scale {
     pub fn equal_steps(min: f64, max: f64, most: u32) -> Result<Scale, String> {
         check_bounds(min, max)?;
         // The first and the last edge are rounded outwards, which may take one interval more.
-        let step = Step::cutting(max - min, most.saturating_sub(2).max(1));
-        stepped(min, max, step, step, 1)
+        let step = FINE.cutting(max - min, most.saturating_sub(2).max(1));
+        stepped(min, max, step, step, FINE)
     }
 
     /// Round numbers whose steps are everywhere about the same share of the number: a logarithmic scale.
@@ -72,11 +91,12 @@ impl Scale {
         if min <= 0.0 {
             return Err(format!("a logarithmic scale needs bounds above 0, not {min} to {max}"));
         }
-        [200, 100, 50, 20, 10, 5, 2]
+        [200, 100, 50, 20, 10]
             .into_iter()
             .filter_map(|share| {
-                let (first, last) = (Step::cutting(min, share), Step::cutting(max, share));
-                stepped(min, max, first, last, share).ok()
+                let ladder = coarse(share);
+                let (first, last) = (ladder.cutting(min, share), ladder.cutting(max, share));
+                stepped(min, max, first, last, ladder).ok()
             })
             .find(|scale| scale.range() < most)
             .ok_or_else(|| format!("{most} levels are too few for a logarithmic scale from {min} to {max}"))
@@ -90,20 +110,17 @@ fn check_bounds(min: f64, max: f64) -> Result<(), String> {
     }
 }
 
-/// Edges from `min` to `max`, both rounded outwards: `shortest` around zero, growing to `longest`, each from `share` times itself.
-fn stepped(min: f64, max: f64, shortest: Step, longest: Step, share: u32) -> Result<Scale, String> {
+/// Edges from `min` to `max`, both rounded outwards: `shortest` around zero, growing to `longest`.
+fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) -> Result<Scale, String> {
     // The pieces of the line from left to right: each ends where the next begins.
+    let outer = |step: Step| if step == longest { f64::INFINITY } else { ladder.limit(step + 1) };
     let mut pieces: Vec<(f64, f64, Step)> = vec![];
-    let limit = |step: Step| f64::from(share) * step.number();
-    for step in (shortest.0 + 1..=longest.0).rev().map(Step) {
-        let outer = if step == longest { f64::NEG_INFINITY } else { -limit(Step(step.0 + 1)) };
-        pieces.push((outer, -limit(step), step));
+    for step in (shortest + 1..=longest).rev() {
+        pieces.push((-outer(step), -ladder.limit(step), step));
     }
-    let inner = if shortest == longest { f64::INFINITY } else { limit(Step(shortest.0 + 1)) };
-    pieces.push((-inner, inner, shortest));
-    for step in (shortest.0 + 1..=longest.0).map(Step) {
-        let outer = if step == longest { f64::INFINITY } else { limit(Step(step.0 + 1)) };
-        pieces.push((limit(step), outer, step));
+    pieces.push((-outer(shortest), outer(shortest), shortest));
+    for step in shortest + 1..=longest {
+        pieces.push((ladder.limit(step), outer(step), step));
     }
     let mut from = None;
     let mut runs = vec![];
@@ -113,12 +130,12 @@ fn stepped(min: f64, max: f64, shortest: Step, longest: Step, share: u32) -> Res
             continue;
         }
         // In units of the step: edges of pieces are whole, bounds are rounded outwards.
-        let number = step.number();
+        let number = ladder.number(step);
         let (first, last) = ((low / number + 1e-9).floor(), (high / number - 1e-9).ceil());
         if first.abs().max(last.abs()) > 9e15 {
             return Err(format!("numbers from {min} to {max} are too close to each other for round steps"));
         }
-        let decimal = step.decimal();
+        let decimal = ladder.decimal(step);
         from.get_or_insert(Decimal::from_units(
             first as i128 * decimal.units(decimal.exponent()).unwrap_or(1),
             decimal.exponent(),
@@ -157,7 +174,8 @@ mod tests {
                 assert!(low <= min && max <= high, "{min} {max} {most}: {low} {high}");
                 assert!(scale.range() < most.max(13), "{min} {max} {most}: {} levels", scale.range() + 1);
                 // No interval is wider than a few times the budget's equal share.
-                assert!(widest(&scale) <= 5.5 * (max - min) / f64::from(most), "{min} {max} {most}");
+                let share = if most >= 600 { 2.2 } else { 4.0 };
+                assert!(widest(&scale) <= share * (max - min) / f64::from(most), "{min} {max} {most}");
             }
         }
     }
@@ -168,13 +186,11 @@ mod tests {
         for number in [30.0, 400.0, 5_000.0, 60_000.0, 200_000.0] {
             let interval = scale.interval(scale.level(number)).unwrap();
             assert!(interval.low <= number && number < interval.high);
-            assert!(interval.high - interval.low <= (number / 20.0).max(5.0), "{number}: {interval:?}");
+            assert!(interval.high - interval.low <= (number / 20.0).max(20.0), "{number}: {interval:?}");
         }
         // The edges are numbers that people write.
-        assert_eq!(
-            scale.interval(scale.level(123_456.0)).unwrap(),
-            super::super::scale::Interval { low: 123_000.0, high: 123_500.0 }
-        );
+        let interval = scale.interval(scale.level(123_456.0)).unwrap();
+        assert_eq!((interval.low, interval.high), (123_200.0, 123_600.0));
     }
 
     #[test]
