@@ -1,6 +1,6 @@
 //! From decoded values to the nearest rows.
 //!
-//! Values pass through a [`Sieve`], run by run, and are forgotten; what stays is which rows qualify and the k nearest.
+//! Values pass through a `Sieve`, run by run, and are forgotten; what stays is which rows qualify and the k nearest.
 
 use crate::deployment::Deployment;
 use crate::field::Field;

@@ -162,7 +162,7 @@ impl Deployment {
     }
 
     /// What user and servers both know.
-    pub fn setting(&self) -> Setting<'_> {
+    pub(crate) fn setting(&self) -> Setting<'_> {
         Setting { field: &self.field, params: &self.params }
     }
 

@@ -165,22 +165,6 @@ impl Field {
         (!a.is_zero()).then(|| self.pow(a, self.q - 2))
     }
 
-    /// 1/a for every element with one inversion (Montgomery's trick), or `None` if one of them is zero.
-    pub fn batch_inverse(&self, elements: &[Symbol]) -> Option<Vec<Symbol>> {
-        let mut product = Symbol::ONE;
-        let mut inverses = Vec::with_capacity(elements.len());
-        for &element in elements {
-            inverses.push(product);
-            product = self.mul(product, element);
-        }
-        let mut tail = self.inverse(product)?;
-        for (inverse, &element) in inverses.iter_mut().zip(elements).rev() {
-            *inverse = self.mul(*inverse, tail);
-            tail = self.mul(tail, element);
-        }
-        Some(inverses)
-    }
-
     /// Σ a_k·b_k.
     pub fn dot(&self, a: &[Symbol], b: &[Symbol]) -> Symbol {
         a.iter().zip(b).fold(Symbol::ZERO, |sum, (&a, &b)| self.mul_add(a, b, sum))
@@ -261,18 +245,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn batch_inverse_is_the_inverse_of_each() {
-        let field = Field::new(809).unwrap();
-        let elements: Vec<Symbol> = (1..809).map(|v| field.symbol(v).unwrap()).collect();
-        let inverses = field.batch_inverse(&elements).unwrap();
-        for (&a, &b) in elements.iter().zip(&inverses) {
-            assert_eq!(field.mul(a, b), Symbol::ONE);
-        }
-        assert_eq!(field.batch_inverse(&[Symbol::ONE, Symbol::ZERO]), None);
-        assert_eq!(field.batch_inverse(&[]), Some(vec![]));
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl Program {
     }
 
     /// This program followed by another, whose forms are renumbered.
-    pub fn followed_by(mut self, other: Program) -> Program {
+    pub(crate) fn followed_by(mut self, other: Program) -> Program {
         let shift = self.forms.len();
         self.forms.extend(other.forms);
         self.outputs.extend(other.outputs.into_iter().map(|output| match output {
@@ -220,7 +220,7 @@ impl Rows {
     }
 
     /// Row i, counted from 0.
-    pub fn row(&self, i: usize) -> &[u16] {
+    pub(crate) fn row(&self, i: usize) -> &[u16] {
         &self.values[i * self.width..(i + 1) * self.width]
     }
 

@@ -200,7 +200,7 @@ impl std::fmt::Debug for KeyStream {
 
 impl KeyStream {
     /// Blocks `first..first + blocks.len()`.
-    pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
+    pub(crate) fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
         KeyStream::count(first, blocks);
         self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
     }
@@ -319,7 +319,7 @@ impl SymbolStream {
     }
 
     /// The number of one position.
-    pub fn symbol(&self, position: usize) -> Symbol {
+    pub(crate) fn symbol(&self, position: usize) -> Symbol {
         let mut word = [0; 8];
         self.stream.fill((position * self.width) as u64, &mut word[..self.width]);
         self.symbol_from_word(position as u64, u64::from_le_bytes(word))

@@ -11,7 +11,7 @@ const KEY: usize = 16;
 pub const OVERHEAD: usize = ZEROS + KEY;
 
 /// The encoding under the 16-byte key k.
-pub fn seal(record: &[u8], key: &[u8; KEY]) -> Vec<u8> {
+pub(crate) fn seal(record: &[u8], key: &[u8; KEY]) -> Vec<u8> {
     let mut sealed = vec![0; record.len() + OVERHEAD];
     seal_into(record, key, &mut sealed);
     sealed
@@ -21,7 +21,7 @@ pub fn seal(record: &[u8], key: &[u8; KEY]) -> Vec<u8> {
 ///
 /// # Panics
 /// If the place has another length.
-pub fn seal_into(record: &[u8], key: &[u8; KEY], sealed: &mut [u8]) {
+pub(crate) fn seal_into(record: &[u8], key: &[u8; KEY], sealed: &mut [u8]) {
     assert_eq!(sealed.len(), record.len() + OVERHEAD, "a sealed record has its own length");
     let (body, tail) = sealed.split_at_mut(record.len() + ZEROS);
     body[..record.len()].copy_from_slice(record);

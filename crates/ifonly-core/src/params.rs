@@ -107,13 +107,13 @@ pub struct ParamsError {
 
 impl Params {
     /// More levels than this do not fit into a row store.
-    pub const MAX_RANGE: u32 = 65_535;
+    pub(crate) const MAX_RANGE: u32 = 65_535;
     /// Databases end here.
     pub const MAX_ROWS: usize = u32::MAX as usize;
     /// Features end here.
-    pub const MAX_FEATURES: usize = 4096;
+    pub(crate) const MAX_FEATURES: usize = 4096;
     /// Thresholds end here, so that server counts stay in a byte.
-    pub const MAX_THRESHOLD: usize = 16;
+    pub(crate) const MAX_THRESHOLD: usize = 16;
 
     /// The plain deployment: T = 1, S = B = 0, no weights, any feature may be immutable, masks of one value.
     pub fn new(ranges: Vec<u32>, rows: usize) -> Params {
@@ -135,7 +135,7 @@ impl Params {
     }
 
     /// Σ(R_k + 1), the number of table entries.
-    pub fn levels(&self) -> usize {
+    pub(crate) fn levels(&self) -> usize {
         self.ranges.iter().map(|&range| range as usize + 1).sum()
     }
 
@@ -145,23 +145,23 @@ impl Params {
     }
 
     /// Σ R_k^p; saturates, and no field holds a saturated bound.
-    pub fn power_bound(&self, p: u32) -> u128 {
+    pub(crate) fn power_bound(&self, p: u32) -> u128 {
         self.ranges.iter().fold(0u128, |sum, &range| sum.saturating_add(u128::from(range).saturating_pow(p)))
     }
 
     /// L1·Δ.
-    pub fn weighted_delta(&self) -> u128 {
+    pub(crate) fn weighted_delta(&self) -> u128 {
         u128::from(self.weight_limit).saturating_mul(self.delta())
     }
 
     /// The largest sum of cost tables.
-    pub fn table_bound(&self) -> u128 {
+    pub(crate) fn table_bound(&self) -> u128 {
         u128::from(self.cost_limit).saturating_mul(self.features() as u128)
     }
 
     /// Single-Phase's bound `F(L−1)R² + most` with `L = most + 1`, `most` the largest cost of the mutable features.
     /// With ranges of their own, the F widest features count.
-    pub fn scaled_bound(&self, most: u128) -> u128 {
+    pub(crate) fn scaled_bound(&self, most: u128) -> u128 {
         let mut squares: Vec<u128> = self.ranges.iter().map(|&range| u128::from(range).pow(2)).collect();
         squares.sort_unstable_by(|a, b| b.cmp(a));
         let widest: u128 = squares.iter().take(self.immutable_limit).sum();
@@ -169,7 +169,7 @@ impl Params {
     }
 
     /// Whether the numbers make sense by themselves.
-    pub fn check(&self) -> Result<(), ParamsError> {
+    pub(crate) fn check(&self) -> Result<(), ParamsError> {
         let refuse = |parameter, value: u128, reason| Err(ParamsError { parameter, value, reason });
         if self.ranges.is_empty() || self.ranges.len() > Self::MAX_FEATURES {
             return refuse("features", self.ranges.len() as u128, "must be in 1..=4096");

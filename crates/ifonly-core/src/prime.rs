@@ -13,10 +13,10 @@ pub enum FieldRule {
 }
 
 /// Fields stop here: sums of two symbols and balanced limbs still fit into 64 bits.
-pub const MAX_BITS: u32 = 62;
+pub(crate) const MAX_BITS: u32 = 62;
 
 /// Miller–Rabin with the first twelve primes as bases, which is exact below 3.3·10^24 (Sorenson and Webster, 2015).
-pub fn is_prime(n: u64) -> bool {
+pub(crate) fn is_prime(n: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     if n < 2 {
         return false;
@@ -38,7 +38,7 @@ pub fn is_prime(n: u64) -> bool {
     })
 }
 
-/// The q that `rule` gives for `bound`, or `None` when it would not fit into [`MAX_BITS`] bits.
+/// The q that `rule` gives for `bound`, or `None` when it would not fit into the bits of a symbol.
 pub fn choose(bound: u128, rule: FieldRule) -> Option<u64> {
     let bound = u64::try_from(bound).ok()?;
     let limit = 1u64 << MAX_BITS;

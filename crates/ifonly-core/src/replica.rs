@@ -220,7 +220,7 @@ impl Replica {
         (0..).zip(records).map(|(row, record)| package::seal(record, &key.record(&self.digest, row))).collect()
     }
 
-    /// One of them to where it is stored; see [`package::seal_into`].
+    /// One of them to where it is stored.
     pub fn seal_into(&self, key: &RootKey, row: u64, record: &[u8], sealed: &mut [u8]) {
         package::seal_into(record, &key.record(&self.digest, row), sealed);
     }
@@ -250,12 +250,12 @@ fn vectors(deployment: &Deployment, phase: usize, payload: &[u8]) -> Result<Vect
 
 impl Ask<'_> {
     /// `order[p]`, if the rows are shuffled.
-    pub fn permutation(&self) -> Option<Vec<u32>> {
+    pub(crate) fn permutation(&self) -> Option<Vec<u32>> {
         Some(order::permutation(self.order_keys.as_ref()?, self.deployment.params().rows))
     }
 
     /// Key-check value, then the packed answer.
-    pub fn respond(&self, rows: &Rows) -> Vec<u8> {
+    pub(crate) fn respond(&self, rows: &Rows) -> Vec<u8> {
         let (field, kappa) = (self.deployment.field(), self.deployment.kappa(self.phase));
         let order = self.permutation();
         let job = Job { field, alpha: self.alpha, kappa, program: &self.program, order: order.as_deref() };
@@ -268,7 +268,7 @@ impl Ask<'_> {
 
 impl FetchAsk {
     /// Key-check value, then the padded inner product. `server` counts from 1.
-    pub fn respond(&self, server: u8, sealed: &[Vec<u8>]) -> Vec<u8> {
+    pub(crate) fn respond(&self, server: u8, sealed: &[Vec<u8>]) -> Vec<u8> {
         let order = self.order_keys.as_ref().map(|keys| order::permutation(keys, sealed.len()));
         let record = |p: usize| sealed[order.as_ref().map_or(p, |order| order[p] as usize)].as_slice();
         let mut product = self.fetch.inner_product(&self.payload, record);

@@ -129,7 +129,11 @@ impl Round {
 
     /// How the answers of `spoke` (counted from 0) become values, and the values of a row that no share selects, if that is
     /// all there is to do: no answer to spare that others could be checked by, and no second, scaled answer.
-    pub fn interpolation(&self, deployment: &Deployment, spoke: &[usize]) -> Option<(Interpolation, Vec<Symbol>)> {
+    pub(crate) fn interpolation(
+        &self,
+        deployment: &Deployment,
+        spoke: &[usize],
+    ) -> Option<(Interpolation, Vec<Symbol>)> {
         if self.r.is_some() || spoke.len() != deployment.kappa(self.phase) + 1 {
             return None;
         }

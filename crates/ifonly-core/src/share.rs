@@ -38,7 +38,7 @@ pub enum PointsError {
 
 impl Points {
     /// Points from signed integers, as manifests write them.
-    pub fn new(field: &Field, alphas: &[i64]) -> Result<Points, PointsError> {
+    pub(crate) fn new(field: &Field, alphas: &[i64]) -> Result<Points, PointsError> {
         let points: Vec<Symbol> = alphas.iter().map(|&alpha| field.reduce_signed(alpha)).collect();
         for (place, point) in points.iter().enumerate() {
             if point.is_zero() {
@@ -66,13 +66,8 @@ impl Points {
     }
 
     /// The number of servers.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 
@@ -98,13 +93,8 @@ impl Vectors {
     }
 
     /// The number of slots.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    /// Whether there is no slot.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     pub(crate) fn push(&mut self, vector: Vec<Symbol>) {
@@ -119,7 +109,7 @@ impl std::fmt::Debug for Vectors {
 }
 
 /// The share of one vector for each point.
-pub fn share(
+pub(crate) fn share(
     field: &Field,
     points: &[Symbol],
     threshold: usize,

@@ -107,14 +107,14 @@ impl Fetch {
     }
 
     /// Whether bytes can be a payload of [`Fetch::queries`].
-    pub fn is_query(&self, payload: &[u8]) -> bool {
+    pub(crate) fn is_query(&self, payload: &[u8]) -> bool {
         let spare = self.rows % 8;
         let padded = !self.is_binary() || spare == 0 || payload.last().is_some_and(|last| last >> spare == 0);
         payload.len() == self.query_length() && padded
     }
 
     /// By what a stripe is multiplied; the payload must be a query.
-    pub fn factor(&self, payload: &[u8], position: usize, stripe: usize) -> u8 {
+    pub(crate) fn factor(&self, payload: &[u8], position: usize, stripe: usize) -> u8 {
         match self.is_binary() {
             true => payload[position / 8] >> (position % 8) & 1,
             false => payload[position * self.stripes + stripe],

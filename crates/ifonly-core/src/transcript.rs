@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use zeroize::Zeroize;
 
 /// The protocol's version, first in every header.
-pub const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 const MAGIC: &[u8; 6] = b"ifonly";
 /// How the wire writes [`Stage::Record`]; no scheme has so many phases.
 const RECORD: u8 = 255;
@@ -60,7 +60,7 @@ pub struct Header {
 
 impl Header {
     /// The canonical bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.push(VERSION);
         bytes.push(match self.stage {
@@ -150,7 +150,7 @@ impl Message {
         6 + 1 + 1 + 4 + 32 + 32 + 1 + scheme.len() + 1 + responders + 1 + 32 * responders + 32
     }
 
-    /// A message from its bytes; the payload is whatever follows and is checked by [`Message::verify`].
+    /// A message from its bytes; the payload is whatever follows and is checked later, by the replica.
     pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
         let mut reader = Reader::new(bytes);
         let header = Header::read(&mut reader)?;
@@ -163,7 +163,7 @@ impl Message {
     }
 
     /// Whether c_n opens to the payload.
-    pub fn verify(&self) -> bool {
+    pub(crate) fn verify(&self) -> bool {
         let Some(place) = self.header.responders.iter().position(|&server| server == self.server) else { return false };
         let Some(blinding) = Option::<Scalar>::from(Scalar::from_canonical_bytes(self.blinding)) else { return false };
         commit(&self.header.encode(), self.server, &self.payload, &blinding) == self.commitments[place]

@@ -44,7 +44,7 @@ pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
 }
 
 /// Whether `count` symbols may be packed in these bytes: their number is right and the padding is zero.
-pub fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
+pub(crate) fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
     let spare = count.wrapping_mul(field.bits() as usize) % 8;
     let padded = spare == 0 || bytes.last().is_some_and(|last| last >> spare == 0);
     packed_length(field, count) == Some(bytes.len()) && padded
@@ -104,12 +104,12 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Over these bytes.
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
 
     /// The next `count` bytes.
-    pub fn bytes(&mut self, what: &'static str, count: usize) -> Result<&'a [u8], WireError> {
+    pub(crate) fn bytes(&mut self, what: &'static str, count: usize) -> Result<&'a [u8], WireError> {
         let (part, rest) =
             self.rest.split_at_checked(count).ok_or(WireError::Length { what, have: self.rest.len(), need: count })?;
         self.rest = rest;
@@ -117,25 +117,25 @@ impl<'a> Reader<'a> {
     }
 
     /// The next bytes as an array.
-    pub fn array<const SIZE: usize>(&mut self, what: &'static str) -> Result<[u8; SIZE], WireError> {
+    pub(crate) fn array<const SIZE: usize>(&mut self, what: &'static str) -> Result<[u8; SIZE], WireError> {
         let mut array = [0; SIZE];
         array.copy_from_slice(self.bytes(what, SIZE)?);
         Ok(array)
     }
 
     /// The next byte.
-    pub fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
+    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
         Ok(self.array::<1>(what)?[0])
     }
 
     /// A length byte and as many bytes.
-    pub fn short(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
+    pub(crate) fn short(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
         let length = self.byte(what)?;
         self.bytes(what, length.into())
     }
 
     /// Everything that is left.
-    pub fn rest(self) -> &'a [u8] {
+    pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }
 }

@@ -18,24 +18,24 @@ mod offer;
 pub use offer::{Offer, offers};
 
 /// The format's version.
-pub const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 2;
 /// A manifest's text ends here, in bytes.
 pub const MAX_JSON: usize = 16 << 20;
 /// Records end here, in bytes.
-pub const MAX_RECORD: usize = 1 << 20;
+pub(crate) const MAX_RECORD: usize = 1 << 20;
 /// Σ(R_k + 1) ends here, so that cost tables stay small beside the answers.
 pub const MAX_LEVELS: usize = 1 << 22;
 /// So many records may be fetched per search at most.
-pub const MAX_TOP: usize = 1000;
+pub(crate) const MAX_TOP: usize = 1000;
 
 const DIGEST_CONTEXT: &str = "ifonly manifest v1";
 
 /// The fields of a manifest, in the order of its canonical form; one that has more is not canonical.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Contents {
-    /// [`FORMAT`].
+    /// The version of the manifest's format.
     pub format: u32,
-    /// [`VERSION`] of the protocol.
+    /// The version of the protocol.
     pub protocol: u8,
     /// What is served.
     pub dataset: Dataset,

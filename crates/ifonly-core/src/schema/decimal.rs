@@ -59,7 +59,7 @@ impl Decimal {
     }
 
     /// The nearest double.
-    pub fn number(self) -> f64 {
+    pub(crate) fn number(self) -> f64 {
         // A mantissa and an exponent always make a float's text.
         format!("{}e{}", self.mantissa, self.exponent).parse().unwrap_or(f64::NAN)
     }

@@ -138,7 +138,7 @@ impl Feature {
     /// What a categorical mismatch counts as unless the schema says otherwise.
     pub const DEFAULT_RANGE: u32 = 100;
     /// Names, categories and other texts of a schema end here, in bytes.
-    pub const MAX_TEXT: usize = 4096;
+    pub(crate) const MAX_TEXT: usize = 4096;
 
     /// A feature without unit, description and the rest.
     pub fn new(name: impl Into<String>, kind: Kind) -> Feature {
@@ -165,7 +165,7 @@ impl Feature {
     }
 
     /// What a change across the whole feature counts as, in levels: R_k, or a categorical feature's own range.
-    pub fn full_range(&self) -> u32 {
+    pub(crate) fn full_range(&self) -> u32 {
         match &self.kind {
             Kind::Categorical { range, .. } => *range,
             _ => self.range(),
@@ -197,7 +197,7 @@ impl Feature {
     }
 
     /// What a change across the whole feature is in values: 1 for words without an order, the steps of an ordered list.
-    pub fn spread(&self) -> f64 {
+    pub(crate) fn spread(&self) -> f64 {
         match &self.kind {
             Kind::Numeric { scale, .. } => scale.bounds().1 - scale.bounds().0,
             Kind::Ordinal { .. } => self.range().into(),
@@ -222,7 +222,7 @@ impl Feature {
     }
 
     /// The numbers that a level holds; the rank of a word.
-    pub fn interval(&self, level: u32) -> Option<Interval> {
+    pub(crate) fn interval(&self, level: u32) -> Option<Interval> {
         match &self.kind {
             Kind::Numeric { scale, .. } => scale.interval(level),
             _ => (level <= self.range()).then(|| Interval { low: level.into(), high: level.into() }),
@@ -279,7 +279,7 @@ impl Feature {
     }
 
     /// A level by itself, as if its middle had been given.
-    pub fn at_level(&self, level: u32) -> Encoded {
+    pub(crate) fn at_level(&self, level: u32) -> Encoded {
         let numeric = matches!(self.kind, Kind::Numeric { .. });
         Encoded { level, clamped: false, number: numeric.then(|| self.middle(level)) }
     }
@@ -423,7 +423,7 @@ fn shortened(text: &str) -> String {
 
 impl Value {
     /// As a finite number, if it is one.
-    pub fn number(&self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Value::Number(number) => Some(*number).filter(|number| number.is_finite()),
             Value::Text(text) => parse(text),

@@ -144,7 +144,7 @@ impl Schema {
     }
 
     /// The place of the feature of that name.
-    pub fn position(&self, name: &str) -> Result<usize, SchemaError> {
+    pub(crate) fn position(&self, name: &str) -> Result<usize, SchemaError> {
         self.features.iter().position(|feature| feature.name == name).ok_or_else(|| self.unknown(name))
     }
 

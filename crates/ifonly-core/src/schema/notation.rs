@@ -63,7 +63,7 @@ impl Notation {
     }
 
     /// What to write, for people.
-    pub fn example(&self) -> &'static str {
+    pub(crate) fn example(&self) -> &'static str {
         match self {
             Notation::Plain | Notation::Written { .. } => "a number",
             Notation::Date => "a date such as 2026-11-16",

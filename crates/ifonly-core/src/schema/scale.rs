@@ -106,7 +106,7 @@ pub struct Interval {
 
 impl Interval {
     /// Whether it holds one number only.
-    pub fn is_point(&self) -> bool {
+    pub(crate) fn is_point(&self) -> bool {
         self.low == self.high
     }
 }
@@ -193,7 +193,7 @@ impl Scale {
     }
 
     /// The level of a number.
-    pub fn level(&self, number: f64) -> u32 {
+    pub(crate) fn level(&self, number: f64) -> u32 {
         match &self.form {
             Form::Levels { min, max, levels, quantiser } => {
                 // A cast from f64 saturates, and NaN cannot come from finite numbers with min < max.
@@ -251,7 +251,7 @@ impl Scale {
     }
 
     /// What a level counts as: its value, or the middle of its interval.
-    pub fn middle(&self, level: u32) -> f64 {
+    pub(crate) fn middle(&self, level: u32) -> f64 {
         match &self.form {
             Form::Levels { min, max, levels, .. } => min + f64::from(level) / f64::from(*levels) * (max - min),
             Form::Edges { .. } => {

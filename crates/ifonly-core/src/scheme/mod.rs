@@ -49,7 +49,7 @@ impl Scheme {
     }
 
     /// Whether constraints of this kind can be asked for: tables hold any, and every gate holds immutable features.
-    pub fn carries_gate(&self, wanted: Gate) -> bool {
+    pub(crate) fn carries_gate(&self, wanted: Gate) -> bool {
         match wanted {
             Gate::None => true,
             Gate::Zeros | Gate::Scaled => self.gate != Gate::None,
@@ -123,12 +123,12 @@ pub struct Slot {
 
 impl Slot {
     /// A vector that is shared in this phase.
-    pub const fn fresh(name: &'static str, length: Length) -> Slot {
+    pub(crate) const fn fresh(name: &'static str, length: Length) -> Slot {
         Slot { name, length, carried: false }
     }
 
     /// A vector whose share the servers know from the phase before.
-    pub const fn carried(name: &'static str, length: Length) -> Slot {
+    pub(crate) const fn carried(name: &'static str, length: Length) -> Slot {
         Slot { name, length, carried: true }
     }
 }
@@ -184,7 +184,7 @@ pub enum Reading {
 
 impl Reading {
     /// Symbols per row.
-    pub fn outputs(self) -> usize {
+    pub(crate) fn outputs(self) -> usize {
         if matches!(self, Reading::Gated) { 2 } else { 1 }
     }
 }
