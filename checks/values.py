@@ -187,6 +187,9 @@ class Question:
             share, price = gap / column.spread, self.prices[column.name]
             up, down = self.weights[column.name]
             weight = up if other >= own else down
+            if price == "count":
+                low, high = column.interval(own) if column.type != "categorical" else (own, own)
+                changed = not (low <= other < high) if column.type == "numeric" and not column.exact else changed
             total += weight * {"l2": share * share, "l1": share, "count": float(changed),
                                "mad": share if column.type == "categorical" else gap / (column.deviation or 1)}[price]
         return total
