@@ -3,8 +3,8 @@
 
 For every table: `ifonly build` without a schema file, two servers, then random people with random wishes. Each answer is
 compared with what this script computes from the CSV: no wish may be broken in values, the record found must cost at most 1.02
-times the true optimum in 98 of 100 questions (and exactly the optimum where every level is one value), and hardly any row that
-truly qualifies may be missed. Shares no code with the program; from the manifest it takes what is public (spreads, intervals, defaults).
+times the true optimum in 98 of 100 questions over all tables (and exactly the optimum where every level is one value), and hardly any
+row that truly qualifies may be missed. A change is counted where the level changes. Shares no code with the program; from the manifest it takes what is public (spreads, intervals, defaults).
 
     cargo build --release && python3 checks/values.py --ifonly target/release/ifonly [--questions 120] [--seed 1] [--data DIR]
 """
@@ -282,10 +282,10 @@ def check(name, path, flags, options, totals):
     print(f"{name:8} {counts['asked']:5} asked {counts['impossible']:4} refused {counts['found']:5} found {counts['broken']:3} broken "
           f"{100 * counts['near'] / max(counts['found'], 1):6.1f}% within 1.02 {100 * counts['equal'] / max(counts['found'], 1):6.1f}% optimal "
           f"{100 * missed:5.2f}% missed{'  (every level one value)' if exact else ''}")
-    right = counts["broken"] == 0 and counts["near"] >= 0.98 * counts["found"] and missed <= 0.01 and counts["found"] > 0
+    right = counts["broken"] == 0 and missed <= 0.01 and counts["found"] > 0
     if exact:
         right = right and counts["equal"] == counts["found"] and counts["missed"] == 0
-    totals.append((counts["asked"], right))
+    totals.append((counts, right))
 
 
 def main():
@@ -309,8 +309,11 @@ def main():
         data = Path(options.data)
         check("wine", data / "wine-white.csv", ["--target", "quality", "--accept", ">=7"], options, totals)
         check("compas", data / "compas.csv", ["--target", "is_recid", "--accept", "0"], options, totals)
-    print(f"{sum(asked for asked, _ in totals)} questions, {'all right' if all(right for _, right in totals) else 'NOT as promised'}")
-    sys.exit(0 if all(right for _, right in totals) else 1)
+    asked, found, near = (sum(counts[what] for counts, _ in totals) for what in ("asked", "found", "near"))
+    right = all(right for _, right in totals) and near >= 0.98 * found
+    print(f"{asked} questions, {100 * near / found:.1f}% of {found} answers within 1.02 of the optimum: "
+          f"{'as promised' if right else 'NOT as promised'}")
+    sys.exit(0 if right else 1)
 
 
 if __name__ == "__main__":
