@@ -101,8 +101,9 @@ impl Plain {
     fn cost(&self, own: &Person, row: &Person) -> (u64, f64) {
         let (spreads, deviations) = ([50.0, 1000.0, 2.0, 1.0, 1.0, 1.0], [2.0, 12.5]);
         let interval = |income: f64| {
+            // Nothing is a level by itself.
             let step = if income < 100.0 { 10.0 } else { 100.0 };
-            (income / step).floor().min(9.0) * step + step / 2.0
+            if income == 0.0 { 0.0 } else { (income / step).floor().min(9.0) * step + step / 2.0 }
         };
         let (mut changes, mut cost) = (0, 0.0);
         for column in 0..6 {

@@ -237,6 +237,9 @@ impl Feature {
         let Interval { low, high } = self.interval(level)?;
         Some(match (low == high, low.is_finite(), high.is_finite()) {
             (true, ..) => notation.write(low),
+            _ if low > 0.0 && low < f64::MIN_POSITIVE => {
+                format!("more than {} to {}", notation.write(0.0), notation.write(high))
+            }
             (_, false, _) => format!("below {}", notation.write(high)),
             (_, _, false) => format!("{} and above", notation.write(low)),
             _ => format!("{} to {}", notation.write(low), notation.write(high)),

@@ -4,11 +4,12 @@
 //! |---|---|
 //! | grid | the value `from + k·step` |
 //! | listed | the k-th of the listed values |
-//! | edges | numbers from edge k up to, but without, edge k + 1; the last level with its end |
+//! | edges | numbers from edge k up to, but without, edge k + 1; the last level with its end; an edge 0 is a level of its own |
 //! | levels | the paper's: `round((v − min)/(max − min)·R)`, or the floor of it |
 //!
 //! A number between the values of a grid or a list has the level of the nearer one, the upper one in the middle. Numbers
 //! beyond the ends have the first or last level; where rows of the database do (`open`), these two levels have no end.
+//! Nothing is special in many columns: no gain, no debt, no child. So 0, where it is an edge, is a level by itself.
 //!
 //! Round edges follow from the bounds alone, never from how values are spread between them: equal steps of a round number
 //! (1, 2 or 5 times a power of ten) over the whole range, and towards zero ever shorter ones, always about the same share of
@@ -230,6 +231,7 @@ impl Scale {
         let place = level as usize;
         let (mut low, mut high) = match &self.form {
             Form::Grid { .. } | Form::Listed { .. } => (self.numbers[place], self.numbers[place]),
+            Form::Edges { .. } if self.numbers[place + 1] == AFTER_ZERO => (0.0, 0.0),
             Form::Edges { .. } => (self.numbers[place], self.numbers[place + 1]),
             Form::Levels { min, max, levels, quantiser } => {
                 let (down, up) = match quantiser {
@@ -263,6 +265,9 @@ impl Scale {
     }
 }
 
+/// The smallest number above 0.
+const AFTER_ZERO: f64 = f64::from_bits(1);
+
 fn numbers(form: &Form) -> Result<Vec<f64>, String> {
     let too_long = || "its numbers have more than 18 digits".to_owned();
     let limit = u64::from(Params::MAX_RANGE);
@@ -287,6 +292,10 @@ fn numbers(form: &Form) -> Result<Vec<f64>, String> {
             let (mut edges, mut last) = (vec![from.number()], *from);
             for run in runs {
                 last = extend(&mut edges, last, *run).ok_or_else(too_long)?;
+            }
+            // Between 0 and the number after it there is none, so that this interval holds 0 alone.
+            if let Some(zero) = edges[..edges.len() - 1].iter().position(|&edge| edge == 0.0) {
+                edges.insert(zero + 1, AFTER_ZERO);
             }
             Ok(edges)
         }
@@ -358,15 +367,19 @@ mod tests {
     fn edges_hold_everything_from_one_up_to_the_next() {
         let runs = vec![Run { step: decimal("0.5"), count: 2 }, Run { step: decimal("10"), count: 3 }];
         let scale = Scale::new(Form::Edges { from: decimal("-1"), runs }).unwrap();
-        assert_eq!((scale.range(), scale.bounds()), (4, (-1.0, 30.0)));
-        for (number, level) in [(-9.0, 0), (-1.0, 0), (-0.5, 1), (0.0, 2), (9.99, 2), (10.0, 3), (30.0, 4), (99.0, 4)] {
+        // Zero is a level by itself.
+        assert_eq!((scale.range(), scale.bounds()), (5, (-1.0, 30.0)));
+        for (number, level) in
+            [(-9.0, 0), (-1.0, 0), (-0.5, 1), (0.0, 2), (1e-300, 3), (9.99, 3), (10.0, 4), (30.0, 5), (99.0, 5)]
+        {
             assert_eq!(scale.level(number), level, "{number}");
         }
-        assert_eq!(scale.interval(2), Some(Interval { low: 0.0, high: 10.0 }));
-        assert_eq!(scale.middle(2), 5.0);
+        assert_eq!(scale.interval(2), Some(Interval { low: 0.0, high: 0.0 }));
+        assert!(scale.interval(3).is_some_and(|interval| interval.low > 0.0 && interval.high == 10.0));
+        assert_eq!((scale.middle(2), scale.middle(3)), (0.0, 5.0));
         let open = scale.open(true);
         assert_eq!(open.interval(0), Some(Interval { low: f64::NEG_INFINITY, high: -0.5 }));
-        assert_eq!(open.interval(4), Some(Interval { low: 20.0, high: f64::INFINITY }));
+        assert_eq!(open.interval(5), Some(Interval { low: 20.0, high: f64::INFINITY }));
     }
 
     #[test]
