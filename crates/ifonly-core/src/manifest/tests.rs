@@ -111,7 +111,7 @@ fn what_is_wrong_is_named() {
         let error = refused(bend);
         assert!(error.contains(part), "{error}");
     };
-    says(&|c| c.format = 2, "format 2");
+    says(&|c| c.format = 9, "format 9");
     says(&|c| c.protocol = 9, "protocol 9");
     says(&|c| c.rows = 0, "rows = 0");
     says(&|c| c.rows = usize::MAX, "rows");
