@@ -1,8 +1,9 @@
 //! Meeting the servers: who is who, do they all offer the same, and is it what was promised?
 //!
-//! A client asks all servers at once for their manifest. Those who say something else than the most are left out if the
-//! deployment bears so many silent and lying servers; otherwise nobody can say who is right, and nothing is asked. Whoever was
-//! promised something can [pin](Pins) it: a manifest that offers less is refused.
+//! A client asks all servers at once for their manifest. If two of them offer different ones, nothing is asked and the error
+//! says who says what, however many silent and lying servers the deployment bears: those numbers stand in the manifest itself, and
+//! colluding servers that are the most could write into it that fewer of them learn nothing. Whoever was promised something can
+//! [pin](Pins) it: a manifest that offers less is refused.
 
 use crate::answer::Answer;
 use crate::error::{ClientError, Trouble};
@@ -11,12 +12,10 @@ use crate::profile::{Profile, Values};
 use crate::search::Report;
 use crate::transport::{Greeting, Transport, TransportError};
 use crate::wishlist::WishList;
-use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::manifest::Manifest;
 use ifonly_core::secret::Secret;
-use ifonly_core::vote::Plurality;
 use ifonly_core::wishes::{Compiled, Note, Wishes};
 use std::sync::Arc;
 
@@ -59,6 +58,12 @@ impl Pins {
     }
 }
 
+/// What tells manifests apart, sound or not.
+fn digest(manifest: &[u8]) -> String {
+    let digest = Manifest::from_json(manifest).map(|manifest| hex::encode(manifest.digest()));
+    digest.unwrap_or_else(|_| "none that can be right".into())
+}
+
 /// Servers that agree about what they offer, and how to ask them.
 pub struct Client {
     pub(crate) manifest: Manifest,
@@ -85,23 +90,17 @@ impl Client {
                 Err(error) => troubles.push(Trouble { server: server.name(), error }),
             }
         }
-        let offers: Vec<&Bytes> = present.iter().map(|(_, greeting)| &greeting.manifest).collect();
-        let Some(vote) = Plurality::of(&offers) else { return Err(ClientError::NobodyThere(troubles)) };
-        let agreed = offers[vote.first].clone();
-        let manifest = Manifest::from_json(&agreed)?;
-        let terms = &manifest.contents().terms;
-        if let Some(second) = vote.too_odd(terms.silent + terms.lying) {
-            let [first, second] = [vote.first, second].map(|place| present[place].0.name());
-            return Err(ClientError::ManifestsDiffer { first, second });
+        let Some((_, Greeting { manifest: offer, .. })) = present.first() else {
+            return Err(ClientError::NobodyThere(troubles));
+        };
+        if present.iter().any(|(_, other)| other.manifest != *offer) {
+            let said = present.iter().map(|(server, greeting)| (server.name(), digest(&greeting.manifest))).collect();
+            return Err(ClientError::ManifestsDiffer(said));
         }
+        let manifest = Manifest::from_json(offer)?;
         pins.check(&manifest)?;
-        let (agreeing, odd): (Vec<_>, Vec<_>) = present.into_iter().partition(|(_, other)| other.manifest == agreed);
-        troubles.extend(odd.iter().map(|(server, _)| Trouble {
-            server: server.name(),
-            error: TransportError::Manifest("another manifest than the other servers".into()),
-        }));
         let mut seats: Vec<Option<Arc<dyn Transport>>> = vec![None; manifest.operators().len()];
-        for (server, Greeting { index, .. }) in agreeing {
+        for (server, Greeting { index, .. }) in present {
             match usize::from(index).checked_sub(1).and_then(|place| seats.get_mut(place)) {
                 None => {
                     let error = TransportError::Manifest(format!("it says it is server {index}, which there is not"));

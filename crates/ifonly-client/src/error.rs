@@ -52,14 +52,13 @@ pub enum ClientError {
     },
     /// The servers do not offer the same.
     #[error(
-        "{first} and {second} offer different manifests; their operators must serve the same bundle (if one has just been reloaded, ask again in a moment)"
+        "the servers offer different manifests, so nothing was asked: {}; their operators must serve the same bundle (if one has just been reloaded, ask again in a moment)",
+        said(.0)
     )]
-    ManifestsDiffer {
-        /// One address.
-        first: String,
-        /// The other.
-        second: String,
-    },
+    ManifestsDiffer(
+        /// Each server's address and the digest of what it offers.
+        Vec<(String, String)>,
+    ),
     /// A promise that the manifest does not keep.
     #[error("the servers offer another {what} than was promised: {offered} instead of {promised}; nothing was asked")]
     Pinned {
@@ -136,4 +135,8 @@ fn because(troubles: &[Trouble]) -> String {
 
 fn numbers(servers: &[usize]) -> String {
     servers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn said(manifests: &[(String, String)]) -> String {
+    manifests.iter().map(|(server, digest)| format!("{server} offers {digest}")).collect::<Vec<_>>().join(", ")
 }

@@ -56,8 +56,8 @@ async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so
     assert_eq!(document["bytes_down"], answer.traffic.down);
     assert_eq!(document["dataset"]["name"], "test");
     let nobody = WishList { immutable: ["income", "debt", "housing", "grade"].map(String::from).into(), ..wishes };
-    let absent = (0..10).find(|&income| !world.levels.contains(&vec![income, 3, 0, 2])).unwrap();
-    let alone = world.values(&[absent.into(), 3, 0, 2]);
+    let absent = (0..10).find(|&income| !world.levels.contains(&vec![income, 2, 0, 2])).unwrap();
+    let alone = world.values(&[absent.into(), 2, 0, 2]);
     let document = serde_json::to_value(client.ask(&alone, &nobody).await.unwrap()).unwrap();
     assert_eq!((&document["found"], &document["cost"]), (&false.into(), &serde_json::Value::Null));
 }
@@ -131,6 +131,26 @@ async fn less_than_was_promised_is_refused() {
         let error = connect(pins.clone()).await.unwrap_err();
         assert!(matches!(error, ClientError::Pinned { .. }), "{pins:?}: {error}");
     }
+}
+
+#[tokio::test]
+async fn two_colluders_cannot_outvote_the_third_server_about_the_manifest() {
+    let promised = World::new(10, 3, 24, |contents| contents.terms.threshold = 2);
+    // With T = 1 two shares are the person; S = 1 would bear the loss of the honest third.
+    let colluding = World::new(10, 3, 24, |contents| contents.terms.silent = 1);
+    let servers: Vec<Arc<dyn Transport>> =
+        vec![Arc::new(colluding.server(1)), Arc::new(colluding.server(2)), Arc::new(promised.server(3))];
+    let log = Log::default();
+    let kept = servers.into_iter().map(|server| Arc::new(Keeper(server, log.clone())) as Arc<dyn Transport>).collect();
+    let error = Client::connect(kept, &Pins::default()).await.unwrap_err().to_string();
+    for name in ["server 1 offers", "server 2 offers", "server 3 offers", "nothing was asked"] {
+        assert!(error.contains(name), "{error}");
+    }
+    assert!(log.lock().unwrap().is_empty());
+    // Where all three collude about it, what was promised is what the person pins.
+    let pins = Pins { threshold: Some(2), ..Pins::default() };
+    let error = Client::connect(colluding.servers(), &pins).await.unwrap_err();
+    assert!(matches!(error, ClientError::Pinned { .. }), "{error}");
 }
 
 type Log = Arc<Mutex<Vec<Bytes>>>;
