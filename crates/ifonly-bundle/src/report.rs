@@ -34,6 +34,8 @@ pub struct FeatureReport {
     pub kind: &'static str,
     /// R_k, the largest level.
     pub range: u32,
+    /// How many levels values can have; two categories are the first and the last level of their range.
+    pub levels: u32,
     /// How numbers become levels.
     pub scale: &'static str,
     /// The widest interval of numbers that is one level, as people write it; `None` where every level is one value.
@@ -89,6 +91,7 @@ impl FeatureReport {
             name: feature.name.clone(),
             kind,
             range: feature.range(),
+            levels: if feature.words().is_empty() { feature.range() + 1 } else { feature.words().len() as u32 },
             scale,
             widest: widest(feature),
             fullest: most.map(|(_, &count)| count as f64 / rows as f64),
@@ -190,7 +193,7 @@ pub(crate) fn write_features(f: &mut fmt::Formatter<'_>, features: &[FeatureRepo
             "{:name$}  {:11}  {:>6}  {:>widest$}  {:>7}  {}",
             cut(&feature.name, LONGEST_NAME),
             feature.kind,
-            feature.range + 1,
+            feature.levels,
             wide(feature),
             feature.fullest.map_or_else(none, |share| format!("{:.1}%", 100.0 * share)),
             feature.values

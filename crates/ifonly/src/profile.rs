@@ -123,7 +123,8 @@ fn prompt(schema: &Schema, name: &str) -> Result<Value, Failure> {
         _ => feature.words().join(", "),
     };
     loop {
-        eprint!("{name} ({hint}): ");
+        let suggestion = if feature.suggest_immutable { "; suggested to stay as it is" } else { "" };
+        eprint!("{name} ({hint}{suggestion}): ");
         std::io::stderr().flush().map_err(Failure::machine)?;
         let mut line = String::new();
         if std::io::stdin().lock().read_line(&mut line).map_err(Failure::machine)? == 0 {

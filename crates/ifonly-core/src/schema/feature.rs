@@ -14,7 +14,9 @@ const MISSING: [&str; 10] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL
 
 /// Whether a text stands for a missing value.
 pub fn is_missing(text: &str) -> bool {
-    MISSING.contains(&text.trim())
+    // Most values are longer than these words, and builds ask this of every cell.
+    let text = text.trim();
+    text.len() <= 4 && MISSING.contains(&text)
 }
 
 /// A feature of the database.
