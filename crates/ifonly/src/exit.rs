@@ -106,6 +106,23 @@ pub(crate) fn finish(result: Result<Done, Failure>) -> ExitCode {
         }
     }
 }
+/// `println!` panics where standard output cannot be written to. A reader who stops (`| head`) is no fault, a full disk is
+/// one of this machine; neither is a fault of the program.
+pub(crate) fn bear_closed_pipes() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+        match message.strip_prefix("failed printing to stdout: ") {
+            Some(error) if error.starts_with("Broken pipe") => std::process::exit(0),
+            Some(error) => {
+                eprintln!("ifonly: cannot write to standard output: {error}");
+                std::process::exit(1)
+            }
+            None => usual(panic),
+        }
+    }));
+}
+
 /// Prints to standard output. Whoever reads it may stop (`| head`), which is no fault; a full disk is.
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();

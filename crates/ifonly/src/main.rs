@@ -59,6 +59,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    exit::bear_closed_pipes();
     let result = match Cli::parse().command {
         #[cfg(all(feature = "ask", feature = "serve"))]
         Command::Demo(args) => commands::demo::run(&args),

@@ -122,4 +122,11 @@ fn a_reader_who_stops_is_no_fault_and_shells_get_their_words() {
     let output = process.wait_with_output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(ifonly(&["ask", "--server", "http://127.0.0.1:1", "--row", "0"]).status.code(), Some(2));
+    // Other commands print line by line.
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let key = folder.path().join("root.key");
+    let mut keygen = Command::new(env!("CARGO_BIN_EXE_ifonly"));
+    let output = keygen.args(["keygen", "-o"]).arg(&key).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write to standard output"));
 }
