@@ -194,8 +194,8 @@ fn the_deployment_is_as_asked() {
     options.version = Some("2026-11".into());
     let contents = quietly(&options).unwrap().manifest.contents().clone();
     assert_eq!((contents.terms.weight_limit, contents.terms.top_limit, contents.operators.len()), (3, 7, 4));
-    // Ranges 2 and 4, deviations of 1: a change costs at most 100·4 hundredths, three times that with its weight.
-    assert_eq!((contents.terms.cost_limit, contents.default_scheme.as_str()), (3 * 400, "gated"));
+    // Two features share 40 bits.
+    assert_eq!((contents.terms.cost_limit >> 38, contents.default_scheme.as_str()), (1, "gated"));
     assert_eq!((contents.epochs, contents.dataset.version.as_str()), (vec![5, 4], "2026-11"));
     assert_eq!(contents.schemes.len(), 2);
 }
