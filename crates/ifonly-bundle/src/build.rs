@@ -200,7 +200,8 @@ impl<'a> Plan<'a> {
                     if let Some((at, count)) = stats.missing.filter(|_| refused) {
                         let reason = format!(
                             "the value is missing, as in {count} accepted rows of this column; add --missing drop, median \
-                             or most-common, or give features.{name:?}.default or .missing in the schema file"
+                             or most-common, or give features.{name:?}.default or .missing in the schema file, or exclude the \
+                             column"
                         );
                         return Err(self.cell(at, place, reason));
                     }

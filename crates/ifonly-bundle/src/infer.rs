@@ -164,6 +164,12 @@ impl Column<'_> {
 
     fn scale(&self, notation: &Notation, low: f64, high: f64) -> Result<Scale, String> {
         let most = self.settings.levels.unwrap_or(self.levels);
+        if !(1..=65_535).contains(&most) {
+            return Err(format!("levels = {most}, but there must be 1 to 65535"));
+        }
+        if low.partial_cmp(&high) != Some(std::cmp::Ordering::Less) {
+            return Err(format!("min = {low} and max = {high} must be finite and in order"));
+        }
         let name = self.settings.scale.or(self.settings.quantiser.map(|_| ScaleName::Paper)).or(self.scale);
         match name {
             Some(ScaleName::Paper) => Scale::levels(low, high, most, self.settings.quantiser.unwrap_or_default()),

@@ -93,9 +93,10 @@ fn settings_that_make_no_sense_are_refused() {
     says(&refused(csv, "[features.b]\nranks = ['x', 'x']", plain), &["\"b\"", "twice"]);
     says(&refused(csv, "[features.b]\ncategories = ['x']", plain), &["\"b\"", "2 to"]);
     says(&refused(csv, "[features.a]\nmax = 9\ndefault = 99", plain), &["\"a\"", "default"]);
-    let wide = (0..70).map(|k| format!("c{k}")).collect::<Vec<_>>().join(",");
-    let wide = format!("{wide}\n{}\n{}\n", ["0"; 70].join(","), ["1"; 70].join(","));
-    says(&refused(wide, "levels = 65535", plain), &["levels in all features", "4194304"]);
+    let names: Vec<String> = (0..70).map(|k| format!("c{k}")).collect();
+    let wide = format!("{}\n{}\n{}\n", names.join(","), ["0"; 70].join(","), ["1"; 70].join(","));
+    let settings = format!("levels = 65535\nscale = 'paper'\ncontinuous = ['{}']", names.join("', '"));
+    says(&refused(wide, &settings, plain), &["levels in all features", "4194304"]);
     says(&refused(csv, "exclude = ['a', 'b']", plain), &["no column is left"]);
     says(&refused("a\n1\n1\n", "", plain), &["no column is left", "constant"]);
 }
