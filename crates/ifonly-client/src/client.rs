@@ -15,6 +15,7 @@ use crate::wishlist::WishList;
 use futures_util::future::join_all;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::manifest::Manifest;
+use ifonly_core::scheme::Metric;
 use ifonly_core::secret::Secret;
 use ifonly_core::wishes::{Compiled, Note, Wishes};
 use std::sync::Arc;
@@ -172,7 +173,12 @@ impl Client {
     pub async fn decoy(&self, wishes: &WishList) {
         let named = wishes.scheme.as_ref().and_then(|name| self.manifest.deployment(name).ok());
         let deployment = named.unwrap_or_else(|| self.manifest.default_deployment());
-        let nobody = Secret::new(vec![0; self.manifest.schema().features().len()]);
+        let ranges = self.manifest.schema().ranges();
+        let mut nobody = Secret::new(vec![0; ranges.len()]);
+        if deployment.scheme().metric == Metric::Table {
+            // Costs of nothing fit under every limit; squared levels need not, and then there would be no decoy.
+            nobody = nobody.cost_tables(ranges.iter().map(|&range| vec![0; range as usize + 1]).collect());
+        }
         // Whatever comes of it, the person is told about their mistake.
         let _ = self.search(deployment, nobody, wishes.top).await;
     }

@@ -79,7 +79,8 @@ async fn changes_are_differences_of_values_and_spelling_is_none() {
 
 #[tokio::test]
 async fn a_mistake_looks_to_servers_like_any_other_question() {
-    let world = World::new(10, 2, 22, |_| {});
+    // A cost limit below what squared levels would take: a decoy must fit under it too.
+    let world = World::new(10, 2, 22, |contents| contents.terms.cost_limit = 5);
     let log = Arc::new(Mutex::new(vec![]));
     let client = Client::connect(kept(&world, &log), &Pins::default()).await.unwrap();
     let fine = world.values(&[3, 2, 4, 1]);
