@@ -16,7 +16,7 @@ fn wine_has_the_rows_that_its_description_says() {
     let report = quietly(&options).unwrap();
     println!("{report}");
     assert_eq!((report.rows_read, report.rows_accepted, report.features.len()), (4898, 4715, 11));
-    assert!(report.features.iter().all(|feature| feature.kind == "numeric" && feature.range <= 100));
+    assert!(report.features.iter().all(|feature| feature.kind == "numeric" && feature.range <= 1000));
     let bundle = Bundle::open(&options.output).unwrap();
     check_records(&bundle);
     let distinct: HashSet<&[u8]> = bundle.records().collect();
