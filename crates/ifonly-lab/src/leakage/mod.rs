@@ -44,7 +44,10 @@ pub fn exact(setting: &Setting, population: Population) -> Result<f64, LabError>
     check(setting, population)?;
     let cases = cases(setting, population)?;
     check_effort(setting, &cases)?;
-    Ok(cases.par_iter().map(|(probability, classes)| probability * exact_for(setting, classes)).sum())
+    // Summed in their order: a parallel sum rounds differently from run to run.
+    let parts: Vec<f64> =
+        cases.par_iter().map(|(probability, classes)| probability * exact_for(setting, classes)).collect();
+    Ok(parts.iter().sum())
 }
 
 /// The exact leakage for given class sizes.

@@ -91,7 +91,8 @@ pub fn estimate(
 /// The exact Baseline over all queries, if they can all be visited.
 fn baseline_over_all(setting: &Setting, population: Population) -> Option<f64> {
     let cases = super::cases(setting, population).ok()?;
-    Some(cases.par_iter().map(|(share, classes)| share * tuple_entropy(classes, setting.m, setting.drawing)).sum())
+    let entropy = |(share, classes): &(f64, _)| share * tuple_entropy(classes, setting.m, setting.drawing);
+    Some(cases.par_iter().map(entropy).collect::<Vec<f64>>().iter().sum())
 }
 
 /// The queries to use, each with the number of its rule, and whether they are a sample.

@@ -3,7 +3,7 @@
 //! The paper counted its Two-Phase values over unordered combinations of rows, listed in the grid's order; that count
 //! is repeated here to show where its numbers come from.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use ifonly_core::scheme::{Gate, Metric as Cost, leanest};
 use rayon::prelude::*;
@@ -99,7 +99,7 @@ fn by_combinations(immutable: u32) -> f64 {
                 held.then(|| x.iter().zip(y).map(|(a, b)| a.abs_diff(*b).pow(2)).sum::<u32>())
             };
             let classes: Vec<Option<u32>> = points.iter().filter(|y| *y != x).map(class).collect();
-            let mut counts: HashMap<[Option<u32>; 3], f64> = HashMap::new();
+            let mut counts: BTreeMap<[Option<u32>; 3], f64> = BTreeMap::new();
             for i in 0..classes.len() {
                 for j in i + 1..classes.len() {
                     for k in j + 1..classes.len() {
