@@ -130,6 +130,7 @@ def winner(machine, case, values, words, lanes):
         values = [machine.land(choice, xor(l, r), l) for l, r in zip(left, right)]
         index = [machine.land(choice, xor(l, r), l) for l, r in (neighbours(i, False) for i in index)] + [choice]
         level += 1
+    assert case["ripple_levels"] <= level, "no more ripples than levels"
     factors = [negate(value) for value in values[case["cost_bits"] :]]
     while len(factors) > 1:
         pairs = [machine.land(*factors[i : i + 2]) for i in range(0, len(factors) - 1, 2)]
@@ -188,6 +189,8 @@ def check_case(case):
     lanes = -(-rows // words)
     assert len(case["records"]) == 2 * length * rows, "records"
     records = [case["records"][2 * length * row :][: 2 * length] for row in range(rows)]
+    # Not every record is in a sum, so they follow a rule.
+    assert records == [(row + 1).to_bytes(length, "little").hex() for row in range(rows)], "records"
     shares = [from_hex(text) for text in case["shares"]]
     machine = Machine()
     drawn = "masks" in case["randomness"]

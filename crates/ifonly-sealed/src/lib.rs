@@ -51,6 +51,7 @@
 
 mod circuit;
 mod error;
+mod frame;
 mod gates;
 mod memory;
 mod party;
@@ -65,7 +66,8 @@ mod zero;
 
 pub use circuit::{Circuit, Cost};
 pub use error::{Due, Error, Fault};
-pub use party::{HEADER_BYTES, Party, Peer, Randomness, Taken};
+pub use frame::{HEADER_BYTES, Taken};
+pub use party::{Party, Peer, Randomness};
 pub use shape::{FRAME_WORDS, Shape};
 pub use user::{Found, combine, share};
 pub use zero::Ahead;

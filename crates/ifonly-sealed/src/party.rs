@@ -1,8 +1,6 @@
 //! One of the three servers, as a machine that is handed frames and hands out frames.
 //!
-//! A frame is eight bytes of header, the step and the part of it as little-endian numbers of four bytes, and up to
-//! [`FRAME_WORDS`] words. Step 0 are random bits ahead of their use, step 1 is the input, then there is a step for each round.
-//! Which frames go where, and how long they are, follows from the [`Circuit`]; nothing a peer sends can change it.
+//! Which [frames](crate::frame) go where, and how long they are, follows from the [`Circuit`]; nothing a peer sends can change it.
 //!
 //! ```text
 //! to the next server:      r_n (step 0, if drawn)     v_{n+1} of the own input (step 1)
@@ -14,6 +12,9 @@
 
 use crate::circuit::Circuit;
 use crate::error::{Due, Error, Fault};
+use crate::frame::{
+    AHEAD, Cursor, HEADER_BYTES, INPUT, Taken, header, parse, read_planes, read_words, whole_words, write_planes,
+};
 use crate::memory::{Entered, Memory};
 use crate::planes;
 use crate::program::Gate;
@@ -22,12 +23,6 @@ use crate::zero::{Ahead, Zero, key_words};
 use ifonly_core::keys::{Purpose, TranscriptKeys};
 use ifonly_core::random::Random;
 use std::sync::Arc;
-
-/// Bytes before a frame's payload.
-pub const HEADER_BYTES: usize = 8;
-
-const AHEAD: u32 = 0;
-const INPUT: u32 = 1;
 
 /// One of the two others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -64,16 +59,6 @@ pub enum Randomness {
     },
 }
 
-/// What became of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Taken {
-    /// It was taken.
-    Yes,
-    /// It is early: offer it again after the party has sent or received something else.
-    NotYet,
-}
-
 /// One server's half of a session.
 pub struct Party {
     circuit: Arc<Circuit>,
@@ -90,15 +75,6 @@ pub struct Party {
     answer_masks: Vec<u64>,
     failed: Option<Error>,
     scratch: Vec<u64>,
-}
-
-/// A place in the message of a step.
-#[derive(Clone, Copy, Default)]
-struct Cursor {
-    words: usize,
-    /// The gate that the next word belongs to, and the word in it.
-    gate: usize,
-    word: usize,
 }
 
 impl std::fmt::Debug for Party {
@@ -222,9 +198,7 @@ impl Party {
             {
                 part(INPUT, self.from_previous.words)
             }
-            (Peer::Previous, Some(ahead)) if !ahead.all_received() => {
-                Due::Part { step: AHEAD, chunk: ahead.chunk_due() as u32 }
-            }
+            (Peer::Previous, Some(ahead)) => ahead.due(),
             _ => Due::Nothing,
         }
     }
@@ -404,131 +378,6 @@ impl Party {
         let payload = whole_words(step, chunk, payload, words)?;
         read_planes(payload, lane_mask(self.circuit.shape.lanes()), previous, &mut self.from_previous)
     }
-}
-
-impl Ahead {
-    /// Room for the random bits of a search of this circuit, to be filled before it begins.
-    pub fn for_circuit(circuit: &Circuit) -> Ahead {
-        Ahead::new(circuit.zero_words(), circuit.shape.lead_words())
-    }
-
-    /// Puts the next frame for the next server into `frame`; false if there is no room now, or no more to draw.
-    pub fn next_frame(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
-        frame.clear();
-        self.write(random, frame)
-    }
-
-    /// Takes a frame from the previous server; `server` is that server's number.
-    pub fn receive(&mut self, server: usize, frame: &[u8]) -> Result<Taken, Error> {
-        let taken = parse(frame).and_then(|(step, chunk, payload)| match step {
-            AHEAD => self.read(chunk, payload),
-            _ => Err(Fault::OutOfOrder { step, chunk, due: self.due() }),
-        });
-        taken.map_err(|fault| Error::Peer { server, fault })
-    }
-
-    fn write(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
-        header(AHEAD, 0, frame);
-        let Some(chunk) = self.draw(random, frame) else {
-            frame.clear();
-            return false;
-        };
-        frame[4..HEADER_BYTES].copy_from_slice(&(chunk as u32).to_le_bytes());
-        true
-    }
-
-    fn read(&mut self, chunk: u32, payload: &[u8]) -> Result<Taken, Fault> {
-        if self.due() != (Due::Part { step: AHEAD, chunk }) {
-            return Err(Fault::OutOfOrder { step: AHEAD, chunk, due: self.due() });
-        }
-        whole_words(AHEAD, chunk, payload, self.words_due())?;
-        if self.to_receive() == 0 {
-            return Ok(Taken::NotYet);
-        }
-        self.take_in(payload);
-        Ok(Taken::Yes)
-    }
-
-    fn due(&self) -> Due {
-        if self.all_received() { Due::Nothing } else { Due::Part { step: AHEAD, chunk: self.chunk_due() as u32 } }
-    }
-}
-
-impl Cursor {
-    /// Calls `each` with the gates that the next words belong to, the first word in the gate and the range of these words; stops
-    /// where it gives false.
-    fn walk(
-        &mut self,
-        gates: &[Gate],
-        words: usize,
-        mut each: impl FnMut(&Gate, usize, std::ops::Range<usize>) -> bool,
-    ) -> bool {
-        let mut at = 0;
-        while let Some(gate) = gates.get(self.gate)
-            && at < words
-        {
-            let count = (gate.words - self.word).min(words - at);
-            if !each(gate, self.word, at..at + count) {
-                return false;
-            }
-            at += count;
-            self.word += count;
-            if self.word == gate.words {
-                (self.gate, self.word) = (self.gate + 1, 0);
-            }
-        }
-        self.words += words;
-        true
-    }
-}
-
-fn header(step: u32, words_before: usize, frame: &mut Vec<u8>) {
-    frame.extend(step.to_le_bytes());
-    frame.extend(((words_before / FRAME_WORDS) as u32).to_le_bytes());
-}
-
-fn parse(frame: &[u8]) -> Result<(u32, u32, &[u8]), Fault> {
-    let (header, payload) = frame.split_first_chunk::<HEADER_BYTES>().ok_or(Fault::NoFrame(frame.len()))?;
-    let [s0, s1, s2, s3, c0, c1, c2, c3] = *header;
-    Ok((u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([c0, c1, c2, c3]), payload))
-}
-
-fn whole_words(step: u32, chunk: u32, payload: &[u8], words: usize) -> Result<&[[u8; 8]], Fault> {
-    let need = 8 * words;
-    if payload.len() != need {
-        return Err(Fault::Length { step, chunk, have: payload.len(), need });
-    }
-    Ok(payload.as_chunks().0)
-}
-
-/// The next part of the planes.
-fn write_planes(planes: &[u64], cursor: &mut Cursor, frame: &mut Vec<u8>) -> bool {
-    let words = FRAME_WORDS.min(planes.len() - cursor.words);
-    if words == 0 {
-        return false;
-    }
-    header(INPUT, cursor.words, frame);
-    frame.extend(planes[cursor.words..cursor.words + words].iter().flat_map(|word| word.to_le_bytes()));
-    cursor.words += words;
-    true
-}
-
-fn read_planes(payload: &[[u8; 8]], mask: u64, planes: &mut [u64], cursor: &mut Cursor) -> Result<Taken, Fault> {
-    if !read_words(payload, mask, &mut planes[cursor.words..cursor.words + payload.len()]) {
-        return Err(Fault::BeyondRows { step: INPUT });
-    }
-    cursor.words += payload.len();
-    Ok(Taken::Yes)
-}
-
-/// False if a bit is set where there is no lane.
-fn read_words(payload: &[[u8; 8]], mask: u64, words: &mut [u64]) -> bool {
-    let mut all = 0;
-    for (word, bytes) in words.iter_mut().zip(payload) {
-        *word = u64::from_le_bytes(*bytes);
-        all |= *word;
-    }
-    all & !mask == 0
 }
 
 /// Uniform words, the lanes of the mask only.

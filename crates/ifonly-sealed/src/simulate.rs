@@ -1,7 +1,8 @@
 //! Three parties in one thread, for tests, vectors and measurements.
 
 use crate::error::Error;
-use crate::party::{Party, Peer, Taken};
+use crate::frame::Taken;
+use crate::party::{Party, Peer};
 use ifonly_core::random::Random;
 use std::collections::VecDeque;
 

@@ -4,6 +4,10 @@
 //! what the others receive is then exactly uniform. With keys r_n is a stream that servers n and n + 1 share; nothing is sent
 //! and privacy is computational. Every word of r is used once.
 
+use crate::circuit::Circuit;
+use crate::error::{Due, Error, Fault};
+use crate::frame::{AHEAD, HEADER_BYTES, Taken, header, parse, whole_words};
+use crate::shape::FRAME_WORDS;
 use ifonly_core::keys::{KeyStream, Purpose, TranscriptKeys};
 use ifonly_core::random::Random;
 use std::collections::VecDeque;
@@ -35,31 +39,31 @@ impl Ahead {
 
     /// How many words the next frame holds whose first word is `at`, if there is room for them.
     fn room(&self, at: usize) -> usize {
-        let words = crate::shape::FRAME_WORDS.min(self.total - at);
+        let words = FRAME_WORDS.min(self.total - at);
         if at + words - self.used <= self.lead { words } else { 0 }
     }
 
     /// Words of the next frame to receive; 0 if there is no room yet or nothing left.
-    pub(crate) fn to_receive(&self) -> usize {
+    fn to_receive(&self) -> usize {
         self.room(self.received)
     }
 
     /// The part of the stream that is due.
-    pub(crate) fn chunk_due(&self) -> usize {
-        self.received / crate::shape::FRAME_WORDS
+    fn chunk_due(&self) -> usize {
+        self.received / FRAME_WORDS
     }
 
-    pub(crate) fn all_received(&self) -> bool {
+    fn all_received(&self) -> bool {
         self.received == self.total
     }
 
     /// Draws the words of the next frame and appends them to it; gives the frame's number, or `None` if there is no room yet.
-    pub(crate) fn draw(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> Option<usize> {
+    fn draw(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> Option<usize> {
         let words = self.room(self.drawn);
         if words == 0 {
             return None;
         }
-        let chunk = self.drawn / crate::shape::FRAME_WORDS;
+        let chunk = self.drawn / FRAME_WORDS;
         let start = frame.len();
         frame.resize(start + 8 * words, 0);
         random.fill(&mut frame[start..]);
@@ -69,8 +73,8 @@ impl Ahead {
     }
 
     /// Words of the frame that is due, whether or not there is room for them.
-    pub(crate) fn words_due(&self) -> usize {
-        crate::shape::FRAME_WORDS.min(self.total - self.received)
+    fn words_due(&self) -> usize {
+        FRAME_WORDS.min(self.total - self.received)
     }
 
     /// Whether it is for a search that takes this many words, and unused.
@@ -79,9 +83,59 @@ impl Ahead {
     }
 
     /// Takes the payload of a frame of as many words as [`Ahead::to_receive`] says.
-    pub(crate) fn take_in(&mut self, payload: &[u8]) {
+    fn take_in(&mut self, payload: &[u8]) {
         merge(&mut self.words, self.received - self.used, payload);
         self.received += payload.len() / 8;
+    }
+}
+
+/// As frames of step 0.
+impl Ahead {
+    /// Room for the random bits of a search of this circuit, to be filled before it begins.
+    pub fn for_circuit(circuit: &Circuit) -> Ahead {
+        Ahead::new(circuit.zero_words(), circuit.shape.lead_words())
+    }
+
+    /// Puts the next frame for the next server into `frame`; false if there is no room now, or no more to draw.
+    pub fn next_frame(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
+        frame.clear();
+        self.write(random, frame)
+    }
+
+    /// Takes a frame from the previous server; `server` is that server's number.
+    pub fn receive(&mut self, server: usize, frame: &[u8]) -> Result<Taken, Error> {
+        let taken = parse(frame).and_then(|(step, chunk, payload)| match step {
+            AHEAD => self.read(chunk, payload),
+            _ => Err(Fault::OutOfOrder { step, chunk, due: self.due() }),
+        });
+        taken.map_err(|fault| Error::Peer { server, fault })
+    }
+
+    pub(crate) fn write(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
+        header(AHEAD, 0, frame);
+        let Some(chunk) = self.draw(random, frame) else {
+            frame.clear();
+            return false;
+        };
+        frame[4..HEADER_BYTES].copy_from_slice(&(chunk as u32).to_le_bytes());
+        true
+    }
+
+    pub(crate) fn read(&mut self, chunk: u32, payload: &[u8]) -> Result<Taken, Fault> {
+        if self.due() != (Due::Part { step: AHEAD, chunk }) {
+            return Err(Fault::OutOfOrder { step: AHEAD, chunk, due: self.due() });
+        }
+        whole_words(AHEAD, chunk, payload, self.words_due())?;
+        if self.to_receive() == 0 {
+            return Ok(Taken::NotYet);
+        }
+        self.take_in(payload);
+        Ok(Taken::Yes)
+    }
+
+    /// What is due from the previous server.
+    pub(crate) fn due(&self) -> Due {
+        if self.all_received() { Due::Nothing } else { Due::Part { step: AHEAD, chunk: self.chunk_due() as u32 } }
     }
 }
 

@@ -93,7 +93,7 @@ fn sessions_are_as_written_down() {
         (1, 1, 0, 1, 0, false),
         (5, 4, 2, 1, 0, false),
         (67, 5, 3, 1, 1, false),
-        (3, 3, 2, 2, 9, false),
+        (3, 3, 2, 2, 2, false),
         (66, 3, 2, 1, 0, true),
     ] {
         let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();

@@ -1,0 +1,116 @@
+//! What three servers send each other, as bytes.
+//!
+//! A frame is eight bytes of header, the step and the part of it as little-endian numbers of four bytes, and up to
+//! [`FRAME_WORDS`] words. Step 0 are random bits ahead of their use, step 1 is the input, then there is a step for each round.
+//! A [`Cursor`] is the place in a step's message that the next frame begins at.
+
+use crate::error::Fault;
+use crate::program::Gate;
+use crate::shape::FRAME_WORDS;
+
+/// Bytes before a frame's payload.
+pub const HEADER_BYTES: usize = 8;
+
+pub(crate) const AHEAD: u32 = 0;
+pub(crate) const INPUT: u32 = 1;
+
+/// What became of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Taken {
+    /// It was taken.
+    Yes,
+    /// It is early: offer it again after the party has sent or received something else.
+    NotYet,
+}
+
+/// A place in the message of a step.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cursor {
+    pub(crate) words: usize,
+    /// The gate that the next word belongs to, and the word in it.
+    gate: usize,
+    word: usize,
+}
+
+impl Cursor {
+    /// Calls `each` with the gates that the next words belong to, the first word in the gate and the range of these words; stops
+    /// where it gives false.
+    pub(crate) fn walk(
+        &mut self,
+        gates: &[Gate],
+        words: usize,
+        mut each: impl FnMut(&Gate, usize, std::ops::Range<usize>) -> bool,
+    ) -> bool {
+        let mut at = 0;
+        while let Some(gate) = gates.get(self.gate)
+            && at < words
+        {
+            let count = (gate.words - self.word).min(words - at);
+            if !each(gate, self.word, at..at + count) {
+                return false;
+            }
+            at += count;
+            self.word += count;
+            if self.word == gate.words {
+                (self.gate, self.word) = (self.gate + 1, 0);
+            }
+        }
+        self.words += words;
+        true
+    }
+}
+
+pub(crate) fn header(step: u32, words_before: usize, frame: &mut Vec<u8>) {
+    frame.extend(step.to_le_bytes());
+    frame.extend(((words_before / FRAME_WORDS) as u32).to_le_bytes());
+}
+
+pub(crate) fn parse(frame: &[u8]) -> Result<(u32, u32, &[u8]), Fault> {
+    let (header, payload) = frame.split_first_chunk::<HEADER_BYTES>().ok_or(Fault::NoFrame(frame.len()))?;
+    let [s0, s1, s2, s3, c0, c1, c2, c3] = *header;
+    Ok((u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([c0, c1, c2, c3]), payload))
+}
+
+pub(crate) fn whole_words(step: u32, chunk: u32, payload: &[u8], words: usize) -> Result<&[[u8; 8]], Fault> {
+    let need = 8 * words;
+    if payload.len() != need {
+        return Err(Fault::Length { step, chunk, have: payload.len(), need });
+    }
+    Ok(payload.as_chunks().0)
+}
+
+/// The next part of the planes.
+pub(crate) fn write_planes(planes: &[u64], cursor: &mut Cursor, frame: &mut Vec<u8>) -> bool {
+    let words = FRAME_WORDS.min(planes.len() - cursor.words);
+    if words == 0 {
+        return false;
+    }
+    header(INPUT, cursor.words, frame);
+    frame.extend(planes[cursor.words..cursor.words + words].iter().flat_map(|word| word.to_le_bytes()));
+    cursor.words += words;
+    true
+}
+
+pub(crate) fn read_planes(
+    payload: &[[u8; 8]],
+    mask: u64,
+    planes: &mut [u64],
+    cursor: &mut Cursor,
+) -> Result<Taken, Fault> {
+    if !read_words(payload, mask, &mut planes[cursor.words..cursor.words + payload.len()]) {
+        return Err(Fault::BeyondRows { step: INPUT });
+    }
+    cursor.words += payload.len();
+    Ok(Taken::Yes)
+}
+
+/// False if a bit is set where there is no lane.
+pub(crate) fn read_words(payload: &[[u8; 8]], mask: u64, words: &mut [u64]) -> bool {
+    let mut all = 0;
+    for (word, bytes) in words.iter_mut().zip(payload) {
+        *word = u64::from_le_bytes(*bytes);
+        all |= *word;
+    }
+    all & !mask == 0
+}
