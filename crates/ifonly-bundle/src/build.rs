@@ -12,12 +12,12 @@ use crate::settings::{FeatureSettings, Missing, Scalar, Settings, find_column};
 use crate::source::{Progress, Row, Source, Stage};
 use crate::stats::{ColumnStats, is_missing};
 use crate::write::{self, Staging};
-use ifonly_core::manifest::{MAX_LEVELS, Manifest};
 use ifonly_core::params::Params;
-use ifonly_core::record;
-use ifonly_core::schema::{Column, Encoded, Feature, Schema, Value};
 use ifonly_core::scheme;
 use ifonly_scan::RowWriter;
+use ifonly_values::manifest::{MAX_LEVELS, Manifest};
+use ifonly_values::record;
+use ifonly_values::schema::{Column, Encoded, Feature, Schema, Value};
 use std::collections::HashMap;
 
 /// Builds a bundle. `progress` is called now and then during both passes over the data.

@@ -6,8 +6,8 @@
 use crate::error::{BuildError, OpenError};
 use crate::format::{self, RECORDS_HEADER};
 use crate::write::Hashed;
-use ifonly_core::manifest::{MAX_JSON, Manifest};
 use ifonly_scan::{FileBytes, RowStore, StoreError};
+use ifonly_values::manifest::{MAX_JSON, Manifest};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};

@@ -3,10 +3,10 @@
 use crate::error::BuildError;
 use crate::options::{BuildOptions, DeploymentOptions};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::manifest::{Contents, ManifestError, Operator};
 use ifonly_core::prime::FieldRule;
-use ifonly_core::schema::{Schema, nearest};
 use ifonly_core::scheme;
+use ifonly_values::manifest::{Contents, ManifestError, Operator};
+use ifonly_values::schema::{Schema, nearest};
 
 /// The manifest's contents for `rows` accepted rows.
 pub(crate) fn contents(

@@ -4,7 +4,7 @@
 //! divided by it, so the mean absolute deviation stands for it.
 
 use crate::error::BuildError;
-use ifonly_core::schema::{Deviation, DeviationKind, Schema};
+use ifonly_values::schema::{Deviation, DeviationKind, Schema};
 
 /// The schema with each ordered feature's deviation, from how many rows have each level.
 pub(crate) fn with_deviations(schema: Schema, histograms: &[Vec<u64>]) -> Result<Schema, BuildError> {

@@ -1,8 +1,8 @@
 //! What can go wrong, where, and who has to do what about it.
 
-use ifonly_core::manifest::ManifestError;
-use ifonly_core::schema::SchemaError;
 use ifonly_scan::StoreError;
+use ifonly_values::manifest::ManifestError;
+use ifonly_values::schema::SchemaError;
 use std::path::{Path, PathBuf};
 
 /// Where in a file.

@@ -9,7 +9,7 @@ use crate::ordinal;
 use crate::reading::Reading;
 use crate::settings::{FeatureSettings, KindName, Scalar, ScaleName};
 use crate::stats::{ColumnStats, MAX_DISTINCT, grid};
-use ifonly_core::schema::{Decimal, Feature, Kind, Notation, OneHot, Scale, ScaleForm};
+use ifonly_values::schema::{Decimal, Feature, Kind, Notation, OneHot, Scale, ScaleForm};
 use std::path::Path;
 
 /// More categories than this are taken for names or free text, unless the schema file says otherwise.

@@ -50,7 +50,7 @@ pub struct BuildOptions {
     pub deployment: DeploymentOptions,
 }
 
-/// How a bundle will be served. What is not given is as in [`Contents::new`](ifonly_core::manifest::Contents::new).
+/// How a bundle will be served. What is not given is as in [`Contents::new`](ifonly_values::manifest::Contents::new).
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct DeploymentOptions {

@@ -1,7 +1,7 @@
 //! How the numbers of a column are written: plainly, as money, with percent signs, separated thousands or a decimal comma, or as
 //! dates. Every way that one value contradicts is out; what is left when all rows have been seen is how the column is read.
 
-use ifonly_core::schema::Notation;
+use ifonly_values::schema::Notation;
 
 const CURRENCIES: [&str; 12] = ["$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF", "JPY", "INR", "%"];
 

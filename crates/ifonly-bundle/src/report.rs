@@ -1,7 +1,7 @@
 //! What a build did, for people and programs.
 
-use ifonly_core::manifest::Manifest;
-use ifonly_core::schema::{Feature, Kind, Notation};
+use ifonly_values::manifest::Manifest;
+use ifonly_values::schema::{Feature, Kind, Notation};
 use std::fmt;
 
 /// What was built. Its `Display` is the table that a terminal shows.

@@ -4,7 +4,7 @@
 //! one column. `docs/bundles.md` has a sample with every key.
 
 use crate::error::BuildError;
-use ifonly_core::schema::{Quantiser, nearest};
+use ifonly_values::schema::{Quantiser, nearest};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -5,7 +5,7 @@
 
 use crate::error::Place;
 use crate::reading::{Reading, Readings};
-use ifonly_core::schema::{Decimal, Notation};
+use ifonly_values::schema::{Decimal, Notation};
 use std::collections::HashMap;
 
 /// More different values are not listed: no feature has more levels.
@@ -13,7 +13,7 @@ pub(crate) const MAX_DISTINCT: usize = 65_536;
 
 /// Whether a text stands for a missing value, unless the schema file lists it as a value.
 pub(crate) fn is_missing(text: &str, listed: &[String]) -> bool {
-    ifonly_core::schema::is_missing(text) && !listed.iter().any(|word| word == text)
+    ifonly_values::schema::is_missing(text) && !listed.iter().any(|word| word == text)
 }
 
 /// What is known about a column.
@@ -119,7 +119,7 @@ impl ColumnStats {
             return;
         }
         // Long texts are no categories, and would fill the memory.
-        let long = text.len() > ifonly_core::record::MAX_TEXT;
+        let long = text.len() > ifonly_values::record::MAX_TEXT;
         if distinct.len() >= MAX_DISTINCT || long {
             self.mostly_new = long || distinct.len() as u64 * 2 > self.present;
             self.distinct = None;

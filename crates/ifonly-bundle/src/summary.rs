@@ -2,11 +2,11 @@
 
 use crate::report::{FeatureReport, write_features};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::manifest::Manifest;
 use ifonly_core::service::CHECK_LENGTH;
 use ifonly_core::spir::Fetch;
 use ifonly_core::transcript::Message;
 use ifonly_core::wire;
+use ifonly_values::manifest::Manifest;
 use std::fmt;
 use std::sync::Arc;
 

@@ -4,10 +4,10 @@ use crate::bundle::Bundle;
 use crate::deviation::with_deviations;
 use crate::error::{BuildError, Place};
 use crate::format;
-use ifonly_core::manifest::{Manifest, ManifestError};
-use ifonly_core::record;
-use ifonly_core::schema::{Schema, Value};
 use ifonly_scan::RowStoreBuilder;
+use ifonly_values::manifest::{Manifest, ManifestError};
+use ifonly_values::record;
+use ifonly_values::schema::{Schema, Value};
 use std::path::{Path, PathBuf};
 
 impl Bundle {

@@ -5,8 +5,8 @@ mod common;
 use common::*;
 use ifonly_bundle::{BuildOptions, Bundle, DeploymentOptions, Progress, Stage, build, summarise};
 use ifonly_core::params::TermOptions;
-use ifonly_core::record::Record;
-use ifonly_core::schema::{Kind, Value};
+use ifonly_values::record::Record;
+use ifonly_values::schema::{Kind, Value};
 
 const LOANS: &str = "\
 id,income,debt,job,risk,branch,approved
@@ -250,7 +250,7 @@ fn a_bundle_is_replaced_only_when_asked() {
 fn a_stranger_can_prepare_a_query_from_the_manifest_alone() {
     let (_, bundle) = bundle("age,job\n20,baker\n30,pilot\n60,pilot\n", "");
     let json = bundle.manifest().json().to_owned();
-    let manifest = ifonly_core::manifest::Manifest::from_json(json.as_bytes()).unwrap();
+    let manifest = ifonly_values::manifest::Manifest::from_json(json.as_bytes()).unwrap();
     let encoded = manifest
         .schema()
         .encode(|column| Some(if column == "age" { Value::from(50.0) } else { Value::from("baker") }))

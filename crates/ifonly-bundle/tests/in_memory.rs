@@ -4,8 +4,8 @@ mod common;
 
 use common::*;
 use ifonly_bundle::Bundle;
-use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_scan::RowStore;
+use ifonly_values::manifest::{Contents, Manifest};
 
 const CSV: &str = "a,b\n1,x\n2,y\n5,z\n4,z\n3,y\n";
 
@@ -17,7 +17,7 @@ fn values_in_memory_and_a_file_of_them_make_the_same_bundle() {
     let bare = {
         let mut features = contents.schema.features().to_vec();
         features.iter_mut().for_each(|feature| feature.deviation = None);
-        ifonly_core::schema::Schema::new(features).unwrap()
+        ifonly_values::schema::Schema::new(features).unwrap()
     };
     let manifest = |schema, rows, record_length| Manifest::new(Contents { schema, rows, record_length, ..contents });
     let made = Bundle::of_values(&bare, &rows, manifest).unwrap();

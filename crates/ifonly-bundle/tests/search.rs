@@ -8,11 +8,11 @@ use ifonly_core::candidates::Price;
 use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::random::SeededRandom;
-use ifonly_core::record::Record;
 use ifonly_core::replica::Replica;
-use ifonly_core::schema::Value;
 use ifonly_core::search::{Search, confirm};
-use ifonly_core::wishes::Wishes;
+use ifonly_values::record::Record;
+use ifonly_values::schema::Value;
+use ifonly_values::wishes::Wishes;
 
 const PEOPLE: &str = "\
 age,income,job,city,ok

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use ifonly_bundle::Bundle;
-use ifonly_core::schema::Kind;
+use ifonly_values::schema::Kind;
 use std::collections::HashSet;
 
 #[test]

@@ -5,8 +5,8 @@
 use crate::error::Trouble;
 use crate::explain::{Change, Explanation};
 use crate::search::Traffic;
-use ifonly_core::manifest::Dataset;
-use ifonly_core::schema::Value;
+use ifonly_values::manifest::Dataset;
+use ifonly_values::schema::Value;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// The answer to one question.

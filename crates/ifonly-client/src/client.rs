@@ -14,10 +14,10 @@ use crate::transport::{Greeting, Transport, TransportError};
 use crate::wishlist::WishList;
 use futures_util::future::join_all;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::manifest::Manifest;
 use ifonly_core::scheme::Metric;
 use ifonly_core::secret::Secret;
-use ifonly_core::wishes::{Compiled, Note, Wishes};
+use ifonly_values::manifest::Manifest;
+use ifonly_values::wishes::{Compiled, Note, Wishes};
 use std::sync::Arc;
 
 /// A question that can be asked.

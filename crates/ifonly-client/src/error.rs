@@ -1,11 +1,11 @@
 //! What can go wrong between a question and its explanation, and whose fault it is.
 
 use crate::transport::TransportError;
-use ifonly_core::manifest::ManifestError;
-use ifonly_core::schema::SchemaError;
 use ifonly_core::search::Fault;
 use ifonly_core::secret::SecretError;
-use ifonly_core::wishes::WishError;
+use ifonly_values::manifest::ManifestError;
+use ifonly_values::schema::SchemaError;
+use ifonly_values::wishes::WishError;
 
 /// A server that gave nothing, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

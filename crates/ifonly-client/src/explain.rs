@@ -3,11 +3,11 @@
 
 use crate::client::Question;
 use crate::error::ClientError;
-use ifonly_core::manifest::Manifest;
-use ifonly_core::record::Record;
-use ifonly_core::schema::{Encoded, Feature, Kind, Notation, Value};
 use ifonly_core::scheme::Metric;
 use ifonly_core::search::{Fault, Found, confirm};
+use ifonly_values::manifest::Manifest;
+use ifonly_values::record::Record;
+use ifonly_values::schema::{Encoded, Feature, Kind, Notation, Value};
 
 /// Where two people differ.
 #[derive(Clone, Debug, PartialEq)]

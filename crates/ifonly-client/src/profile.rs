@@ -1,8 +1,8 @@
 //! The person's values: from a JSON object, a TOML table or a CSV with a header, and as levels of a schema.
 
 use crate::error::ClientError;
-use ifonly_core::schema::{Encoded, Schema, Value};
-use ifonly_core::wishes::Note;
+use ifonly_values::schema::{Encoded, Schema, Value};
+use ifonly_values::wishes::Note;
 use std::collections::BTreeMap;
 
 /// Values by column name. Never printed.

@@ -1,7 +1,7 @@
 //! A profile to fill in: what the database wants to know about a person, in a person's words.
 
-use ifonly_core::manifest::Manifest;
-use ifonly_core::schema::{Feature, Kind, Notation};
+use ifonly_values::manifest::Manifest;
+use ifonly_values::schema::{Feature, Kind, Notation};
 
 /// A TOML file with an empty value and a comment for every column.
 pub fn template(manifest: &Manifest) -> String {
@@ -65,8 +65,8 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::profile::Values;
-    use ifonly_core::manifest::Contents;
-    use ifonly_core::schema::{Scale, Schema};
+    use ifonly_values::manifest::Contents;
+    use ifonly_values::schema::{Scale, Schema};
 
     #[test]
     fn a_filled_template_is_a_profile_whatever_the_names() {

@@ -1,7 +1,7 @@
 //! A person's wishes as plain data: what a command line, a Python call or a page's form fills in.
 
-use ifonly_core::schema::{Schema, Value};
-use ifonly_core::wishes::{Pricing, WishError, Wishes};
+use ifonly_values::schema::{Schema, Value};
+use ifonly_values::wishes::{Pricing, WishError, Wishes};
 use std::collections::BTreeMap;
 
 /// Wishes by column name, and how to ask. Everything is optional; the default would change anything at squared distance.

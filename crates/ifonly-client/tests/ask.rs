@@ -5,8 +5,8 @@ mod support;
 use bytes::Bytes;
 use ifonly_client::transport::{Exchange, Pending};
 use ifonly_client::{Client, ClientError, Greeting, Pins, Receive, Route, Transport, Values, WishList};
-use ifonly_core::schema::Value;
 use ifonly_core::transcript::Message;
+use ifonly_values::schema::Value;
 use std::sync::{Arc, Mutex};
 use support::World;
 

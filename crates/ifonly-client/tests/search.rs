@@ -8,10 +8,10 @@ use ifonly_client::{Client, ClientError, Greeting, Pins, Policy, Receive, Route,
 use ifonly_core::decode::DecodeError;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::record::Record;
 use ifonly_core::scheme::{Gate, Metric};
 use ifonly_core::search::{Fault as SearchFault, Found, confirm};
 use ifonly_core::secret::Secret;
+use ifonly_values::record::Record;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Fault, Misbehaving, Recorder, Seen, World, patient};

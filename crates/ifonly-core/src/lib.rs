@@ -35,7 +35,7 @@
 //!
 //! # From secret to answer
 //!
-//! 1. [`wishes`] in people's words, under a [`schema`], become a [`secret::Secret`] in levels.
+//! 1. What somebody wants is a [`secret::Secret`] in levels; `ifonly-values` makes it of wishes in people's words.
 //! 2. A [`scheme::Scheme`], plain data, says which vectors are shared, what servers compute from their shares and how the
 //!    decoded values are read. With [`params`] it makes a [`deployment::Deployment`], from which servers, field, sizes and
 //!    costs follow. Threshold, silent and lying servers, verified answers and shuffle are the engine's and work for all.
@@ -58,7 +58,6 @@ pub mod form;
 pub mod gf256;
 pub mod interpolate;
 pub mod keys;
-pub mod manifest;
 pub mod memory;
 pub mod order;
 pub mod package;
@@ -66,10 +65,8 @@ pub mod params;
 pub mod prime;
 pub mod random;
 mod reception;
-pub mod record;
 pub mod replica;
 pub mod round;
-pub mod schema;
 pub mod scheme;
 pub mod search;
 pub mod secret;
@@ -79,4 +76,3 @@ pub mod spir;
 pub mod transcript;
 pub mod vote;
 pub mod wire;
-pub mod wishes;

@@ -107,11 +107,11 @@ pub struct ParamsError {
 
 impl Params {
     /// More levels than this do not fit into a row store.
-    pub(crate) const MAX_RANGE: u32 = 65_535;
+    pub const MAX_RANGE: u32 = 65_535;
     /// Databases end here.
     pub const MAX_ROWS: usize = u32::MAX as usize;
     /// Features end here.
-    pub(crate) const MAX_FEATURES: usize = 4096;
+    pub const MAX_FEATURES: usize = 4096;
     /// Thresholds end here, so that server counts stay in a byte.
     pub(crate) const MAX_THRESHOLD: usize = 16;
 
@@ -135,7 +135,7 @@ impl Params {
     }
 
     /// Σ(R_k + 1), the number of table entries.
-    pub(crate) fn levels(&self) -> usize {
+    pub fn levels(&self) -> usize {
         self.ranges.iter().map(|&range| range as usize + 1).sum()
     }
 
@@ -169,7 +169,7 @@ impl Params {
     }
 
     /// Whether the numbers make sense by themselves.
-    pub(crate) fn check(&self) -> Result<(), ParamsError> {
+    pub fn check(&self) -> Result<(), ParamsError> {
         let refuse = |parameter, value: u128, reason| Err(ParamsError { parameter, value, reason });
         if self.ranges.is_empty() || self.ranges.len() > Self::MAX_FEATURES {
             return refuse("features", self.ranges.len() as u128, "must be in 1..=4096");

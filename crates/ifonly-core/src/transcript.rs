@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use zeroize::Zeroize;
 
 /// The protocol's version, first in every header.
-pub(crate) const VERSION: u8 = 1;
+pub const VERSION: u8 = 1;
 const MAGIC: &[u8; 6] = b"ifonly";
 /// How the wire writes [`Stage::Record`]; no scheme has so many phases.
 const RECORD: u8 = 255;

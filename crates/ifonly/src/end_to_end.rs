@@ -12,12 +12,9 @@ use ifonly_client::http::{HttpServer, Trust};
 use ifonly_client::{Answer, Client, Pins, Profile, Transport, Values, WishList};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::keys::RootKey;
-use ifonly_core::manifest::{Contents, Manifest};
 use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{OsRandom, Random, SeededRandom};
-use ifonly_core::record::{self, Record};
 use ifonly_core::replica::Request;
-use ifonly_core::schema::{Feature, Kind, Scale, Schema, Value};
 use ifonly_core::scheme::{self, Gate, Metric};
 use ifonly_core::search::{Outcome, Outgoing, Search, confirm};
 use ifonly_core::secret::Secret;
@@ -29,6 +26,9 @@ use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
 use ifonly_server::{Holding, Server, tls};
+use ifonly_values::manifest::{Contents, Manifest};
+use ifonly_values::record::{self, Record};
+use ifonly_values::schema::{Feature, Kind, Scale, Schema, Value};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -176,7 +176,7 @@ impl World {
         let deployment = Deployment::new(scheme, contents.params(), FieldRule::Deployment).map_err(Failure::input)?;
         let servers = u8::try_from(deployment.servers()).map_err(Failure::input)?;
         let contents = Contents {
-            schemes: vec![ifonly_core::manifest::Offer::of(&deployment)],
+            schemes: vec![ifonly_values::manifest::Offer::of(&deployment)],
             default_scheme: scheme.name.into(),
             operators: Contents::new("", contents.schema.clone(), 1, 1, servers).operators,
             ..contents

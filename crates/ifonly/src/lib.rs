@@ -75,12 +75,13 @@ pub use ifonly_bundle::Bundle;
 pub use ifonly_bundle::{BuildOptions, build};
 #[cfg(feature = "ask")]
 pub use ifonly_client::{self as client, Answer, Client, Explanation, Pins, Values, WishList};
-pub use ifonly_core::{self as core, manifest::Manifest, wishes::Wishes};
+pub use ifonly_core as core;
 #[cfg(feature = "lab")]
 pub use ifonly_lab as lab;
 #[cfg(feature = "bench")]
 pub use ifonly_scan as scan;
 #[cfg(feature = "serve")]
 pub use ifonly_server::{self as server, Server};
+pub use ifonly_values::{self as values, manifest::Manifest, wishes::Wishes};
 #[cfg(all(feature = "ask", feature = "serve"))]
 pub use in_process::InProcess;

@@ -4,7 +4,7 @@
 //! who asks was not. Everything follows from a seed.
 
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::schema::{Feature, Kind, Scale, Schema, SchemaError};
+use ifonly_values::schema::{Feature, Kind, Scale, Schema, SchemaError};
 
 /// What the lender decides by, in words.
 pub(crate) const RULE: &str = "0.6·income + 0.3·savings − 0.45·debt − 0.9·amount (all in thousands) + 1.5·years employed − 9·late payments, +8 for owners: accepted from 20";

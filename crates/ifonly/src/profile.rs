@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use ifonly_client::Values;
-use ifonly_core::schema::{Kind, Schema, Value};
+use ifonly_values::schema::{Kind, Schema, Value};
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;

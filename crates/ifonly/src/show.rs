@@ -84,7 +84,7 @@ pub(crate) fn bytes(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_core::schema::Value;
+    use ifonly_values::schema::Value;
 
     #[test]
     fn the_table_has_only_changes_and_aligned_columns() {

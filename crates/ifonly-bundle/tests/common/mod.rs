@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 use ifonly_bundle::{BuildError, BuildOptions, Bundle, Report, build};
-use ifonly_core::record::Record;
+use ifonly_values::record::Record;
 use std::path::{Path, PathBuf};
 
 /// A directory that goes away with the test.

@@ -49,7 +49,7 @@ impl Scheme {
     }
 
     /// Whether constraints of this kind can be asked for: tables hold any, and every gate holds immutable features.
-    pub(crate) fn carries_gate(&self, wanted: Gate) -> bool {
+    pub fn carries_gate(&self, wanted: Gate) -> bool {
         match wanted {
             Gate::None => true,
             Gate::Zeros | Gate::Scaled => self.gate != Gate::None,

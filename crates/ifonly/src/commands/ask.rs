@@ -7,8 +7,8 @@ use crate::exit::{Done, Failure};
 use crate::profile::{self, split};
 use crate::show;
 use ifonly_client::{Answer, Pins, Values, WishList};
-use ifonly_core::schema::Value;
-use ifonly_core::wishes::Pricing;
+use ifonly_values::schema::Value;
+use ifonly_values::wishes::Pricing;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

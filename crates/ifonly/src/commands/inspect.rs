@@ -2,7 +2,7 @@
 
 use crate::exit::{Done, Failure, out};
 use ifonly_bundle::{Bundle, summarise};
-use ifonly_core::manifest::Manifest;
+use ifonly_values::manifest::Manifest;
 use std::path::Path;
 
 /// Show what a bundle holds, or what servers offer: columns, operators, schemes, and the digest that `ask --manifest` pins.

@@ -7,7 +7,7 @@
 use super::SchemaError;
 use super::notation::Notation;
 use super::scale::{Interval, Scale};
-use crate::params::Params;
+use ifonly_core::params::Params;
 
 /// What some tools write for a missing value. A feature that has the word among its own takes it for a value.
 const MISSING: [&str; 10] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "<NA>", "?"];

@@ -18,7 +18,7 @@ pub use nearest::nearest;
 pub use notation::Notation;
 pub use scale::{Form as ScaleForm, Interval, Quantiser, Run, Scale};
 
-use crate::params::Params;
+use ifonly_core::params::Params;
 use std::collections::HashSet;
 use std::ops::Range;
 

@@ -16,7 +16,7 @@
 //! the value, so that a skewed column does not fall into one level.
 
 use super::decimal::Decimal;
-use crate::params::Params;
+use ifonly_core::params::Params;
 use std::sync::Arc;
 
 /// A checked scale.

@@ -2,7 +2,7 @@
 //!
 //! Wishes speak of features by name: immutable ones, weights, permitted ranges and sets, one-way features, and how a change
 //! is priced. They hold in *values*: a level is permitted only if all its values are, and what that excludes at the edges is
-//! said in a [`Note`]. [`Wishes::compile`] turns them, with the person's own values, into a [`Secret`](crate::secret::Secret) for a given scheme and
+//! said in a [`Note`]. [`Wishes::compile`] turns them, with the person's own values, into a [`Secret`](ifonly_core::secret::Secret) for a given scheme and
 //! refuses what cannot be before anything is sent. [`Wishes::smallest_scheme`] names the leanest scheme that can carry them (squared
 //! distances are linear forms, weights quadratic ones, everything else tables). Which scheme is *used* is public, so a
 //! client must not follow that advice in secret: the scheme is the deployment's default or the person's open choice.
@@ -16,8 +16,8 @@ pub use note::Note;
 pub use price::{Pricing, Weight};
 
 use crate::schema::{Feature, Interval, Schema, SchemaError, Value};
-use crate::scheme::{self, Gate, Metric, Scheme};
-use crate::secret::SecretError;
+use ifonly_core::scheme::{self, Gate, Metric, Scheme};
+use ifonly_core::secret::SecretError;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

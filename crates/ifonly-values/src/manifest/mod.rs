@@ -4,13 +4,13 @@
 //! derivation mode over exactly these bytes, goes into every transcript. A [`Manifest`] was validated: every scheme has the one
 //! q that the deployment rule gives, distinct non-zero points and as many as servers, and all sizes are within limits.
 
-use crate::deployment::{Deployment, DeploymentError};
-use crate::params::{Params, Terms};
-use crate::prime::FieldRule;
 use crate::schema::{Schema, nearest};
-use crate::scheme::{self, Metric, Scheme};
-use crate::search::Audience;
-use crate::transcript::VERSION;
+use ifonly_core::deployment::{Deployment, DeploymentError};
+use ifonly_core::params::{Params, Terms};
+use ifonly_core::prime::FieldRule;
+use ifonly_core::scheme::{self, Metric, Scheme};
+use ifonly_core::search::Audience;
+use ifonly_core::transcript::VERSION;
 use std::sync::Arc;
 
 mod offer;

@@ -5,7 +5,6 @@
 //! and recomputes the levels, so it can check that the record has the cost that was decoded for it.
 
 use crate::schema::{Schema, SchemaError, Value};
-use crate::wire::{Reader, WireError};
 
 /// A text of a record ends here, in bytes.
 pub const MAX_TEXT: usize = 4096;
@@ -27,8 +26,11 @@ impl std::fmt::Debug for Record {
 #[non_exhaustive]
 pub enum RecordError {
     /// The bytes end early.
-    #[error("the record is malformed: {0}")]
-    Malformed(#[from] WireError),
+    #[error("the record is malformed: it ends within column {column:?}")]
+    Short {
+        /// Which column.
+        column: String,
+    },
     /// Something follows the last text.
     #[error("the record is malformed: its padding is not zero")]
     Padding,
@@ -80,15 +82,14 @@ pub fn encode<T: AsRef<str>>(texts: &[T], length: usize) -> Result<Vec<u8>, Reco
 impl Record {
     /// Reads a record of a database with this schema.
     pub fn decode(schema: &Schema, bytes: &[u8]) -> Result<Record, RecordError> {
-        let mut reader = Reader::new(bytes);
+        let mut rest = bytes;
         let mut values = vec![];
         for column in schema.columns() {
-            let length = u16::from_le_bytes(reader.array("a value's length")?);
-            let text = reader.bytes("a value", length.into())?.to_vec();
+            let text = take_text(&mut rest).ok_or_else(|| RecordError::Short { column: column.name.into() })?.to_vec();
             let text = String::from_utf8(text).map_err(|_| RecordError::NotText { column: column.name.into() })?;
             values.push((column.name.to_owned(), text));
         }
-        match reader.rest().iter().all(|&byte| byte == 0) {
+        match rest.iter().all(|&byte| byte == 0) {
             true => Ok(Record { values }),
             false => Err(RecordError::Padding),
         }
@@ -104,12 +105,20 @@ impl Record {
         self.values.iter().find(|(name, _)| name == column).map(|(_, text)| text.as_str())
     }
 
-    /// The row as the database stores it, for [`confirm`](crate::search::confirm).
+    /// The row as the database stores it, for [`confirm`](ifonly_core::search::confirm).
     pub fn levels(&self, schema: &Schema) -> Result<Vec<u16>, RecordError> {
         let encoded = schema.encode(|column| self.value(column).map(Value::from))?;
         // A schema's ranges end at 65535.
         Ok(encoded.iter().map(|encoded| encoded.level as u16).collect())
     }
+}
+
+/// The next text, without its length.
+fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, tail) = rest.split_first_chunk()?;
+    let (text, tail) = tail.split_at_checked(u16::from_le_bytes(*length).into())?;
+    *rest = tail;
+    Some(text)
 }
 
 #[cfg(test)]
@@ -137,7 +146,7 @@ mod tests {
     fn bytes_that_are_no_record_are_refused() {
         let bytes = encode(&["3.6", "hoch"], 16).unwrap();
         for length in 0..11 {
-            assert!(matches!(Record::decode(&schema(), &bytes[..length]), Err(RecordError::Malformed(_))));
+            assert!(matches!(Record::decode(&schema(), &bytes[..length]), Err(RecordError::Short { .. })));
         }
         let with = |place: usize, byte: u8| {
             let mut bent = bytes.clone();
@@ -146,7 +155,7 @@ mod tests {
         };
         assert_eq!(with(15, 1), Err(RecordError::Padding));
         assert_eq!(with(7, 0xff), Err(RecordError::NotText { column: "b".into() }));
-        assert!(matches!(with(1, 0xff), Err(RecordError::Malformed(_))));
+        assert!(matches!(with(1, 0xff), Err(RecordError::Short { .. })));
         assert!(matches!(with(7, b'x').unwrap().levels(&schema()), Err(RecordError::Schema(_))));
     }
 

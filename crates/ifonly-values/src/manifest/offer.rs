@@ -1,10 +1,10 @@
 //! Which schemes a deployment can offer, each with its field and its points.
 
-use crate::deployment::Deployment;
-use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::schema::Schema;
-use crate::scheme;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::params::Params;
+use ifonly_core::prime::FieldRule;
+use ifonly_core::scheme;
 
 /// A scheme on offer.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

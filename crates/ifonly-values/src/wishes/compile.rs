@@ -6,10 +6,10 @@
 
 use super::price::counted_elsewhere;
 use super::{Note, WishError, Wishes};
-use crate::params::Params;
 use crate::schema::{Encoded, Feature};
-use crate::scheme::{Gate, Metric, Scheme};
-use crate::secret::{Secret, SecretError};
+use ifonly_core::params::Params;
+use ifonly_core::scheme::{Gate, Metric, Scheme};
+use ifonly_core::secret::{Secret, SecretError};
 use zeroize::{Zeroize, Zeroizing};
 
 /// A secret, and how to read its costs.
