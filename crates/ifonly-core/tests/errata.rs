@@ -204,3 +204,107 @@ fn algorithm_1_returns_the_last_of_tied_rows_and_ours_the_first() {
     let theirs = (1..4).fold(0, |best, i| if distances[best] - distances[i] >= 0 { i } else { best });
     assert_eq!(theirs, 3);
 }
+
+#[test]
+fn the_appendix_has_the_sign_and_the_cancelled_term_of_lp_wrong() {
+    // Two features, p = 4: Σ_k (g_k − α·z_k)^4 with g = y − x, as a polynomial in α.
+    let (gaps, z) = ([3i64, -2], [5i64, 7]);
+    let term = |l: u32, sign: i64| -> i64 {
+        let binomial = [1, 4, 6, 4, 1][l as usize];
+        gaps.iter().zip(z).map(|(g, z)| sign * binomial * g.pow(4 - l) * z.pow(l)).sum()
+    };
+    let value = |alpha: i64, printed: bool| -> i64 {
+        let sign = |l: u32| if printed && (1..4).contains(&l) { (-1i64).pow(l - 1) } else { (-1i64).pow(l) };
+        (0..=4).map(|l| term(l, sign(l)) * alpha.pow(l)).sum()
+    };
+    let truth = |alpha: i64| -> i64 { gaps.iter().zip(z).map(|(g, z)| (g - alpha * z).pow(4)).sum() };
+    for alpha in [1, -1, 2, -2] {
+        assert_eq!(value(alpha, false), truth(alpha));
+        assert_ne!(value(alpha, true), truth(alpha));
+    }
+    // What the user cancels is one number, the sum over the features.
+    assert_eq!(term(4, 1), 5i64.pow(4) + 7i64.pow(4));
+}
+
+#[test]
+fn the_printed_weight_term_of_diff_pcr_plus_has_the_wrong_sign() {
+    // The coefficient of α in Σ (w + αb)(y − x − αa)² − the same for the next row; the α³ terms cancel, so c1 = (D(1) − D(−1))/2.
+    let (x, w, a, b) = ([4i64, 1], [2i64, 3], [5i64, 7], [6i64, 11]);
+    let (y, next) = ([9i64, 0], [3i64, 8]);
+    let sum = |f: &dyn Fn(usize) -> i64| (0..2).map(f).sum::<i64>();
+    let answer = |row: [i64; 2], alpha: i64| sum(&|k| (w[k] + alpha * b[k]) * (row[k] - x[k] - alpha * a[k]).pow(2));
+    let difference = |alpha| answer(y, alpha) - answer(next, alpha);
+    let squares = sum(&|k| b[k] * ((y[k] - x[k]).pow(2) - (next[k] - x[k]).pow(2)));
+    let weights = 2 * sum(&|k| a[k] * (y[k] - next[k]) * w[k]);
+    let coefficient = (difference(1) - difference(-1)) / 2;
+    assert_eq!(coefficient, squares - weights);
+    assert_ne!(coefficient, squares + weights);
+}
+
+#[test]
+fn the_printed_parenthesis_of_two_phase_plus_is_not_the_weighted_distance() {
+    // (s − x)ᵀ(s − x∘w) is printed where ((s − x)∘w) is meant: 2·(3 − 2) instead of 2·2².
+    let (s, x, w) = (3i64, 1, 2);
+    assert_eq!(((s - x) * (s - x * w), w * (s - x).pow(2)), (2, 8));
+    let plus = scheme::named("two-phase+").unwrap();
+    let params = Params { weight_limit: 2, ..Params::new(vec![9], 1) };
+    let deployment = Deployment::new(plus, params, FieldRule::Paper).unwrap();
+    let rows = Rows::new(&[9], [[3]]).unwrap();
+    let secret = Secret::new(vec![1]).weights(vec![2]);
+    let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(21), |_, _| {}).unwrap();
+    assert_eq!(candidates.nearest(1)[0].1, ifonly_core::candidates::Price::Exactly(8));
+}
+
+#[test]
+fn limits_chosen_per_query_tell_how_many_features_are_held() {
+    // Servers see the field. With F = |I| in place of the manifest's, each |I| has a field of its own; so it is with max w and L1.
+    let q = |name: &str, immutable_limit, weight_limit| {
+        let params = Params { immutable_limit, weight_limit, ..Params::new(vec![20; 3], 5) };
+        Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Paper).unwrap().field().q()
+    };
+    let held: Vec<u64> = (0..=3).map(|held| q("single-phase", held, 1)).collect();
+    let weighted: Vec<u64> = (1..=10).map(|most| q("baseline+", 3, most)).collect();
+    for fields in [held, weighted] {
+        assert!(fields.windows(2).all(|pair| pair[0] < pair[1]), "{fields:?}");
+    }
+}
+
+#[test]
+fn masks_drawn_by_each_server_for_itself_do_not_cancel() {
+    // A distance of 100, α = 1 and −1, a pad of 7: the value at 0 is half the sum, and half of an odd sum of masks is no mask.
+    let field = Field::new(809).unwrap();
+    let half = field.inverse(field.reduce(2)).unwrap();
+    let decoded = |first: u64, second: u64| {
+        let (one, other) = (field.reduce(100 + first + 7), field.reduce_signed(100 + second as i64 - 7));
+        field.mul(field.add(one, other), half).value()
+    };
+    assert_eq!(decoded(3, 3), 103);
+    let all = || (0..40).flat_map(|first| (0..40).map(move |second| (first, second)));
+    let wrong = all().filter(|&(first, second)| !(100..140).contains(&decoded(first, second))).count();
+    assert_eq!(wrong, 800, "every odd sum of masks decodes to something else");
+}
+
+#[test]
+fn answers_without_queries_tell_less_so_the_printed_leakage_identity_is_false() {
+    // One row of one feature y in 0..=2, x = 0, q = 5: all draws of Z and Z' are played.
+    let bits = |pairs: &[(u64, Vec<u64>)]| {
+        let entropy = |keys: Vec<String>| {
+            let mut counts = std::collections::BTreeMap::new();
+            keys.into_iter().for_each(|key| *counts.entry(key).or_insert(0.0) += 1.0);
+            let total = pairs.len() as f64;
+            counts.values().map(|count: &f64| count / total * (total / count).log2()).sum::<f64>()
+        };
+        let rows = entropy(pairs.iter().map(|(y, _)| format!("{y}")).collect());
+        let seen = entropy(pairs.iter().map(|(_, seen)| format!("{seen:?}")).collect());
+        rows + seen - entropy(pairs.iter().map(|pair| format!("{pair:?}")).collect())
+    };
+    let draws = || (0..3u64).flat_map(|y| (0..5u64).flat_map(move |z| (0..5u64).map(move |pad| (y, z, pad))));
+    let answers = |y: u64, z: u64, pad: u64| vec![((y + 5 - z).pow(2) + pad) % 5, ((y + z).pow(2) + 5 - pad) % 5];
+    let answers_alone: Vec<_> = draws().map(|(y, z, pad)| (y, answers(y, z, pad))).collect();
+    // Queries are independent of the rows, so given them is the same as together with them.
+    let with_queries: Vec<_> =
+        draws().map(|(y, z, pad)| (y, [answers(y, z, pad), vec![z, (5 - z) % 5]].concat())).collect();
+    let decoded: Vec<_> = draws().map(|(y, _, _)| (y, vec![y * y])).collect();
+    assert!((bits(&with_queries) - bits(&decoded)).abs() < 1e-9);
+    assert!(bits(&answers_alone) < bits(&decoded) - 0.1, "{} {}", bits(&answers_alone), bits(&decoded));
+}

@@ -4,6 +4,7 @@
 //! the transcript and answers; the client decodes. Only the randomness is seeded, so that experiments repeat.
 
 use ifonly_core::candidates::Candidates;
+use ifonly_core::decode::agree;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::field::Symbol;
 use ifonly_core::form::Rows;
@@ -18,6 +19,7 @@ use ifonly_core::scheme::{Reading, Scheme};
 use ifonly_core::search::{Audience, Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::service::{CHECK_LENGTH, Route};
+use ifonly_core::share::Vectors;
 use ifonly_core::transcript::{Header, Message, Stage, Tau, messages};
 use ifonly_core::wire;
 
@@ -119,20 +121,57 @@ impl Engine {
         let candidates =
             Candidates::read(deployment, 0, &decoded, &[], 1).map_err(|error| self.fault(error.to_string()))?;
         let place = candidates.nearest(1).first().map(|&(place, _)| place);
+        let record = self.record(place, tau, random)?;
+        let difference = matches!(deployment.scheme().phases[0].reading, Reading::Difference);
+        let value = |&symbol: &Symbol| if difference { field.signed(symbol) } else { symbol.value() as i64 };
+        Ok(Session { values: decoded.values.iter().map(value).collect(), place: place.unwrap_or(0), record })
+    }
+
+    /// What a client decodes that shares vectors of its own for every phase: the last output of every position, without the
+    /// parts that it knows, and the record at the first position.
+    pub(crate) fn cheat(
+        &self,
+        vectors: impl Fn(usize) -> Vec<Vec<Symbol>>,
+        random: &mut SeededRandom,
+    ) -> Result<(Vec<Symbol>, Vec<u32>), LabError> {
+        let (deployment, field) = (&self.deployment, self.deployment.field());
+        let (mut first, mut before, mut values) = (Tau::default(), None::<Vec<Vectors>>, Vec::new());
+        for (phase, number) in (0..deployment.phases()).zip(0..) {
+            let shares = deployment.share(phase, &Vectors::new(vectors(phase)), before.as_deref(), random);
+            let payloads = shares.iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
+            let responders = deployment.responders(phase);
+            let queries = messages(&self.header(Stage::Phase(number), responders, first), payloads, random);
+            if phase == 0 {
+                first = queries.first().map(Message::tau).unwrap_or_default();
+            }
+            let outputs = deployment.outputs(phase);
+            // A verified answer is followed by its double, which this client has no use for.
+            let last = outputs / if deployment.params().verified { 2 } else { 1 } - 1;
+            let mut answers = Vec::new();
+            for (body, share) in self.ask(&queries)?.iter().zip(&shares) {
+                let symbols = wire::unpack(field, body, deployment.answer_length(phase))
+                    .map_err(|error| self.fault(error.to_string()))?;
+                let known = deployment.program(phase, share).known(last);
+                answers.push(Some(symbols.chunks_exact(outputs).map(|row| field.sub(row[last], known)).collect()));
+            }
+            let points = &deployment.points().as_slice()[..responders];
+            let agreed = agree(field, points, deployment.kappa(phase), 0, &answers, random);
+            values = agreed.map_err(|error| self.fault(error.to_string()))?.coefficient(field, 0);
+            before = Some(shares);
+        }
+        Ok((values, self.record(Some(0), first, random)?))
+    }
+
+    /// The levels of the record at a place in the order of a search; none without a place.
+    fn record(&self, place: Option<usize>, first: Tau, random: &mut SeededRandom) -> Result<Vec<u32>, LabError> {
+        let deployment = &self.deployment;
         let fetch = self.replicas[0].fetch(deployment);
-        let queries =
-            messages(&self.header(Stage::Record, deployment.servers(), tau), fetch.queries(place, random), random);
+        let header = self.header(Stage::Record, deployment.servers(), first);
+        let queries = messages(&header, fetch.queries(place, random), random);
         let bodies: Vec<Option<Vec<u8>>> = self.ask(&queries)?.into_iter().map(Some).collect();
         let (sealed, _) = fetch.decode(&bodies, random).map_err(|error| self.fault(error.to_string()))?;
         let record = place.and_then(|_| package::open(&sealed)).unwrap_or_default();
-        let difference = matches!(deployment.scheme().phases[0].reading, Reading::Difference);
-        let value = |&symbol: &Symbol| if difference { field.signed(symbol) } else { symbol.value() as i64 };
-        let levels = record.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]])));
-        Ok(Session {
-            values: decoded.values.iter().map(value).collect(),
-            place: place.unwrap_or(0),
-            record: levels.collect(),
-        })
+        Ok(record.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).collect())
     }
 
     /// The header of a message under this deployment.

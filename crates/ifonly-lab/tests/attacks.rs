@@ -81,17 +81,45 @@ fn stopping_early_tells_what_the_errata_say() {
 }
 
 #[test]
-fn larger_fields_serve_a_cheating_client() {
-    let world = world();
-    let sessions = |q, control, order| radix::attack(&world, q, control, order);
-    let (small, large) = ((1 << 17) - 1, (1 << 61) - 1);
-    let (few, share) = sessions(large, radix::Control::Coefficients, Order::Fixed).unwrap();
-    assert_eq!((few, share.rows), (2, 1.0));
-    let (more, share) = sessions(small, radix::Control::Coefficients, Order::Fixed).unwrap();
-    assert_eq!((more, share.rows), (6, 1.0));
-    assert!(sessions(small, radix::Control::Query, Order::Shuffled).is_none());
-    let (_, share) = sessions(large, radix::Control::Query, Order::Shuffled).unwrap();
-    assert!(share.rows > 0.9 && share.rows < 1.0);
+fn a_cheating_client_reads_shuffled_rows_and_larger_fields_serve_it() {
+    let target = radix::Target::uniform(100, 11, 200, 1);
+    assert!(target.params.shuffle);
+    let after = |name: &str| {
+        let scheme = ifonly_core::scheme::named(name).unwrap();
+        let (bits, shares) = radix::attack(&target, scheme, 1).unwrap().unwrap();
+        assert_eq!(shares.last().unwrap().rows, 1.0, "{name}: {shares:?}");
+        (bits, shares.len())
+    };
+    for (name, bits, searches) in [
+        ("baseline", 17, 8),
+        ("diff", 18, 7),
+        ("two-phase-4", 17, 8),
+        ("dot", 17, 7),
+        ("gated", 17, 8),
+        ("gated-tables", 21, 5),
+        ("single-phase+", 37, 4),
+        ("linear-lp", 31, 4),
+        ("linear-single-phase+", 37, 3),
+    ] {
+        let (field, used) = after(name);
+        assert!(field == bits && used <= searches, "{name}: {used} searches at {field} bits");
+    }
+    let published = ifonly_core::scheme::named("lp").unwrap();
+    assert!(radix::attack(&target, published, 1).unwrap().is_none());
+}
+
+#[test]
+fn masks_slow_a_cheating_client_down() {
+    let searches = |name: &str, mask| {
+        let mut target = radix::Target::uniform(20, 5, 50, 1);
+        target.params.mask = mask;
+        let (_, shares) = radix::attack(&target, ifonly_core::scheme::named(name).unwrap(), 1).unwrap().unwrap();
+        shares.iter().position(|share| share.rows > 0.95).map(|place| place + 1)
+    };
+    for name in ["mask", "linear-mask+"] {
+        let (plain, masked) = (searches(name, 1).unwrap(), searches(name, 10).unwrap_or(usize::MAX));
+        assert!(plain < masked, "{name}: {plain} {masked}");
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ enum Command {
     #[cfg(feature = "lab")]
     Reproduce(ifonly_lab::cli::ReproduceArgs),
     #[cfg(feature = "lab")]
-    Attack(ifonly_lab::cli::AttackArgs),
+    Attack(commands::attack::Args),
     #[cfg(feature = "bench")]
     Bench(Box<commands::bench::Args>),
     Completions(commands::completions::Args),
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "lab")]
         Command::Reproduce(args) => done(ifonly_lab::cli::reproduce(&args)),
         #[cfg(feature = "lab")]
-        Command::Attack(args) => done(ifonly_lab::cli::attack(&args)),
+        Command::Attack(args) => commands::attack::run(&args),
         #[cfg(feature = "bench")]
         Command::Bench(args) => commands::bench::run(&args),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),

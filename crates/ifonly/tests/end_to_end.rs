@@ -323,6 +323,19 @@ fn leakage_is_computed_over_a_bundles_own_rows() {
 }
 
 #[test]
+fn a_bundle_can_be_attacked_before_somebody_else_does() {
+    let place = Place::new(40, 9, &["--levels", "20", "--scheme", "gated-tables", "--cost-limit", "400"]);
+    let bundle = place.path("bundle");
+    let document: serde_json::Value =
+        serde_json::from_str(&fine(&["attack", "radix", "--bundle", &bundle, "--json"])).unwrap();
+    let rows = document["exhibits"][0]["rows"].as_array().unwrap();
+    let cells: Vec<&str> = rows[0].as_array().unwrap().iter().map(|cell| cell.as_str().unwrap()).collect();
+    assert_eq!((rows.len(), cells[0], cells.last()), (1, "gated-tables", Some(&"all")));
+    let output = ifonly(&["attack", "linking", "--bundle", &bundle]);
+    assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
 fn plain_http_to_others_and_readable_keys_are_refused() {
     let place = Place::new(40, 8, &["--levels", "20"]);
     let (bundle, key) = (place.path("bundle"), place.path("root.key"));

@@ -4,6 +4,7 @@
 //! is recovered when exactly one row of `[0:R]^d` fits all that was seen, and that row is the true one. The
 //! attacks are lower bounds on what is possible: a cleverer one may need fewer sessions, none is ruled out here.
 
+mod cheat;
 pub mod linking;
 mod pairs;
 pub mod partials;
@@ -12,6 +13,7 @@ pub mod replay;
 mod sessions;
 mod share;
 pub mod stopping;
+mod tracks;
 pub mod trilateration;
 
 pub use sessions::{EngineSessions, ModelSessions, Session, Sessions, World};
@@ -34,7 +36,7 @@ pub fn run(name: &str, seed: u64, progress: &dyn Progress) -> Result<Exhibit, La
         "trilateration" => trilateration::run(r, d, m, seed),
         "linking" => linking::run(r, d, &[10, 20, 50, 100, 200, 500, 1000, 2000, 5000], seed, progress),
         "replay" => replay::run(r, d, m, seed),
-        "radix" => radix::run(r, d, m, seed),
+        "radix" => radix::run(&radix::Target::uniform(r, d, m, seed), seed, progress),
         "stopping" => stopping::run(3, 3, 3),
         other => Err(LabError::flag("NAME", format!("there is no attack {other:?}; there are {}", NAMES.join(", ")))),
     }

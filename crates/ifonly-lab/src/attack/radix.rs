@@ -1,166 +1,349 @@
-//! The radix attack: a cheating client asks with a vector that is no profile, and reads several features out of one
-//! symbol.
+//! The radix attack: a cheating client reads several features out of one symbol, and knows the row again by the others.
 //!
-//! Servers cannot see x, so it may be any vector of F_q. Baseline decodes `‖y‖² − 2⟨y, x⟩ + ‖x‖²`; with `−2x_k =
-//! (Δ+1)·(R+1)^j` the symbol is a number whose digits are the norm and features, as many as fit below q. Where the
-//! client also chooses the coefficient of y² (linearised, table and gated schemes), it drops the norm and fits more.
-//! Under a shuffle the norm has to stay: it is the mark by which a row is recognised in the next session. The field is
-//! therefore chosen as small as the scheme allows.
+//! The client decides with which coefficients the levels enter a row's value (module `cheat`). Features that it asks for get
+//! the place values of digits, `1, R+1, (R+1)(R'+1), …`; features that it knows get random coefficients, so that what they add
+//! is a tag: whoever knows them predicts it, takes it off, and reads the digits. Nobody need stay at their place for that, so a
+//! shuffle does not help. A wrong guess explains one of the M symbols with probability about `digits·M/q`; guesses are kept
+//! (module `tracks`) and tested by every later search. Schemes that always tell `Σ y^p` give that away in a first search, and it
+//! is a tag from then on.
+//!
+//! Every search runs through the real protocol. The attack is a lower bound: it keeps a limited number of guesses, asks for
+//! nothing but sums of levels, and learns nothing from what values are likely.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use ifonly_core::prime::{self, FieldRule};
+use ifonly_core::field::Symbol;
+use ifonly_core::params::Params;
+use ifonly_core::random::SeededRandom;
+use ifonly_core::scheme::{self, Reading, Scheme};
+use rayon::prelude::*;
 
-use super::Share;
-use super::sessions::World;
+use super::cheat;
+use super::tracks::{Seen, Track, conclude};
+use super::{Share, World};
 use crate::LabError;
-use crate::leakage::Order;
+use crate::engine::{Engine, record_of};
 use crate::plot::{Curve, Plot, Scale};
+use crate::progress::Progress;
 use crate::report::{Exhibit, percent};
 
-/// What the cheating client controls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Control {
-    /// Only x: Baseline, Diff, Mask.
-    Query,
-    /// The coefficients of y and of y²: linearised, table and gated schemes.
-    Coefficients,
+/// Guesses that the attacker keeps, beside four for every row.
+const PATIENCE: usize = 1 << 18;
+/// Searches after which the attacker stops.
+const SEARCHES: usize = 16;
+/// More rows take hours.
+const MOST_ROWS: usize = 100_000;
+
+/// A database under attack.
+#[derive(Debug)]
+pub struct Target {
+    /// What it is called in the report.
+    pub name: String,
+    /// The deployment's parameters.
+    pub params: Params,
+    /// The rows.
+    pub rows: Vec<Vec<u16>>,
+    /// The schemes that are offered.
+    pub schemes: Vec<&'static Scheme>,
 }
 
-/// The features read in each session, and whether the norm is among the digits.
-fn plan(world: &World, q: u64, control: Control, order: Order) -> Option<Vec<(Vec<usize>, bool)>> {
-    let base = u128::from(world.r) + 1;
-    let digits = |below: u128| (1..=world.d() as u32).take_while(|&t| base.pow(t) <= below).count();
-    let with_norm = digits(u128::from(q) / (world.scale() as u128));
-    let without = digits(u128::from(q));
-    let mut sessions = Vec::new();
-    let mut next = 0;
-    while next < world.d() {
-        let norm = match (order, control) {
-            (Order::Shuffled, _) => true,
-            (Order::Fixed, Control::Query) => sessions.is_empty(),
-            (Order::Fixed, Control::Coefficients) => false,
+impl Target {
+    /// Uniform rows under every scheme, with weights up to 10, tables that hold them, and shuffle.
+    pub fn uniform(r: u32, d: usize, m: usize, seed: u64) -> Target {
+        let rows = World::uniform(r, d, m, seed).rows;
+        let params = Params {
+            weight_limit: 10,
+            exponent: 4,
+            cost_limit: 10 * u64::from(r).pow(2),
+            shuffle: true,
+            ..Params::new(vec![r; d], m)
         };
-        let count = if norm { with_norm } else { without };
-        // A first session with room for the norm only is still of use when rows keep their places.
-        if count == 0 && (!norm || order == Order::Shuffled) {
-            return None;
+        Target {
+            name: format!("uniform rows, R={r}, d={d}, M={m}"),
+            params,
+            rows: rows.into_iter().map(|row| row.into_iter().map(|level| level as u16).collect()).collect(),
+            schemes: scheme::ALL.to_vec(),
         }
-        let end = (next + count).min(world.d());
-        sessions.push(((next..end).collect(), norm));
-        next = end;
     }
-    Some(sessions)
 }
 
-/// How many sessions reconstruct the rows, and the share of rows that they do; none if the field leaves no room.
-pub fn attack(world: &World, q: u64, control: Control, order: Order) -> Option<(usize, Share)> {
-    let plan = plan(world, q, control, order)?;
-    let modulus = u128::from(q);
-    let base = u128::from(world.r) + 1;
-    let weight = world.scale() as u128;
-    let norm_of = |row: &[u32]| row.iter().map(|&v| u128::from(v).pow(2)).sum::<u128>();
-    let mut known: HashMap<u128, Vec<(usize, u32)>> = HashMap::new();
-    let mut concluded = vec![vec![None; world.d()]; world.rows.len()];
-    let mut norms: Vec<u128> = Vec::new();
-    for (features, norm) in &plan {
-        // The decoded symbol of every row, as the field computes it.
-        let shift = if *norm { weight } else { 1 };
-        let linear = |row: &[u32]| {
-            features
-                .iter()
-                .enumerate()
-                .fold(0, |sum, (j, &k)| (sum + shift * base.pow(j as u32) % modulus * u128::from(row[k])) % modulus)
-        };
-        let square = u128::from(control == Control::Query || *norm);
-        let mut symbols: Vec<u128> =
-            world.rows.iter().map(|row| (square * norm_of(row) + linear(row)) % modulus).collect();
-        if order == Order::Shuffled {
-            symbols.sort_unstable(); // Their order says nothing.
+/// The attack against one scheme.
+struct Attack<'a> {
+    target: &'a Target,
+    engine: Engine,
+    random: SeededRandom,
+    /// p, where every value has Σ y^p in it.
+    power: Option<u32>,
+    /// The features asked for, in order.
+    asked: Vec<usize>,
+    tracks: Vec<Track>,
+    searches: Vec<Seen>,
+}
+
+/// The share of rows known after 1, 2, … searches of a scheme, and the bits of its field; none for ℓ_p as published, which can
+/// be made to tell no more than its linear form.
+pub fn attack(target: &Target, scheme: &'static Scheme, seed: u64) -> Result<Option<(u32, Vec<Share>)>, LabError> {
+    if target.rows.len() > MOST_ROWS {
+        return Err(LabError::flag(
+            "--bundle",
+            format!("this attack is for up to {MOST_ROWS} rows; build a part of them"),
+        ));
+    }
+    let records: Vec<Vec<u8>> = target.rows.iter().map(|row| record_of(row)).collect();
+    let engine = Engine::new(scheme, target.params.clone(), &target.rows, &records, seed)?;
+    if !cheat::is_linear_in_levels(engine.deployment()) {
+        return Ok(None);
+    }
+    let bits = engine.deployment().field().bits();
+    let empty = Track { levels: Vec::new(), power: 0, explains: Vec::new(), proved: false };
+    let mut attack = Attack {
+        power: cheat::fixed_power(engine.deployment()),
+        target,
+        engine,
+        random: SeededRandom::new(seed),
+        asked: Vec::new(),
+        tracks: vec![empty],
+        searches: Vec::new(),
+    };
+    let mut shares = Vec::new();
+    while shares.len() < SEARCHES {
+        attack.search()?;
+        shares.push(attack.share());
+        let done = attack.asked.len() == target.params.ranges.len() && attack.tracks.iter().all(|track| track.proved);
+        if done {
+            break;
         }
-        for (place, symbol) in symbols.iter().enumerate() {
-            let (mark, mut digits) = match (*norm, control) {
-                (true, _) => (symbol % weight, symbol / weight),
-                (false, Control::Query) => (0, (symbol + modulus - norms[place] % modulus) % modulus),
-                (false, Control::Coefficients) => (0, *symbol),
+    }
+    Ok(Some((bits, shares)))
+}
+
+impl Attack<'_> {
+    fn q(&self) -> u64 {
+        self.engine.deployment().field().q()
+    }
+
+    /// By how much a mask may move a value.
+    fn slack(&self) -> u64 {
+        let masked = |phase: &scheme::Phase| matches!(phase.reading, Reading::Masked);
+        let masked = self.engine.deployment().scheme().phases.iter().any(masked);
+        if masked { self.target.params.mask - 1 } else { 0 }
+    }
+
+    fn levels(&self, feature: usize) -> u64 {
+        u64::from(self.target.params.ranges[feature]) + 1
+    }
+
+    /// The features to ask for: as many as leave a bearable number of wrong guesses, wide ones first.
+    fn choose(&self) -> Vec<usize> {
+        if self.power.is_some() && self.searches.is_empty() {
+            return Vec::new();
+        }
+        let limit = PATIENCE.max(4 * self.target.rows.len()) as f64;
+        let rate = self.tracks.len() as f64 * self.target.rows.len() as f64 / self.q() as f64;
+        let unit = (2 * self.slack() + 1) as f64;
+        let mut rest: Vec<usize> = (0..self.target.params.ranges.len()).filter(|k| !self.asked.contains(k)).collect();
+        rest.sort_by_key(|&k| std::cmp::Reverse(self.levels(k)));
+        let (mut chosen, mut digits) = (Vec::new(), 1.0);
+        for feature in rest {
+            let more = digits * self.levels(feature) as f64;
+            if rate * more * unit <= limit {
+                chosen.push(feature);
+                digits = more;
+            }
+        }
+        chosen
+    }
+
+    /// One search, and what follows from it.
+    fn search(&mut self) -> Result<(), LabError> {
+        let new = self.choose();
+        let (field, unit) = (self.engine.deployment().field(), 2 * self.slack() + 1);
+        let mut coefficients = vec![Symbol::ZERO; self.target.params.ranges.len()];
+        for &feature in &self.asked {
+            coefficients[feature] = field.sample_nonzero(&mut self.random);
+        }
+        let mut places: u128 = 1;
+        for &feature in &new {
+            // Place values beyond q are no loss: what they cannot tell apart is kept as several guesses.
+            coefficients[feature] = field.reduce((places * u128::from(unit) % u128::from(field.q())) as u64);
+            places *= u128::from(self.levels(feature));
+        }
+        let seen = self.ask(&coefficients)?;
+        self.tracks = if self.power.is_some() && self.searches.is_empty() {
+            let told = |(&power, symbol)| Track { levels: Vec::new(), power, explains: vec![symbol], proved: false };
+            seen.symbols.iter().zip(0..).map(told).collect()
+        } else {
+            let tags: Vec<u64> = self.asked.iter().map(|&feature| coefficients[feature].value()).collect();
+            let digits = Digits { places, unit, radixes: new.iter().map(|&feature| self.levels(feature)).collect() };
+            self.tracks.par_iter().flat_map_iter(|track| self.extend(track, &tags, &digits, &seen)).collect()
+        };
+        self.searches.push(seen);
+        self.asked.extend(new);
+        self.weigh();
+        conclude(&mut self.tracks, &self.searches);
+        Ok(())
+    }
+
+    /// The symbols of a search with these coefficients.
+    fn ask(&mut self, coefficients: &[Symbol]) -> Result<Seen, LabError> {
+        let (deployment, random) = (self.engine.deployment(), &mut self.random);
+        let (mut values, record) =
+            self.engine.cheat(|phase| cheat::vectors(deployment, phase, coefficients), random)?;
+        let last = deployment.scheme().phases.last().map(|phase| phase.reading);
+        if let Some(Reading::Difference) = last {
+            // The record at the first position says where the differences start.
+            let field = deployment.field();
+            let mut value = record.iter().zip(coefficients).fold(Symbol::ZERO, |sum, (&y, &c)| {
+                let y = field.reduce(y.into());
+                let power = self.power.map_or(Symbol::ZERO, |p| field.pow(y, p.into()));
+                field.add(sum, field.mul_add(c, y, power))
+            });
+            for place in &mut values {
+                value = field.sub(value, std::mem::replace(place, value));
+            }
+            values.push(value);
+        }
+        Ok(Seen::new(values.into_iter().map(Symbol::value).collect()))
+    }
+
+    /// The track with all digits that explain a symbol of this search.
+    fn extend(&self, track: &Track, tags: &[u64], digits: &Digits, seen: &Seen) -> Vec<Track> {
+        let q = u128::from(self.q());
+        let products = tags.iter().zip(&track.levels).map(|(&c, &y)| u128::from(c) * u128::from(y));
+        let tag = products.fold(u128::from(track.power), |sum, product| (sum + product) % q);
+        let low = ((tag + q - u128::from(self.slack())) % q) as u64;
+        let span = digits.places * u128::from(digits.unit);
+        let (start, symbols) = (seen.symbols.partition_point(|&symbol| symbol < low), seen.symbols.len());
+        let mut found = Vec::new();
+        // Upwards from where the digits are 0, and on from the smallest symbol.
+        for place in (start..symbols).chain(0..start) {
+            let above = (u128::from(seen.symbols[place]) + q - u128::from(low)) % q;
+            if above >= span {
+                break;
+            }
+            let numbers = (0..).map(|turn| (above + turn * q) / u128::from(digits.unit));
+            for number in numbers.take_while(|&number| number < digits.places) {
+                let levels = track.levels.iter().copied().chain(digits.read(number)).collect();
+                let explains = track.explains.iter().copied().chain([place as u32]).collect();
+                found.push(Track { levels, explains, power: track.power, proved: false });
+            }
+        }
+        found
+    }
+
+    /// Where Σ y^p is known it bounds every guess, and tells the last feature by itself.
+    fn weigh(&mut self) {
+        let Some(p) = self.power else { return };
+        let slack = self.slack();
+        let powers = |levels: &[u16]| levels.iter().map(|&y| u64::from(y).pow(p)).sum::<u64>();
+        self.tracks.retain(|track| powers(&track.levels) <= track.power);
+        let mut rest = (0..self.target.params.ranges.len()).filter(|k| !self.asked.contains(k));
+        let last = rest.next();
+        if rest.next().is_some() {
+            return;
+        }
+        if let Some(feature) = last {
+            let range = self.target.params.ranges[feature] as u16;
+            let with = |track: &Track| {
+                let left = track.power - powers(&track.levels);
+                let fits = move |&y: &u16| left.checked_sub(u64::from(y).pow(p)).is_some_and(|rest| rest <= slack);
+                let track = track.clone();
+                (0..=range).filter(fits).map(move |y| {
+                    let levels = track.levels.iter().copied().chain([y]).collect();
+                    Track { levels, ..track.clone() }
+                })
             };
-            if *norm && order == Order::Fixed {
-                norms.push(mark);
-            }
-            for &k in features {
-                let value = (digits % base) as u32;
-                digits /= base;
-                match order {
-                    Order::Fixed => concluded[place][k] = Some(value),
-                    Order::Shuffled => known.entry(mark).or_default().push((k, value)),
-                }
-            }
+            self.tracks = self.tracks.iter().flat_map(with).collect();
+            self.asked.push(feature);
         }
+        self.tracks.retain(|track| track.power - powers(&track.levels) <= slack);
     }
-    if order == Order::Shuffled {
-        for (row, values) in world.rows.iter().zip(&mut concluded) {
-            let found = known.get(&norm_of(row)).map_or(&[][..], Vec::as_slice);
-            // Rows that share their norm cannot be told apart: they would show more than d values.
-            if found.len() == world.d() {
-                found.iter().for_each(|&(k, value)| values[k] = Some(value));
-            }
-        }
+
+    /// How much of the database is proved.
+    fn share(&self) -> Share {
+        let proved: HashSet<&[u16]> =
+            self.tracks.iter().filter(|track| track.proved).map(|track| track.levels.as_slice()).collect();
+        let known = |row: &&Vec<u16>| {
+            let levels: Vec<u16> = self.asked.iter().map(|&feature| row[feature]).collect();
+            proved.contains(levels.as_slice())
+        };
+        let share = self.target.rows.iter().filter(known).count() as f64 / self.target.rows.len().max(1) as f64;
+        let part = self.asked.len() as f64 / self.target.params.ranges.len() as f64;
+        Share { rows: if part == 1.0 { share } else { 0.0 }, values: share * part }
     }
-    Some((plan.len(), Share::of(&concluded, &world.rows)))
 }
 
-/// The table over field sizes.
-pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
-    let world = World::uniform(r, d, m, seed);
-    let smallest = u64::BITS - (world.scale() as u64 - 1).leading_zeros();
-    let attacks = [
-        ("x only, rows in order", Control::Query, Order::Fixed),
-        ("coefficients, rows in order", Control::Coefficients, Order::Fixed),
-        ("either, rows shuffled", Control::Query, Order::Shuffled),
-    ];
-    let (mut rows, mut points) = (Vec::new(), vec![Vec::new(); attacks.len()]);
-    for bits in smallest..=62 {
-        let Some(q) = prime::choose(1 << (bits - 1), FieldRule::Deployment) else { continue };
-        let mut row = vec![bits.to_string(), q.to_string()];
-        for (column, &(_, control, order)) in attacks.iter().enumerate() {
-            match attack(&world, q, control, order) {
-                Some((sessions, share)) => {
-                    row.push(format!("{sessions} ({})", percent(share.rows)));
-                    points[column].push((f64::from(bits), sessions as f64));
-                }
-                None => row.push("—".into()),
-            }
-        }
-        if bits == smallest || bits == 62 || bits % 4 == 0 {
-            rows.push(row);
-        }
+/// How new features stand in a symbol.
+struct Digits {
+    /// The product of the radixes.
+    places: u128,
+    /// What one step of the lowest digit adds.
+    unit: u64,
+    radixes: Vec<u64>,
+}
+
+impl Digits {
+    fn read(&self, mut number: u128) -> Vec<u16> {
+        let digit = |&radix: &u64| {
+            let digit = (number % u128::from(radix)) as u16;
+            number /= u128::from(radix);
+            digit
+        };
+        self.radixes.iter().map(digit).collect()
     }
-    let mut columns = vec!["bits of q".to_string(), "q".to_string()];
-    columns.extend(attacks.iter().map(|(name, ..)| format!("sessions (rows recovered): {name}")));
+}
+
+/// The table over all schemes of a target.
+pub fn run(target: &Target, seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
+    progress.start("radix attack", target.schemes.len() as u64);
+    let mut found = Vec::new();
+    for &scheme in &target.schemes {
+        found.extend(attack(target, scheme, seed)?.map(|(bits, shares)| (scheme.name, bits, shares)));
+        progress.advance(1);
+    }
+    progress.finish();
+    let most = found.iter().map(|(_, _, shares)| shares.len()).max().unwrap_or(0);
+    let cell = |share: Option<&Share>| match share {
+        None => String::new(),
+        Some(share) if share.rows == 1.0 => "all".into(),
+        Some(share) if share.rows == 0.0 => "–".into(),
+        Some(share) => percent(share.rows),
+    };
+    let row = |(name, bits, shares): &(&str, u32, Vec<Share>)| {
+        let after = (0..most).map(|search| cell(shares.get(search)));
+        [name.to_string(), bits.to_string()].into_iter().chain(after).collect()
+    };
+    let curve = |(name, bits, shares): &(&str, u32, Vec<Share>)| Curve {
+        name: format!("{name} ({bits} bits)"),
+        points: shares.iter().zip(1..).map(|(share, n)| (f64::from(n), 100.0 * share.values)).collect(),
+        errors: Vec::new(),
+    };
+    let columns =
+        ["scheme".to_string(), "bits of q".to_string()].into_iter().chain((1..=most).map(|n| format!("after {n}")));
     Ok(Exhibit {
         name: "radix",
-        title: format!("Radix attack of a cheating client, R={r}, d={d}, M={m}"),
+        title: format!("Radix attack of a cheating client: {}", target.name),
         text: format!(
-            "A client that shares a vector which is no profile packs several features into one symbol. The larger the \
-             field, the fewer sessions it needs; {smallest} bits are what Baseline needs here, and with them even a \
-             cheat gets no more per session than an honest-looking user does by trilateration. Shuffled rows are \
-             recognised by their norm, which takes room in the symbol: below {} bits nothing is left for a feature. \
-             Rows that share their norm stay unknown under the shuffle.",
-            smallest + u64::BITS - u64::from(r + 1).leading_zeros()
+            "Rows that are known whole, by the number of searches; single columns of all rows are known from the first. The client \
+             shares vectors that are no profile: new features become digits of a row's symbol, known ones a tag by which it is \
+             recognised, so a fresh order for every search is no hindrance. Every search ran through the real protocol{}. What \
+             decides is the bits of q less those that number the rows. A cleverer client may need fewer searches; `lp` is left \
+             out, because `linear-lp` can be made to tell whatever it can. Every search also hands over one record.",
+            if target.params.shuffle {
+                ", with rows shuffled"
+            } else {
+                ", with rows in order, which this attack does not use"
+            },
         ),
-        columns,
-        rows,
+        columns: columns.collect(),
+        rows: found.iter().map(row).collect(),
         plot: Some(Plot {
-            title: format!("A cheating client's sessions to the whole database (R={r}, d={d})"),
-            x: "bits of the field's q".into(),
-            y: "sessions".into(),
+            title: "A cheating client's searches".into(),
+            x: "searches".into(),
+            y: "values known (%)".into(),
             x_scale: Scale::Linear,
-            y_range: None,
-            curves: attacks
-                .iter()
-                .zip(points)
-                .map(|(&(name, ..), points)| Curve { name: name.into(), points, errors: Vec::new() })
-                .collect(),
+            y_range: Some((0.0, 105.0)),
+            curves: found.iter().map(curve).collect(),
         }),
     })
 }

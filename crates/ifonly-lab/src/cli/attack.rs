@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::bars::Bars;
 use super::print;
-use crate::attack::{NAMES, run};
+use crate::attack::{NAMES, radix, run};
+use crate::report::Exhibit;
 use crate::{LabError, report};
 
 /// What a determined user learns over many sessions, with and without the defences.
@@ -51,14 +52,32 @@ pub fn attack(args: &AttackArgs) -> Result<(), LabError> {
         names.into_iter().map(|name| run(name, args.seed, &Bars::default())).collect::<Result<Vec<_>, _>>()?;
     let preface = "Attacks by a user (or a client that cheats) on databases of uniform rows, computed by `ifonly \
          attack`. A row counts as recovered when exactly one row fits all that was seen, and it is the true one.";
+    show(args, preface, &exhibits)
+}
+
+/// Runs `ifonly attack radix` on a database at hand, the only attack that takes one.
+pub fn attack_on(args: &AttackArgs, target: &radix::Target) -> Result<(), LabError> {
+    if args.name.as_deref().is_some_and(|name| name != "radix") {
+        return Err(LabError::flag(
+            "--bundle",
+            "only the radix attack takes a bundle; the others play on uniform rows",
+        ));
+    }
+    let exhibit = radix::run(target, args.seed, &Bars::default())?;
+    let preface = "What a client that cheats learns of this database, computed by `ifonly attack radix --bundle`. A row counts \
+         as recovered when exactly one row fits all that was seen, and it is the true one.";
+    show(args, preface, &[exhibit])
+}
+
+fn show(args: &AttackArgs, preface: &str, exhibits: &[Exhibit]) -> Result<(), LabError> {
     let files = match &args.output {
-        Some(folder) => report::write(folder, "attack", "What a determined user learns", preface, &exhibits)?,
+        Some(folder) => report::write(folder, "attack", "What a determined user learns", preface, exhibits)?,
         None => Vec::new(),
     };
     if args.json {
         return print(&format!("{}\n", json!({ "exhibits": exhibits, "files": files })));
     }
-    let pages: Vec<String> = exhibits.iter().map(report::Exhibit::text_page).collect();
+    let pages: Vec<String> = exhibits.iter().map(Exhibit::text_page).collect();
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&format!("{}{names}", pages.join("\n")))
 }

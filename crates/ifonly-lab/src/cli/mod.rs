@@ -5,7 +5,7 @@ mod bars;
 mod leakage;
 mod reproduce;
 
-pub use attack::{AttackArgs, attack};
+pub use attack::{AttackArgs, attack, attack_on};
 pub use leakage::{LeakageArgs, answer as leakage_of, leakage};
 pub use reproduce::{ReproduceArgs, reproduce};
 

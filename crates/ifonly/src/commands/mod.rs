@@ -2,6 +2,8 @@
 
 #[cfg(feature = "ask")]
 pub(crate) mod ask;
+#[cfg(feature = "lab")]
+pub(crate) mod attack;
 #[cfg(feature = "bench")]
 pub(crate) mod bench;
 #[cfg(feature = "build")]

@@ -1,0 +1,40 @@
+//! `ifonly attack`: the lab's command, against a bundle where one is given.
+
+use crate::exit::{Done, Failure};
+use ifonly_bundle::Bundle;
+use ifonly_lab::attack::radix::Target;
+use ifonly_lab::cli::{AttackArgs, attack, attack_on};
+use std::path::PathBuf;
+
+/// Play what a determined user learns over many searches, with and without the defences.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  ifonly attack -o report
+  ifonly attack trilateration
+  ifonly attack radix --bundle loans.bundle
+
+Attacks: trilateration, linking, replay, radix, stopping.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    lab: AttackArgs,
+    /// Play the radix attack against every scheme that this bundle offers: in how many searches a client that cheats has its
+    /// rows, which is what a budget of searches must stay below
+    #[arg(long, value_name = "BUNDLE")]
+    bundle: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+    let Some(path) = &args.bundle else {
+        return attack(&args.lab).map(|()| Done::Fine).map_err(Failure::machine);
+    };
+    let bundle = Bundle::open(path).map_err(Failure::input)?;
+    let manifest = bundle.manifest();
+    let target = Target {
+        name: format!("{}, {} rows", manifest.contents().dataset.name, manifest.rows()),
+        params: manifest.contents().params(),
+        rows: bundle.rows().levels().collect(),
+        schemes: manifest.deployments().iter().map(|deployment| deployment.scheme()).collect(),
+    };
+    attack_on(&args.lab, &target).map(|()| Done::Fine).map_err(Failure::input)
+}
