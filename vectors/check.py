@@ -12,6 +12,7 @@ import sys
 import check_sealed
 import schemes
 import transcript
+import values
 
 
 def check(name, vectors):
@@ -22,6 +23,8 @@ def check(name, vectors):
         transcript.check_failures(vectors)
     elif name == "sealed-machine":
         check_sealed.check(vectors)
+    elif name == "values":
+        values.check(vectors)
     else:
         schemes.check(vectors, name)
 
@@ -39,7 +42,7 @@ def falsified(value):
     """Other values in place of one: at a leaf another leaf; a list or an object with an entry less."""
     if isinstance(value, bool):
         yield not value
-    elif isinstance(value, int):
+    elif isinstance(value, (int, float)):
         yield value + 1
     elif isinstance(value, str):
         hexadecimal = value and all(c in "0123456789abcdef" for c in value)

@@ -1,0 +1,342 @@
+"""Manifests, values, records and wishes, from docs/protocol.md alone, for check.py."""
+import datetime
+import json
+import math
+from decimal import Decimal
+
+import primitives
+
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "<NA>", "?")
+INFINITY = float("inf")
+
+
+def must(holds, what):
+    if not holds:
+        raise AssertionError(what)
+
+
+def number_of(text):
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+# -- the manifest
+
+
+def is_prime(n):
+    """Miller and Rabin with the bases that decide below 2^64."""
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+    if n < 2 or any(n % p == 0 for p in bases):
+        return n in bases
+    odd, twos = n - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    for base in bases:
+        x = pow(base, odd, n)
+        if x not in (1, n - 1) and not any((x := x * x % n) == n - 1 for _ in range(twos - 1)):
+            return False
+    return True
+
+
+def largest_prime(bits):
+    return next(q for q in range(2**bits - 1, 1, -1) if is_prime(q))
+
+
+def check_manifest(manifest):
+    features = manifest["schema"]["features"]
+    ranges = [top(feature) for feature in features]
+    must(1 <= manifest["threshold"] <= 16, "T")
+    must(all(0 <= manifest[name] <= 16 for name in ("silent", "lying")), "S, B")
+    must(1 <= len(ranges) <= 4096 and all(1 <= r <= 65535 for r in ranges), "ranges")
+    must(sum(ranges) + len(ranges) <= 2**22, "levels")
+    must(1 <= manifest["rows"] < 2**32 and 1 <= manifest["record_length"] <= 2**20, "sizes")
+    must(manifest["default_scheme"] in [offer["name"] for offer in manifest["schemes"]], "default")
+    must([operator["index"] for operator in manifest["operators"]] == list(range(1, len(manifest["operators"]) + 1)), "operators")
+    labels = any(kind["type"] == "categorical" and len(kind["categories"]) > 2 for kind in (f["kind"] for f in features))
+    for offer in manifest["schemes"]:
+        must(not labels or offer["name"] in ("table", "gated-costs", "gated-tables"), "labels need tables")
+        delta, tables = sum(r * r for r in ranges), len(ranges) * manifest["cost_limit"]
+        bound = {"table": tables, "gated-costs": max(tables, delta), "gated-tables": max(tables, len(ranges))}[offer["name"]]
+        servers = manifest["threshold"] + 1 + manifest["silent"] + 2 * manifest["lying"]
+        q, alphas = offer["q"], [alpha % offer["q"] for alpha in offer["alphas"]]
+        bits = next(b for b in range(2, 63) if largest_prime(b) > max(bound, servers))
+        must(q == largest_prime(bits), "q")
+        must(len(alphas) == servers <= len(manifest["operators"]), "N")
+        must(0 not in alphas and len(set(alphas)) == len(alphas), "alphas")
+
+
+# -- features: R_k, the level of a value, what a level holds
+
+
+def numbers(kind):
+    """The values of a grid or a list, or the edges."""
+    form = kind["scale"]["form"]
+    if form["type"] == "grid":
+        return [float(Decimal(form["from"]) + k * Decimal(form["step"])) for k in range(form["levels"] + 1)]
+    if form["type"] == "listed":
+        return [float(value) for value in form["values"]]
+    at = Decimal(form["from"])
+    edges = [float(at)]
+    for run in form["runs"]:
+        for _ in range(run["count"]):
+            at += Decimal(run["step"])
+            edges.append(float(at))
+    if 0.0 in edges[:-1]:
+        edges.insert(edges.index(0.0) + 1, 5e-324)
+    return edges
+
+
+def words(feature):
+    kind = feature["kind"]
+    return kind.get("ranks") or kind.get("categories") or []
+
+
+def top(feature):
+    kind = feature["kind"]
+    if kind["type"] == "numeric":
+        form = kind["scale"]["form"]
+        if form["type"] in ("grid", "levels"):
+            return form["levels"]
+        return len(numbers(kind)) - (2 if form["type"] == "edges" else 1)
+    if kind["type"] == "categorical" and len(kind["categories"]) == 2:
+        return kind["range"]
+    return len(words(feature)) - 1
+
+
+def read(notation, text):
+    text = text.strip()
+    if notation["type"] == "date":
+        return float((datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days)
+    if notation["type"] == "written" and text.startswith(notation["prefix"]) and text.endswith(notation["suffix"]):
+        inner = text[len(notation["prefix"]) : len(text) - len(notation["suffix"])]
+        inner = inner.replace(notation["thousands"] or "", "").replace(notation["decimal"], ".")
+        if number_of(inner) is not None:
+            return number_of(inner)
+    return number_of(text)
+
+
+def place(choices, text):
+    """The same text, else the same number."""
+    if text.strip() in choices:
+        return choices.index(text.strip())
+    number = number_of(text)
+    same = [k for k, word in enumerate(choices) if number is not None and number_of(word) == number]
+    must(same, f"{text} is none of {choices}")
+    return same[0]
+
+
+def filled(feature, text):
+    missing = text.strip() in MISSING and text.strip() not in words(feature)
+    must(not missing or feature["default"] is not None, "a value is missing")
+    return feature["default"] if missing else text
+
+
+def encode(feature, text):
+    """Level and number."""
+    text, kind = filled(feature, text), feature["kind"]
+    if kind["type"] != "numeric":
+        at = place(words(feature), text)
+        return (at * kind["range"] if kind["type"] == "categorical" and len(words(feature)) == 2 else at), None
+    number, form, highest = read(kind["notation"], text), kind["scale"]["form"], top(feature)
+    must(number is not None, f"{text} is not a number")
+    if form["type"] == "levels":
+        exact = (number - form["min"]) / (form["max"] - form["min"]) * form["levels"]
+        level = math.floor(exact) if form["quantiser"] == "floor" else rounded(exact)
+    elif form["type"] == "edges":
+        level = sum(edge <= number for edge in numbers(kind)) - 1
+    else:
+        values = numbers(kind)
+        above = min(sum(value < number for value in values), highest)
+        below = max(above - 1, 0)
+        level = below if number - values[below] < values[above] - number else above
+    return min(max(level, 0), highest), number
+
+
+def rounded(x):
+    """Half away from zero."""
+    low = math.floor(abs(x))
+    return int(math.copysign(low + (abs(x) - low >= 0.5), x))
+
+
+def encode_all(schema, values):
+    encoded, at = [], 0
+    features = schema["features"]
+    while at < len(features):
+        hot = features[at]["one_hot"]
+        if not hot:
+            encoded.append(encode(features[at], values[features[at]["name"]]))
+            at += 1
+            continue
+        group = [f for f in features[at:] if f["one_hot"] and f["one_hot"]["column"] == hot["column"]]
+        hit = place([f["one_hot"]["category"] for f in group], filled(group[0], values[hot["column"]]))
+        encoded += [(top(f) if k == hit else 0, None) for k, f in enumerate(group)]
+        at += len(group)
+    return encoded
+
+
+def bounds(feature):
+    form = feature["kind"]["scale"]["form"]
+    return (form["min"], form["max"]) if form["type"] == "levels" else (numbers(feature["kind"])[0], numbers(feature["kind"])[-1])
+
+
+def interval(feature, level):
+    if feature["kind"]["type"] != "numeric":
+        return float(level), float(level)
+    scale, highest = feature["kind"]["scale"], top(feature)
+    form = scale["form"]
+    if form["type"] == "levels":
+        low, high = form["min"], form["max"]
+        down, up = (0.0, 1.0) if form["quantiser"] == "floor" else (0.5, 0.5)
+        at, slack = (lambda steps: low + steps / form["levels"] * (high - low)), 1e-13 * (high - low)
+        ends = max(at(level - down) - slack, low), min(at(level + up) + slack, high)
+    elif form["type"] == "edges":
+        edges = numbers(feature["kind"])
+        ends = (0.0, 0.0) if edges[level + 1] == 5e-324 else (edges[level], edges[level + 1])
+    else:
+        ends = (numbers(feature["kind"])[level],) * 2
+    if scale["open"]:
+        ends = (-INFINITY if level == 0 else ends[0], INFINITY if level == highest else ends[1])
+    return ends
+
+
+def middle(feature, level):
+    if feature["kind"]["type"] != "numeric":
+        return float(level)
+    form = feature["kind"]["scale"]["form"]
+    if form["type"] == "levels":
+        return form["min"] + level / form["levels"] * (form["max"] - form["min"])
+    values = numbers(feature["kind"])
+    return values[level] / 2 + values[level + 1] / 2 if form["type"] == "edges" else values[level]
+
+
+# -- wishes
+
+
+def column(feature):
+    return feature["one_hot"]["column"] if feature["one_hot"] else feature["name"]
+
+
+def permitted_levels(schema, k, values):
+    feature = schema["features"][k]
+    if feature["one_hot"]:
+        group = [f for f in schema["features"] if f["one_hot"] and column(f) == column(feature)]
+        hits = [place([f["one_hot"]["category"] for f in group], value) for value in values]
+        return [top(feature) if group[hit] is feature else 0 for hit in hits]
+    return [encode(feature, value)[0] for value in values]
+
+
+def gate(schema, k, own, wishes):
+    feature, (level, number) = schema["features"][k], own
+    name, v = column(feature), level if number is None else number
+    table = []
+    for m in range(top(feature) + 1):
+        low, high = interval(feature, m)
+        fits = m == level or name not in wishes.get("immutable", [])
+        fits &= low >= v or name not in wishes.get("only_up", [])
+        fits &= high <= v or name not in wishes.get("only_down", [])
+        if name in wishes.get("ranges", {}):
+            a, b = (read(feature["kind"]["notation"], end) for end in wishes["ranges"][name])
+            fits &= a <= low and high <= b
+        if name in wishes.get("permits", {}):
+            fits &= m in permitted_levels(schema, k, wishes["permits"][name])
+        table.append(0 if fits else 1)
+    must(0 in table, "no level is permitted")
+    return table
+
+
+def cost(feature, own, m, wishes):
+    level, number = own
+    if feature["one_hot"] and level == 0:
+        return 0.0
+    v, t = (float(level) if number is None else number), middle(feature, m)
+    categories, differs, name = feature["kind"]["type"] == "categorical", float(m != level), column(feature)
+    if feature["kind"]["type"] == "numeric":
+        low, high = bounds(feature)
+        v, t = min(max(v, low), high), min(max(t, low), high)
+        spread = high - low
+    else:
+        spread = float(top(feature))
+    up, down = wishes.get("weights", {}).get(name, (1.0, 1.0))
+    weight = up if t >= v else down
+    if name in wishes.get("costs", {}):
+        points = sorted((encode(feature, value), price) for value, price in wishes["costs"][name])
+        return weight * on_line([(float(e[0]) if e[1] is None else e[1], price) for e, price in points], t)
+    metric = wishes["metric"]
+    must(metric in ("l1", "l2", "mad", "count"), "metric")
+    if categories or metric == "count":
+        return weight * differs
+    if metric == "mad":
+        return weight * (abs(t - v) / feature["deviation"]["value"])
+    share = abs(t - v) / spread
+    return weight * (share * share if metric == "l2" else share)
+
+
+def on_line(points, at):
+    below = [point for point in points if point[0] < at]
+    above = points[len(below) :]
+    if below and above:
+        (low, start), (high, end) = below[-1], above[0]
+        return start + (end - start) * (at - low) / (high - low)
+    return (above or below[-1:])[0][1]
+
+
+def tables(manifest, values, wishes):
+    schema, limit = manifest["schema"], manifest["cost_limit"]
+    features, own = schema["features"], encode_all(schema, values)
+    gates = [gate(schema, k, own[k], wishes) for k in range(len(features))]
+    costs = [
+        [0.0 if gates[k][m] else cost(feature, own[k], m, wishes) for m in range(top(feature) + 1)]
+        for k, feature in enumerate(features)
+    ]
+    largest, every = max(map(max, costs)), 0.0
+    for table in costs:
+        every += max(table)
+    few = wishes.get("few_changes", False)
+    need, room = (largest + every, limit - len(features) - 2) if few else (largest, limit)
+    factor = float(room) * (1 - 2.0**-52) / need if need > 0 else 1.0
+    whole = [[min(limit, rounded(entry * factor)) for entry in table] for table in costs]
+    if few:
+        raised = 1 + sum(map(max, whole))
+        for table, (level, _), feature in zip(whole, own, features):
+            if not (feature["one_hot"] and level == 0):
+                table[:] = [entry + raised * (m != level) for m, entry in enumerate(table)]
+    return whole, gates
+
+
+# -- all of it
+
+
+def texts_of(record, columns):
+    texts, at = [], 0
+    for _ in range(columns):
+        length = int.from_bytes(record[at : at + 2], "little")
+        texts.append(record[at + 2 : at + 2 + length].decode())
+        at += 2 + length
+    must(not any(record[at:]), "zeros end a record")
+    return texts
+
+
+def check(vectors):
+    must(set(vectors) == {"manifest", "digest", "people", "record", "questions"}, "fields")
+    text = vectors["manifest"]
+    manifest = json.loads(text)
+    must(json.dumps(manifest, separators=(",", ":"), ensure_ascii=False) == text, "the canonical form")
+    must(primitives.derive_key("ifonly manifest v1", text.encode()).hex() == vectors["digest"], "the digest")
+    check_manifest(manifest)
+    for person in vectors["people"]:
+        levels = [level for level, _ in encode_all(manifest["schema"], person["values"])]
+        must(levels == person["levels"], "levels")
+        must(all(person["values"].values()), "what is missing is said by a word here")
+        must(set(person["values"]) == {column(feature) for feature in manifest["schema"]["features"]}, "columns")
+    must(len(vectors["people"]) == 3 and len(vectors["questions"]) == 4, "all of them")
+    record = bytes.fromhex(vectors["record"]["bytes"])
+    must(len(record) == manifest["record_length"], "the record's length")
+    must(texts_of(record, 9) == vectors["record"]["texts"], "the record's texts")
+    for question in vectors["questions"]:
+        must(question["values"] in [person["values"] for person in vectors["people"]], "somebody else")
+        costs, gates = tables(manifest, question["values"], question["wishes"])
+        must(costs == question["cost_tables"], "cost tables")
+        must(gates == question["gate_tables"], "gate tables")
