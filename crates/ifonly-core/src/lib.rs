@@ -44,7 +44,7 @@
 //! 4. [`replica`] checks a message and says what to scan; [`form::answer`] is the plain scan that faster ones must equal.
 //! 5. [`search`] runs all phases and fetches the record, always, so that traffic depends on nothing secret.
 //!
-//! Tests in `tests/` prove exactness against brute force and privacy by enumerating all randomness on tiny fields.
+//! Tests in `src/tests/` prove exactness against brute force and privacy by enumerating all randomness on tiny fields.
 #![forbid(unsafe_code)]
 
 pub mod candidates;
@@ -73,6 +73,8 @@ pub mod secret;
 pub mod service;
 pub mod share;
 pub mod spir;
+#[cfg(test)]
+mod tests;
 pub mod transcript;
 pub mod vote;
 pub mod wire;

@@ -1,10 +1,10 @@
 //! What every implementation must refuse.
 
-use crate::{compare, hex};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::params::Params;
-use ifonly_core::{scheme, wire};
+use super::{compare, hex};
+use crate::deployment::Deployment;
+use crate::field::{Field, Symbol};
+use crate::params::Params;
+use crate::{scheme, wire};
 use serde_json::{Value, json};
 
 /// Packed symbols, from the definition: bit i of symbol s is bit s·b + i of the stream.

@@ -1,8 +1,8 @@
 //! The servers' common randomness: labels that cannot collide, exact uniformity, random access, epochs.
 
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::RowRandomness;
-use ifonly_core::keys::{Purpose, RootKey};
+use crate::field::{Field, Symbol};
+use crate::form::RowRandomness;
+use crate::keys::{Purpose, RootKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn purposes() -> Vec<Purpose> {

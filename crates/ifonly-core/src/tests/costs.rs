@@ -1,9 +1,9 @@
 //! Servers, κ, field bounds and communication costs follow from the descriptions and equal the published formulas.
 
-use ifonly_core::deployment::Deployment;
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::scheme;
+use crate::deployment::Deployment;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::scheme;
 
 /// Name, κ per phase, N, cost of d and M, bound of (R, d, L1, F, d_min): written out by hand from the tables.
 type Row = (&'static str, &'static [usize], usize, fn(u128, u128) -> u128, fn(u128, u128, u128, u128, u128) -> u128);
@@ -105,22 +105,22 @@ fn verified_answers_cost_twice_and_one_symbol() {
 #[test]
 fn declared_degrees_are_the_highest_that_remain() {
     // κ + 1 answers decode (tests/exactness.rs). Here: κ answers do not, so no declared degree is too high.
-    use ifonly_core::form::{Job, RowRandomness, Rows, answer};
-    use ifonly_core::random::SeededRandom;
-    use ifonly_core::round::Round;
-    use ifonly_core::secret::Secret;
+    use crate::form::{Job, RowRandomness, Rows, answer};
+    use crate::random::SeededRandom;
+    use crate::round::Round;
+    use crate::secret::Secret;
     struct Bare;
     impl RowRandomness for Bare {
-        fn pad(&self, _: usize, _: usize, _: usize) -> ifonly_core::field::Symbol {
+        fn pad(&self, _: usize, _: usize, _: usize) -> crate::field::Symbol {
             Default::default()
         }
-        fn rho(&self, _: usize) -> ifonly_core::field::Symbol {
-            ifonly_core::field::Symbol::ONE
+        fn rho(&self, _: usize) -> crate::field::Symbol {
+            crate::field::Symbol::ONE
         }
-        fn sigma(&self, _: usize) -> ifonly_core::field::Symbol {
-            ifonly_core::field::Symbol::ONE
+        fn sigma(&self, _: usize) -> crate::field::Symbol {
+            crate::field::Symbol::ONE
         }
-        fn mu(&self, _: usize) -> ifonly_core::field::Symbol {
+        fn mu(&self, _: usize) -> crate::field::Symbol {
             Default::default()
         }
     }
@@ -150,7 +150,7 @@ fn declared_degrees_are_the_highest_that_remain() {
                 .collect();
             let points = deployment.points().as_slice();
             let agrees = |degree: usize| {
-                ifonly_core::decode::agree(field, points, degree, 0, &columns, &mut SeededRandom::new(1)).is_ok()
+                crate::decode::agree(field, points, degree, 0, &columns, &mut SeededRandom::new(1)).is_ok()
             };
             assert!(agrees(kappa), "{} phase {phase}", scheme.name);
             assert!(!agrees(kappa - 1), "{} phase {phase}: κ is declared too high", scheme.name);

@@ -1,19 +1,19 @@
 //! One file per scheme: a small field, thresholds with everything on, silence and lies over wide levels, a field near 2^61.
 
-use crate::common::Instance;
-use crate::{compare, numbers};
-use ifonly_core::candidates::{Candidates, Price};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::field::Symbol;
-use ifonly_core::form::{self, Job, Output, RowRandomness};
-use ifonly_core::keys::RootKey;
-use ifonly_core::order;
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::round::Round;
-use ifonly_core::scheme::{self, Gate, Length, Metric, Reading, Scheme};
-use ifonly_core::share::Vectors;
+use super::super::common::Instance;
+use super::{compare, numbers};
+use crate::candidates::{Candidates, Price};
+use crate::deployment::Deployment;
+use crate::field::Symbol;
+use crate::form::{self, Job, Output, RowRandomness};
+use crate::keys::RootKey;
+use crate::order;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::random::{Random, SeededRandom};
+use crate::round::Round;
+use crate::scheme::{self, Gate, Length, Metric, Reading, Scheme};
+use crate::share::Vectors;
 use serde_json::{Map, Value, json};
 
 /// Remembers every draw.

@@ -1,19 +1,17 @@
 //! The paper's worked example, and its errata as computations.
 
-mod common;
-
-use common::{answer, play};
-use ifonly_core::deployment::{Deployment, DeploymentError};
-use ifonly_core::dmin::{MaskRule, d_min};
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{RowRandomness, Rows};
-use ifonly_core::keys::RootKey;
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::round::Round;
-use ifonly_core::scheme;
-use ifonly_core::secret::Secret;
+use super::common::{answer, play};
+use crate::deployment::{Deployment, DeploymentError};
+use crate::dmin::{MaskRule, d_min};
+use crate::field::{Field, Symbol};
+use crate::form::{RowRandomness, Rows};
+use crate::keys::RootKey;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::random::{Random, SeededRandom};
+use crate::round::Round;
+use crate::scheme;
+use crate::secret::Secret;
 
 fn distance(x: &[i64], y: &[i64]) -> i64 {
     x.iter().zip(y).map(|(x, y)| (x - y).pow(2)).sum()
@@ -83,7 +81,7 @@ fn alpha_zero_hands_over_the_secret() {
 #[test]
 fn the_remarks_first_phase_loses_theta() {
     let field = Field::new(809).unwrap();
-    let points = ifonly_core::share::Points::usual(&field, 4).unwrap();
+    let points = crate::share::Points::usual(&field, 4).unwrap();
     let mut random = SeededRandom::new(15);
     let runs = 2_000;
     let mut wrong = 0;
@@ -104,7 +102,7 @@ fn the_remarks_first_phase_loses_theta() {
                 Some(vec![field.sub(field.mul(rho, field.mul(gap, gap)), cancelled)])
             })
             .collect();
-        let agreed = ifonly_core::decode::agree(&field, points.as_slice(), 3, 0, &answers, &mut random).unwrap();
+        let agreed = crate::decode::agree(&field, points.as_slice(), 3, 0, &answers, &mut random).unwrap();
         let zero = agreed.coefficient(&field, 0)[0].is_zero();
         wrong += usize::from(zero != (h == 0 || x == y));
     }
@@ -137,7 +135,7 @@ fn rows_outside_theta_may_decode_to_less_than_the_nearest() {
     let secret = Secret::new(vec![1, 0]).immutable(vec![true, false]);
     let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(17), |_, _| {}).unwrap();
     let (position, price) = candidates.nearest(1)[0];
-    assert_eq!((position, price), (1, ifonly_core::candidates::Price::Exactly(25)));
+    assert_eq!((position, price), (1, crate::candidates::Price::Exactly(25)));
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! A search as a machine: in what pieces responses come, and in what order it is called, changes nothing but what was said.
 
-use ifonly_core::deployment::Deployment;
-use ifonly_core::form::Rows;
-use ifonly_core::keys::RootKey;
-use ifonly_core::memory::MemoryServer;
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::SeededRandom;
-use ifonly_core::scheme;
-use ifonly_core::search::{Fault, Outcome, Outgoing, Search};
-use ifonly_core::secret::Secret;
-use ifonly_core::service::{CHECK_LENGTH, Route};
+use crate::deployment::Deployment;
+use crate::form::Rows;
+use crate::keys::RootKey;
+use crate::memory::MemoryServer;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::random::SeededRandom;
+use crate::scheme;
+use crate::search::{Fault, Outcome, Outgoing, Search};
+use crate::secret::Secret;
+use crate::service::{CHECK_LENGTH, Route};
 use std::sync::Arc;
 
 struct World {

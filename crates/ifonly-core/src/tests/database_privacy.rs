@@ -1,18 +1,16 @@
 //! Database privacy by exhaustive enumeration on tiny fields: over all randomness of the servers, given the decoded values
 //! everything else that the user sees is uniform. Every pad coefficient of every row is needed for that.
 
-mod common;
-
-use common::{answer, for_all_schemes};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Output, RowRandomness, Rows};
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::{Exhaustive, Random, SeededRandom};
-use ifonly_core::round::Round;
-use ifonly_core::scheme::{Gate, Reading, Scheme};
-use ifonly_core::secret::Secret;
+use super::common::{answer, for_all_schemes};
+use crate::deployment::Deployment;
+use crate::field::{Field, Symbol};
+use crate::form::{Output, RowRandomness, Rows};
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::random::{Exhaustive, Random, SeededRandom};
+use crate::round::Round;
+use crate::scheme::{Gate, Reading, Scheme};
+use crate::secret::Secret;
 use std::collections::BTreeMap;
 
 /// The servers' randomness as a table, with a fault where a test wants one.
@@ -54,7 +52,7 @@ impl Tabled {
         let uses = |wanted: fn(&Output) -> bool| {
             let length = |slot: &usize| vec![Symbol::ZERO; *slot];
             let vectors =
-                ifonly_core::share::Vectors::new(deployment.slot_lengths(phase).iter().map(length).collect::<Vec<_>>());
+                crate::share::Vectors::new(deployment.slot_lengths(phase).iter().map(length).collect::<Vec<_>>());
             if deployment.program(phase, &vectors).outputs.iter().any(wanted) { rows } else { 0 }
         };
         Tabled {
@@ -246,7 +244,7 @@ fn rows_outside_the_gate_reveal_nothing() {
 fn a_gated_row_outside_is_uniform_by_itself() {
     // One row that does not qualify: its two decoded symbols are uniform on F_q\{0} × F_q.
     for name in ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"] {
-        let scheme = ifonly_core::scheme::named(name).unwrap();
+        let scheme = crate::scheme::named(name).unwrap();
         let deployment = Deployment::new(scheme, tiny(scheme, 1, 1, false), FieldRule::Paper).unwrap();
         let rows = Rows::new(&[1], [[0]]).unwrap();
         let views = views(&deployment, 0, &rows, Missing::Nothing);
@@ -287,7 +285,7 @@ fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &Secret) 
 fn two_phase_tells_of_a_row_outside_only_that_it_is_outside() {
     // A row that is one or two levels off decodes to every non-zero number equally often; without ρ it would be 1 or 4.
     for name in ["two-phase", "two-phase-4", "two-phase+"] {
-        let scheme = ifonly_core::scheme::named(name).unwrap();
+        let scheme = crate::scheme::named(name).unwrap();
         let params = Params::new(vec![2], 1);
         let q = Deployment::new(scheme, params.clone(), FieldRule::Paper).unwrap().field().q();
         let uniform: BTreeMap<Vec<u64>, u64> = (1..q).map(|value| (vec![value], 1)).collect();
@@ -339,7 +337,7 @@ fn masked_costs_are_uniform_below_the_mask() {
 #[test]
 fn a_verified_lie_passes_with_probability_one_in_q_minus_one_at_most() {
     // One server adds any fixed lie to the two symbols of one row; over all r and all shares it passes at most 1/(q − 1).
-    let scheme = ifonly_core::scheme::named("baseline").unwrap();
+    let scheme = crate::scheme::named("baseline").unwrap();
     let params = Params { verified: true, ..Params::new(vec![1], 1) };
     let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
     let field: &Field = deployment.field();

@@ -1,17 +1,17 @@
 //! Messages, commitments, τ, the servers' keyed randomness, orders, sealed records and record queries.
 
-use crate::{compare, hex, numbers};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::field::Field;
-use ifonly_core::form::RowRandomness;
-use ifonly_core::keys::{Purpose, RootKey, TranscriptKeys};
-use ifonly_core::order;
-use ifonly_core::params::Params;
-use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::replica::Replica;
-use ifonly_core::share::Points;
-use ifonly_core::spir::Fetch;
-use ifonly_core::transcript::{Header, Stage, messages};
+use super::{compare, hex, numbers};
+use crate::deployment::Deployment;
+use crate::field::Field;
+use crate::form::RowRandomness;
+use crate::keys::{Purpose, RootKey, TranscriptKeys};
+use crate::order;
+use crate::params::Params;
+use crate::random::{Random, SeededRandom};
+use crate::replica::Replica;
+use crate::share::Points;
+use crate::spir::Fetch;
+use crate::transcript::{Header, Stage, messages};
 use serde_json::{Value, json};
 
 const DIGEST: [u8; 32] = [0xd1; 32];

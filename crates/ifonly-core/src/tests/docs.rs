@@ -1,10 +1,10 @@
-//! `docs/schemes.md` is what the scheme descriptions say. `IFONLY_BLESS=1 cargo test -p ifonly-core --test docs` rewrites it.
+//! `docs/schemes.md` is what the scheme descriptions say. `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` rewrites it.
 
-use ifonly_core::deployment::Deployment;
-use ifonly_core::describe::{formula, table};
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::scheme;
+use crate::deployment::Deployment;
+use crate::describe::{formula, table};
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::scheme;
 
 fn page() -> String {
     let params = |r: u32, d: usize, m: usize| Params {
@@ -17,7 +17,7 @@ fn page() -> String {
     let verified = Params { verified: true, ..params(100, 11, 500) };
     format!(
         "# All schemes\n\n\
-         Printed by `IFONLY_BLESS=1 cargo test -p ifonly-core --test docs` from the scheme descriptions in \
+         Printed by `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` from the scheme descriptions in \
          `crates/ifonly-core/src/scheme/`; nothing on this page is typed in. Symbols count all servers and both \
          directions, without the record; bytes are the packed payloads on the wire, without headers (a carried vector, in \
          parentheses, is sent again because servers keep no state, and counts only there). T = 1, S = B = 0; more of them add \

@@ -1,15 +1,13 @@
 //! Test vectors for other implementations: `vectors/*.json`, one file per scheme, `failures.json` for what must be refused and
 //! `transcript.json` for messages, keyed derivations and records. These tests compute them anew and compare;
-//! `IFONLY_BLESS=1 cargo test -p ifonly-core --test vectors` writes them. `vectors/check.py` recomputes every number
+//! `IFONLY_BLESS=1 cargo test -p ifonly-core tests::vectors` writes them. `vectors/check.py` recomputes every number
 //! without this crate, and no field of a file is without a say in that: what a scheme does not use is not written.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod failures;
 mod schemes;
 mod transcript;
 
-use ifonly_core::field::Symbol;
+use crate::field::Symbol;
 use serde_json::Value;
 use std::path::PathBuf;
 

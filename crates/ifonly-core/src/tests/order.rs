@@ -1,17 +1,17 @@
 //! The order of a shuffled answer: one for all messages of a search, another for every search, the same at all servers.
 
-use ifonly_core::deployment::Deployment;
-use ifonly_core::field::Symbol;
-use ifonly_core::keys::RootKey;
-use ifonly_core::order::permutation;
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::SeededRandom;
-use ifonly_core::replica::{Replica, Request};
-use ifonly_core::scheme;
-use ifonly_core::search::Audience;
-use ifonly_core::transcript::{Message, Stage, Tau, messages};
-use ifonly_core::wire;
+use crate::deployment::Deployment;
+use crate::field::Symbol;
+use crate::keys::RootKey;
+use crate::order::permutation;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::random::SeededRandom;
+use crate::replica::{Replica, Request};
+use crate::scheme;
+use crate::search::Audience;
+use crate::transcript::{Message, Stage, Tau, messages};
+use crate::wire;
 
 const ROWS: usize = 50;
 const AUDIENCE: Audience = Audience { digest: [5; 32], epoch: 3, record_length: 4 };

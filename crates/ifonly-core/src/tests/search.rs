@@ -1,22 +1,20 @@
 //! Whole searches over the wire format: messages, transcript, shuffle, records, and what each side refuses.
 
-mod common;
-
-use common::{Instance, best, chance, for_all_schemes};
-use ifonly_core::candidates::Price;
-use ifonly_core::decode::DecodeError;
-use ifonly_core::deployment::{Cost, Deployment};
-use ifonly_core::form::{self, Job, Rows};
-use ifonly_core::keys::RootKey;
-use ifonly_core::memory::{MemoryServer, levels};
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::replica::{Refusal, Replica, Request};
-use ifonly_core::scheme::{self, Scheme};
-use ifonly_core::search::{Audience, Fault, Outcome, Search, confirm};
-use ifonly_core::secret::Secret;
-use ifonly_core::transcript::{Message, Stage};
-use ifonly_core::wire::{self, WireError};
+use super::common::{Instance, best, chance, for_all_schemes};
+use crate::candidates::Price;
+use crate::decode::DecodeError;
+use crate::deployment::{Cost, Deployment};
+use crate::form::{self, Job, Rows};
+use crate::keys::RootKey;
+use crate::memory::{MemoryServer, levels};
+use crate::prime::FieldRule;
+use crate::random::{Random, SeededRandom};
+use crate::replica::{Refusal, Replica, Request};
+use crate::scheme::{self, Scheme};
+use crate::search::{Audience, Fault, Outcome, Search, confirm};
+use crate::secret::Secret;
+use crate::transcript::{Message, Stage};
+use crate::wire::{self, WireError};
 use std::sync::Arc;
 
 /// N servers in one place.
@@ -133,7 +131,7 @@ fn a_failed_phase_does_not_change_the_traffic() {
 
 fn small_world(scheme: &'static Scheme, key: impl Fn(u8) -> RootKey) -> World {
     let rows = Rows::new(&[9, 9], [[1, 2], [8, 8], [4, 0]]).unwrap();
-    let params = ifonly_core::params::Params::new(vec![9, 9], 3);
+    let params = crate::params::Params::new(vec![9, 9], 3);
     World::new(Deployment::new(scheme, params, FieldRule::Deployment).unwrap(), rows, key)
 }
 

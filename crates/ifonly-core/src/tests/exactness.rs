@@ -1,19 +1,17 @@
 //! Every scheme equals brute force: ties, x in D, R = 1, d = 1, M = 1, empty Θ, all immutable, per-feature R, both field
 //! rules, verified or not; and every threshold with silent and lying servers.
 
-mod common;
-
-use common::{Instance, assert_nearest, chance, for_all_schemes, play};
-use ifonly_core::candidates::Price;
-use ifonly_core::deployment::{Deployment, DeploymentError};
-use ifonly_core::field::Symbol;
-use ifonly_core::form::Rows;
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::{Exhaustive, Random, SeededRandom};
-use ifonly_core::scheme::{Gate, Reading};
-use ifonly_core::search::{Found, confirm};
-use ifonly_core::secret::Secret;
+use super::common::{Instance, assert_nearest, chance, for_all_schemes, play};
+use crate::candidates::Price;
+use crate::deployment::{Deployment, DeploymentError};
+use crate::field::Symbol;
+use crate::form::Rows;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::random::{Exhaustive, Random, SeededRandom};
+use crate::scheme::{Gate, Reading};
+use crate::search::{Found, confirm};
+use crate::secret::Secret;
 
 /// The same in each run; `IFONLY_SEED` tries another one.
 fn seed() -> u64 {
@@ -45,7 +43,7 @@ fn every_scheme_equals_brute_force() {
     });
 }
 
-fn spoil(field: &ifonly_core::field::Field, answer: &mut Option<Vec<Symbol>>, random: &mut SeededRandom) {
+fn spoil(field: &crate::field::Field, answer: &mut Option<Vec<Symbol>>, random: &mut SeededRandom) {
     for symbol in answer.iter_mut().flatten() {
         *symbol = field.sample(random);
     }
@@ -166,7 +164,7 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
 
 #[test]
 fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_it() {
-    let baseline = ifonly_core::scheme::named("baseline").unwrap();
+    let baseline = crate::scheme::named("baseline").unwrap();
     for verified in [false, true] {
         let params = Params { verified, ..Params::new(vec![9], 2) };
         let deployment = Deployment::new(baseline, params, FieldRule::Deployment).unwrap();

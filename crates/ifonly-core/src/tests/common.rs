@@ -1,41 +1,46 @@
 //! What the proofs share: random instances, an independent brute force, and a search at the level of symbols.
-#![allow(dead_code, unreachable_pub, reason = "each test crate uses its part")]
 
-use ifonly_core::candidates::{Candidates, Price};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::field::Symbol;
-use ifonly_core::form::{self, Job, RowRandomness, Rows};
-use ifonly_core::keys::RootKey;
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::round::Round;
-use ifonly_core::scheme::{Gate, Metric, Scheme};
-use ifonly_core::search::Fault;
-use ifonly_core::secret::Secret;
+use crate::candidates::{Candidates, Price};
+use crate::deployment::Deployment;
+use crate::field::Symbol;
+use crate::form::{self, Job, RowRandomness, Rows};
+use crate::keys::RootKey;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::random::{Random, SeededRandom};
+use crate::round::Round;
+use crate::scheme::{Gate, Metric, Scheme};
+use crate::search::Fault;
+use crate::secret::Secret;
 
 /// (T, S, B).
-pub type Faults = (usize, usize, usize);
+pub(super) type Faults = (usize, usize, usize);
 
 /// A database and somebody who asks, in plain numbers.
-pub struct Instance {
-    pub ranges: Vec<u32>,
-    pub rows: Vec<Vec<u16>>,
-    pub x: Vec<u32>,
-    pub immutable: Vec<bool>,
-    pub weights: Vec<u64>,
-    pub cost: Option<Vec<Vec<u64>>>,
-    pub gate: Option<Vec<Vec<bool>>>,
-    pub params: Params,
+pub(super) struct Instance {
+    pub(super) ranges: Vec<u32>,
+    pub(super) rows: Vec<Vec<u16>>,
+    pub(super) x: Vec<u32>,
+    pub(super) immutable: Vec<bool>,
+    pub(super) weights: Vec<u64>,
+    pub(super) cost: Option<Vec<Vec<u64>>>,
+    pub(super) gate: Option<Vec<Vec<bool>>>,
+    pub(super) params: Params,
 }
 
-pub fn chance(random: &mut SeededRandom, percent: u64) -> bool {
+pub(super) fn chance(random: &mut SeededRandom, percent: u64) -> bool {
     random.below(100) < percent
 }
 
 impl Instance {
     /// Small numbers, so that ties, x in D, R = 1, d = 1, M = 1, empty Θ and "all immutable" come up often.
-    pub fn random(scheme: &Scheme, faults: Faults, widest: u32, most_rows: u64, random: &mut SeededRandom) -> Instance {
+    pub(super) fn random(
+        scheme: &Scheme,
+        faults: Faults,
+        widest: u32,
+        most_rows: u64,
+        random: &mut SeededRandom,
+    ) -> Instance {
         let d = 1 + random.below(4) as usize;
         let same = chance(random, 50).then(|| 1 + random.below(widest.into()) as u32);
         let ranges: Vec<u32> = (0..d).map(|_| same.unwrap_or_else(|| 1 + random.below(widest.into()) as u32)).collect();
@@ -79,7 +84,7 @@ impl Instance {
         instance
     }
 
-    pub fn secret(&self) -> Secret {
+    pub(super) fn secret(&self) -> Secret {
         let mut secret = Secret::new(self.x.clone()).immutable(self.immutable.clone()).weights(self.weights.clone());
         if let Some(cost) = &self.cost {
             secret = secret.cost_tables(cost.clone());
@@ -90,16 +95,16 @@ impl Instance {
         secret
     }
 
-    pub fn rows(&self) -> Rows {
+    pub(super) fn rows(&self) -> Rows {
         Rows::new(&self.ranges, &self.rows).unwrap()
     }
 
-    pub fn deployment(&self, scheme: &'static Scheme, rule: FieldRule) -> Deployment {
+    pub(super) fn deployment(&self, scheme: &'static Scheme, rule: FieldRule) -> Deployment {
         Deployment::new(scheme, self.params.clone(), rule).unwrap()
     }
 
     /// The cost of each row, from the definitions and nothing of the engine; smaller is better; `None` where hidden.
-    pub fn brute_force(&self, scheme: &Scheme) -> Vec<Option<i128>> {
+    pub(super) fn brute_force(&self, scheme: &Scheme) -> Vec<Option<i128>> {
         let p = self.params.exponent;
         self.rows
             .iter()
@@ -127,13 +132,13 @@ impl Instance {
 }
 
 /// The first of the best rows.
-pub fn best(costs: &[Option<i128>]) -> Option<(usize, i128)> {
+pub(super) fn best(costs: &[Option<i128>]) -> Option<(usize, i128)> {
     let each = costs.iter().enumerate().filter_map(|(row, cost)| Some((row, (*cost)?)));
     each.min_by_key(|&(row, cost)| (cost, row))
 }
 
 /// One search at the level of symbols; `spoil` may change or drop the answers of a phase.
-pub fn play(
+pub(super) fn play(
     deployment: &Deployment,
     secret: &Secret,
     rows: &Rows,
@@ -172,7 +177,7 @@ pub fn play(
 }
 
 /// What one server (counted from 0) answers.
-pub fn answer(
+pub(super) fn answer(
     deployment: &Deployment,
     phase: usize,
     server: usize,
@@ -187,7 +192,7 @@ pub fn answer(
 }
 
 /// Compares a decoded search with brute force. Masked ties may go to any of the tied rows.
-pub fn assert_nearest(scheme: &Scheme, instance: &Instance, candidates: &Candidates, context: &str) {
+pub(super) fn assert_nearest(scheme: &Scheme, instance: &Instance, candidates: &Candidates, context: &str) {
     let costs = instance.brute_force(scheme);
     let nearest = candidates.nearest(1);
     assert_eq!(candidates.count(), costs.iter().flatten().count(), "{}: {context}", scheme.name);
@@ -212,9 +217,9 @@ pub fn assert_nearest(scheme: &Scheme, instance: &Instance, candidates: &Candida
 }
 
 /// Runs `test` on all schemes with one thread per core.
-pub fn for_all_schemes(test: impl Fn(&'static Scheme) + Sync) {
+pub(super) fn for_all_schemes(test: impl Fn(&'static Scheme) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
-    let all = ifonly_core::scheme::ALL;
+    let all = crate::scheme::ALL;
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {

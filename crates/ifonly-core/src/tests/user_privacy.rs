@@ -6,21 +6,19 @@
 //! its own; so the view is uniform, whoever asks. Commitments and blindings are left out: they hide perfectly (transcript's
 //! own tests), and a parent is a hash of commitments.
 
-mod common;
-
-use common::for_all_schemes;
-use ifonly_core::deployment::Deployment;
-use ifonly_core::form::Rows;
-use ifonly_core::keys::RootKey;
-use ifonly_core::memory::MemoryServer;
-use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
-use ifonly_core::random::{Exhaustive, Random, SeededRandom};
-use ifonly_core::scheme::{self, Gate, Metric, Scheme};
-use ifonly_core::search::Search;
-use ifonly_core::secret::Secret;
-use ifonly_core::transcript::{Message, Stage};
-use ifonly_core::wire;
+use super::common::for_all_schemes;
+use crate::deployment::Deployment;
+use crate::form::Rows;
+use crate::keys::RootKey;
+use crate::memory::MemoryServer;
+use crate::params::Params;
+use crate::prime::FieldRule;
+use crate::random::{Exhaustive, Random, SeededRandom};
+use crate::scheme::{self, Gate, Metric, Scheme};
+use crate::search::Search;
+use crate::secret::Secret;
+use crate::transcript::{Message, Stage};
+use crate::wire;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
