@@ -3,7 +3,7 @@
 use crate::error::BuildError;
 use crate::options::{BuildOptions, DeploymentOptions};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::prime::FieldRule;
+use ifonly_core::field::FieldRule;
 use ifonly_core::scheme;
 use ifonly_values::manifest::{Contents, ManifestError, Operator};
 use ifonly_values::schema::{Schema, nearest};

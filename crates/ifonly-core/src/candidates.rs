@@ -85,18 +85,13 @@ impl Candidates {
         sieve.finish()
     }
 
-    /// Which positions qualify.
-    pub fn theta(&self) -> Vec<bool> {
-        self.theta.clone()
-    }
-
-    /// The same, without leaving it here.
+    /// Which positions qualify, without leaving it here.
     pub(crate) fn take_theta(&mut self) -> Vec<bool> {
         std::mem::take(&mut self.theta)
     }
 
     /// How many positions qualify.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.count
     }
 

@@ -1,9 +1,9 @@
 //! A scheme under given parameters: from the two follow field, servers, sizes and costs.
 
+use crate::field::FieldRule;
 use crate::field::{Field, FieldError, Symbol};
 use crate::form::Program;
 use crate::params::{Params, ParamsError};
-use crate::prime::FieldRule;
 use crate::random::Random;
 use crate::scheme::{Opening, Phase, Scheme, Setting, Slot};
 use crate::secret::Secret;
@@ -148,8 +148,8 @@ impl Deployment {
     }
 
     /// The point of each server.
-    pub fn points(&self) -> &Points {
-        &self.points
+    pub fn points(&self) -> &[Symbol] {
+        self.points.as_slice()
     }
 
     /// The number of rounds before the record is fetched.

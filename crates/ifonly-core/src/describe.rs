@@ -1,13 +1,13 @@
 //! Schemes described for people, from nothing but their descriptions: cost formulas and the table of `docs/schemes.md`.
 
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::scheme::{ALL, Length, Origin, Reading, Scheme};
 use std::fmt::Write;
 
 /// The communication cost as a formula in d, M, R and p, such as `6d+4M+2`.
-pub fn formula(deployment: &Deployment) -> String {
+pub(crate) fn formula(deployment: &Deployment) -> String {
     // Coefficients of d, (R+1)d, M and 1; ranges of different size make (R+1)d the sum Σ(R_k+1).
     let (mut features, mut levels, mut rows, mut ones) = (0i64, 0i64, 0i64, 0i64);
     let params = deployment.params();
@@ -48,7 +48,7 @@ pub fn formula(deployment: &Deployment) -> String {
 }
 
 /// One row per scheme: servers, κ, rounds, symbols, bits, bytes and what the user learns, as Markdown.
-pub fn table(params: &Params) -> String {
+pub(crate) fn table(params: &Params) -> String {
     let mut table = String::from(
         "| scheme | from | servers N | κ | rounds | cost in symbols | up | down | bits per symbol | bytes up | bytes down | shared | the user learns |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|\n",

@@ -4,7 +4,7 @@ use crate::form::Rows;
 
 /// How d_min is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MaskRule {
+pub(crate) enum MaskRule {
     /// The paper's: the smallest gap between the distances of two rows from one rejected sample. Ties make it 0, and real
     /// data has ties.
     Closure,
@@ -16,7 +16,7 @@ pub enum MaskRule {
 
 /// d_min of the rows for the given rejected samples. Without two rows, or without a gap, there is nothing to confuse and
 /// the result is `None`; 0 means that no mask is safe.
-pub fn d_min(rule: MaskRule, rows: &Rows, rejected: &[Vec<u16>]) -> Option<u64> {
+pub(crate) fn d_min(rule: MaskRule, rows: &Rows, rejected: &[Vec<u16>]) -> Option<u64> {
     let gaps = |x: &Vec<u16>| {
         let mut distances: Vec<u64> = rows.iter().map(|y| distance(x, y)).collect();
         distances.sort_unstable();
@@ -33,7 +33,7 @@ pub fn d_min(rule: MaskRule, rows: &Rows, rejected: &[Vec<u16>]) -> Option<u64> 
 
 /// Whether x is in the closure of the rejected samples: no pair of rows is closer together, seen from x, than from a
 /// rejected sample, and x itself is not accepted. For such x the paper's d_min is safe.
-pub fn in_closure(x: &[u16], rows: &Rows, rejected: &[Vec<u16>]) -> bool {
+pub(crate) fn in_closure(x: &[u16], rows: &Rows, rejected: &[Vec<u16>]) -> bool {
     let spread = |x: &[u16]| {
         let distances: Vec<u64> = rows.iter().map(|y| distance(x, y)).collect();
         (0..distances.len())

@@ -3,7 +3,7 @@
 //! Products are reduced by Barrett's method: with `m = ⌊2^64/q⌋` and one high product for q < 2^32, with a 128-bit
 //! product above. Nothing here is written for secrets' timing beyond what follows from straight-line arithmetic.
 
-use crate::prime::{self, FieldRule, MAX_BITS};
+use crate::prime::{self, MAX_BITS};
 use crate::random::Random;
 use zeroize::DefaultIsZeroes;
 
@@ -36,6 +36,15 @@ impl std::fmt::Debug for Symbol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Symbol(..)")
     }
+}
+
+/// How q follows from a scheme's bound (q must exceed the bound).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldRule {
+    /// The largest prime below 2^b, b as small as possible.
+    Deployment,
+    /// The smallest prime above the bound.
+    Paper,
 }
 
 /// Why a number is not the size of a field.

@@ -210,13 +210,8 @@ impl Rows {
     }
 
     /// The number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values.len().checked_div(self.width).unwrap_or(0)
-    }
-
-    /// Whether there is no row.
-    pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
     }
 
     /// Row i, counted from 0.
@@ -225,7 +220,7 @@ impl Rows {
     }
 
     /// All rows in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u16]> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u16]> {
         (0..self.len()).map(|i| self.row(i))
     }
 }

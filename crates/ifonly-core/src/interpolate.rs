@@ -18,13 +18,6 @@ pub struct Interpolation {
     pub constants: Vec<Symbol>,
 }
 
-impl Interpolation {
-    /// One weight per server and one constant per symbol of a row.
-    pub fn new(field: &Field, weights: Vec<Symbol>, constants: Vec<Symbol>) -> Interpolation {
-        Interpolation { field: field.clone(), weights, constants }
-    }
-}
-
 impl Drop for Interpolation {
     fn drop(&mut self) {
         self.constants.zeroize();

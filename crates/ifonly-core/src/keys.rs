@@ -117,7 +117,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// The label; injective because the tags differ and the numbers have fixed places.
-    pub fn label(self) -> [u8; 6] {
+    pub(crate) fn label(self) -> [u8; 6] {
         let (tag, a, b) = match self {
             Purpose::Pad { output, j } => (1u16, output, j),
             Purpose::Rho => (2, 0, 0),
@@ -260,11 +260,16 @@ impl KeyStream {
 /// A stream of numbers `shift + 0..limit`, one per position, each exactly uniform.
 #[derive(Clone, Debug)]
 pub struct SymbolStream {
-    stream: KeyStream,
-    field: Field,
-    width: usize,
-    limit: u64,
-    shift: u64,
+    /// The bytes that the numbers are read from.
+    pub stream: KeyStream,
+    /// The field of the numbers.
+    pub field: Field,
+    /// Bytes of key stream per position.
+    pub width: usize,
+    /// Numbers are below this before the shift.
+    pub limit: u64,
+    /// Added to each number: 1 for a non-zero stream.
+    pub shift: u64,
 }
 
 impl SymbolStream {
@@ -276,34 +281,9 @@ impl SymbolStream {
         SymbolStream { stream, field: field.clone(), width, limit, shift }
     }
 
-    /// The field of the numbers.
-    pub fn field(&self) -> &Field {
-        &self.field
-    }
-
-    /// Bytes of key stream per position.
-    pub fn width(&self) -> usize {
-        self.width
-    }
-
-    /// Numbers are below this before the shift.
-    pub fn limit(&self) -> u64 {
-        self.limit
-    }
-
     /// What is left of a word before it is compared with the limit: the smallest 2^b − 1 that covers it.
     pub fn mask(&self) -> u64 {
         mask_for(self.limit)
-    }
-
-    /// Added to each number: 1 for a non-zero stream.
-    pub fn shift(&self) -> u64 {
-        self.shift
-    }
-
-    /// The bytes that the numbers are read from.
-    pub fn key_stream(&self) -> &KeyStream {
-        &self.stream
     }
 
     /// The number of a position whose first word (already read from the stream) is `word`.
@@ -329,19 +309,18 @@ impl SymbolStream {
 /// The keyed [`RowRandomness`] of one answer.
 #[derive(Clone, Debug)]
 pub struct KeyedRows {
-    kappa: usize,
+    /// The number of pad coefficients per output.
+    pub kappa: usize,
     pads: Vec<SymbolStream>,
-    rho: SymbolStream,
-    sigma: SymbolStream,
-    mu: SymbolStream,
+    /// Behind [`RowRandomness::rho`].
+    pub rho: SymbolStream,
+    /// Behind [`RowRandomness::sigma`].
+    pub sigma: SymbolStream,
+    /// Behind [`RowRandomness::mu`].
+    pub mu: SymbolStream,
 }
 
 impl KeyedRows {
-    /// The number of pad coefficients per output.
-    pub fn kappa(&self) -> usize {
-        self.kappa
-    }
-
     /// The number of outputs that have pads; unknown (`None`) without pad coefficients.
     pub fn outputs(&self) -> Option<usize> {
         self.pads.len().checked_div(self.kappa)
@@ -350,21 +329,6 @@ impl KeyedRows {
     /// The stream behind [`RowRandomness::pad`].
     pub fn pad_stream(&self, output: usize, j: usize) -> &SymbolStream {
         &self.pads[output * self.kappa + j - 1]
-    }
-
-    /// The stream behind [`RowRandomness::rho`].
-    pub fn rho_stream(&self) -> &SymbolStream {
-        &self.rho
-    }
-
-    /// The stream behind [`RowRandomness::sigma`].
-    pub fn sigma_stream(&self) -> &SymbolStream {
-        &self.sigma
-    }
-
-    /// The stream behind [`RowRandomness::mu`].
-    pub fn mu_stream(&self) -> &SymbolStream {
-        &self.mu
     }
 }
 

@@ -9,13 +9,13 @@
 //!
 //! ```
 //! use ifonly_core::{deployment::Deployment, form::Rows, keys::RootKey, memory::MemoryServer, params::Params};
-//! use ifonly_core::{prime::FieldRule, random::OsRandom, scheme, search::Search, secret::Secret};
+//! use ifonly_core::{field::FieldRule, random::OsRandom, scheme, search::Search, secret::Secret};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let mut random = OsRandom::default();
 //! // The institution: accepted samples of (income, years employed), a scheme, and a root key that its servers share.
 //! let rows = Rows::new(&[100, 50], [[80, 20], [45, 8], [90, 2]])?;
 //! let deployment =
-//!     Deployment::new(scheme::named("gated").unwrap(), Params::new(vec![100, 50], rows.len()), FieldRule::Deployment)?;
+//!     Deployment::new(scheme::named("gated").unwrap(), Params::new(vec![100, 50], rows.iter().len()), FieldRule::Deployment)?;
 //! let root = RootKey::generate(1, &mut random);
 //!
 //! // The servers, two of them: each holds all rows and answers messages.
@@ -50,8 +50,10 @@
 pub mod candidates;
 pub mod decode;
 pub mod deployment;
-pub mod describe;
-pub mod dmin;
+#[cfg(test)]
+mod describe;
+#[cfg(test)]
+mod dmin;
 mod fault;
 pub mod field;
 pub mod form;
@@ -62,7 +64,7 @@ pub mod memory;
 pub mod order;
 pub mod package;
 pub mod params;
-pub mod prime;
+mod prime;
 pub mod random;
 mod reception;
 pub mod replica;
@@ -76,5 +78,5 @@ pub mod spir;
 #[cfg(test)]
 mod tests;
 pub mod transcript;
-pub mod vote;
+mod vote;
 pub mod wire;

@@ -39,8 +39,8 @@ impl MemoryServer {
         self.replica.respond(message, &self.rows, &self.sealed)
     }
 
-    /// The longest message that this server takes.
-    pub fn longest_message(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn longest_message(&self) -> usize {
         self.replica.longest_message()
     }
 }

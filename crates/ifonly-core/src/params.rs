@@ -130,17 +130,17 @@ impl Params {
     }
 
     /// d, the number of features.
-    pub fn features(&self) -> usize {
+    pub(crate) fn features(&self) -> usize {
         self.ranges.len()
     }
 
     /// Σ(R_k + 1), the number of table entries.
-    pub fn levels(&self) -> usize {
+    pub(crate) fn levels(&self) -> usize {
         self.ranges.iter().map(|&range| range as usize + 1).sum()
     }
 
     /// Δ = Σ R_k², the largest squared distance.
-    pub fn delta(&self) -> u128 {
+    pub(crate) fn delta(&self) -> u128 {
         self.power_bound(2)
     }
 

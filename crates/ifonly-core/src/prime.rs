@@ -3,14 +3,7 @@
 //! The deployment rule takes the largest prime below 2^b, with b the smallest bit length that holds the bound: b bits
 //! per symbol and almost no rejection when sampling. The paper's rule takes the smallest prime above the bound.
 
-/// How q follows from a scheme's bound (q must exceed the bound).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldRule {
-    /// The largest prime below 2^b, b as small as possible.
-    Deployment,
-    /// The smallest prime above the bound.
-    Paper,
-}
+use crate::field::FieldRule;
 
 /// Fields stop here: sums of two symbols and balanced limbs still fit into 64 bits.
 pub(crate) const MAX_BITS: u32 = 62;
@@ -39,7 +32,7 @@ pub(crate) fn is_prime(n: u64) -> bool {
 }
 
 /// The q that `rule` gives for `bound`, or `None` when it would not fit into the bits of a symbol.
-pub fn choose(bound: u128, rule: FieldRule) -> Option<u64> {
+pub(crate) fn choose(bound: u128, rule: FieldRule) -> Option<u64> {
     let bound = u64::try_from(bound).ok()?;
     let limit = 1u64 << MAX_BITS;
     match rule {

@@ -204,7 +204,7 @@ impl Replica {
         let order_keys = deployment.params().shuffle.then(|| key.transcript(&first));
         Ok(match (header.stage, vectors) {
             (Stage::Phase(phase), Some(vectors)) => {
-                let (phase, alpha) = (phase.into(), deployment.points().as_slice()[usize::from(self.index) - 1]);
+                let (phase, alpha) = (phase.into(), deployment.points()[usize::from(self.index) - 1]);
                 let program = deployment.program(phase, &vectors);
                 Request::Answer(Ask { program, deployment, phase, keys, order_keys, alpha })
             }

@@ -113,7 +113,7 @@ impl Round {
                 row.iter_mut().zip(&known).for_each(|(symbol, &known)| *symbol = field.sub(*symbol, known));
             }
         }
-        let points = &deployment.points().as_slice()[..deployment.responders(self.phase)];
+        let points = &deployment.points()[..deployment.responders(self.phase)];
         let (kappa, lying) = (deployment.kappa(self.phase), deployment.params().lying);
         let agreed = agree(field, points, kappa, lying, &answers, random)?;
         let mut values = agreed.coefficient(field, 0);
@@ -139,7 +139,7 @@ impl Round {
         }
         let field = deployment.field();
         let points: Option<Vec<Symbol>> =
-            spoke.iter().map(|&server| deployment.points().as_slice().get(server).copied()).collect();
+            spoke.iter().map(|&server| deployment.points().get(server).copied()).collect();
         let weights = coefficient_weights(field, &points?, 0);
         let empty_row = self.empty_row(deployment);
         let mut constants = empty_row.clone();
@@ -149,7 +149,7 @@ impl Round {
                 *constant = field.sub(*constant, field.mul(weight, known));
             }
         }
-        Some((Interpolation::new(field, weights, constants), empty_row))
+        Some((Interpolation { field: field.clone(), weights, constants }, empty_row))
     }
 
     /// The part without y of what a server with these shares answers for a row.

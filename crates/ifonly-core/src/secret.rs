@@ -110,7 +110,7 @@ impl Secret {
     }
 
     /// Whether `scheme` can carry this secret under `params`.
-    pub fn check(&self, scheme: &'static Scheme, params: &Params) -> Result<(), SecretError> {
+    pub(crate) fn check(&self, scheme: &'static Scheme, params: &Params) -> Result<(), SecretError> {
         let need = params.features();
         let lengths = [
             ("x", self.x.len()),

@@ -45,7 +45,7 @@ macro_rules! problem_types {
 
         impl ProblemType {
             /// All of them.
-            pub const ALL: &[ProblemType] = &[$(ProblemType::$id,)*];
+            pub(crate) const ALL: &[ProblemType] = &[$(ProblemType::$id,)*];
 
             /// Its name, the last part of the document's `type`.
             pub const fn name(self) -> &'static str {

@@ -6,7 +6,7 @@ use zeroize::Zeroize;
 
 /// Distinct, non-zero evaluation points, one per server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Points(Vec<Symbol>);
+pub(crate) struct Points(Vec<Symbol>);
 
 /// Why some numbers are not evaluation points.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +52,7 @@ impl Points {
     }
 
     /// 1, −1, 2, −2, …: with two servers, decoding is then a sum.
-    pub fn usual(field: &Field, servers: usize) -> Result<Points, PointsError> {
+    pub(crate) fn usual(field: &Field, servers: usize) -> Result<Points, PointsError> {
         if (servers as u64) >= field.q() {
             return Err(PointsError::TooFew { servers, q: field.q() });
         }
@@ -61,7 +61,7 @@ impl Points {
     }
 
     /// The points in order of the servers.
-    pub fn as_slice(&self) -> &[Symbol] {
+    pub(crate) fn as_slice(&self) -> &[Symbol] {
         &self.0
     }
 

@@ -123,7 +123,7 @@ impl Fetch {
 
     /// The inner product of a payload with the sealed records (`record(i)` at position i), before pads. The last stripe of a
     /// record may be shorter; what it lacks is zero. Plain and slow.
-    pub fn inner_product<'a>(&self, payload: &[u8], record: impl Fn(usize) -> &'a [u8]) -> Vec<u8> {
+    pub(crate) fn inner_product<'a>(&self, payload: &[u8], record: impl Fn(usize) -> &'a [u8]) -> Vec<u8> {
         let mut sum = vec![0; self.stripe_length()];
         for position in 0..self.rows {
             for (stripe, bytes) in record(position).chunks(self.stripe_length()).enumerate() {

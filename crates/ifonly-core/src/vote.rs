@@ -2,7 +2,7 @@
 
 /// The largest group of those who say the same; of equally large ones, the one that spoke first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plurality {
+pub(crate) struct Plurality {
     /// The place of its first member.
     pub first: usize,
     /// The places of all who say something else.
@@ -12,7 +12,7 @@ pub struct Plurality {
 
 impl Plurality {
     /// Of what was said, place by place; `None` if nothing was.
-    pub fn of<T: PartialEq>(said: &[T]) -> Option<Plurality> {
+    pub(crate) fn of<T: PartialEq>(said: &[T]) -> Option<Plurality> {
         let agreeing = |place: usize| said.iter().filter(|other| **other == said[place]).count();
         let first = (0..said.len()).max_by_key(|&place| (agreeing(place), usize::MAX - place))?;
         let odd = (0..said.len()).filter(|&place| said[place] != said[first]).collect();
@@ -21,7 +21,7 @@ impl Plurality {
 
     /// The odd ones may be left out if the deployment bears so many and they are fewer than the others; otherwise nobody can
     /// say who is right, and this is the first of them.
-    pub fn too_odd(&self, borne: usize) -> Option<usize> {
+    pub(crate) fn too_odd(&self, borne: usize) -> Option<usize> {
         self.odd.first().copied().filter(|_| self.odd.len() > borne || self.odd.len() >= self.agreeing)
     }
 }

@@ -98,7 +98,7 @@ pub fn unpack(field: &Field, bytes: &[u8], count: usize) -> Result<Vec<Symbol>, 
 
 /// Reads a message from front to back.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 

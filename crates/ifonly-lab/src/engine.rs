@@ -6,12 +6,12 @@
 use ifonly_core::candidates::Candidates;
 use ifonly_core::decode::agree;
 use ifonly_core::deployment::Deployment;
+use ifonly_core::field::FieldRule;
 use ifonly_core::field::Symbol;
 use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::package;
 use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
 use ifonly_core::random::SeededRandom;
 use ifonly_core::replica::Replica;
 use ifonly_core::round::Round;
@@ -154,7 +154,7 @@ impl Engine {
                 let known = deployment.program(phase, share).known(last);
                 answers.push(Some(symbols.chunks_exact(outputs).map(|row| field.sub(row[last], known)).collect()));
             }
-            let points = &deployment.points().as_slice()[..responders];
+            let points = &deployment.points()[..responders];
             let agreed = agree(field, points, deployment.kappa(phase), 0, &answers, random);
             values = agreed.map_err(|error| self.fault(error.to_string()))?.coefficient(field, 0);
             before = Some(shares);

@@ -4,10 +4,10 @@
 //! Prints `seconds row distance` (seconds of this thread's CPU) for each line (`row` and `distance` are `-` where the step finds none).
 
 use cpu_time::ThreadTime;
+use ifonly_core::field::FieldRule;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Job, Output, Program, Shape};
 use ifonly_core::keys::RootKey;
-use ifonly_core::prime::FieldRule;
 use ifonly_core::random::OsRandom;
 use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
 use ifonly_scan::{RowStore, Scanner};
@@ -34,7 +34,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     // ‖x‖² is what the client adds; both weights of the points 1 and −1 are 1/2.
     let half = field.inverse(field.reduce(2)).ok_or("q = 2")?;
     let norm = profile.iter().map(|&x| u64::from(x) * u64::from(x)).sum();
-    let interpolation = Interpolation::new(&field, vec![half; 2], vec![field.reduce(norm)]);
+    let interpolation =
+        Interpolation { field: field.clone(), weights: vec![half; 2], constants: vec![field.reduce(norm)] };
     let scanner = Scanner::new();
     let answer = |server: usize, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>| {
         let job = Job { field: &field, alpha: alphas[server], kappa: 1, program: &programs[server], order: None };

@@ -1,11 +1,11 @@
 //! Runs one kernel some times on small data, for a tool that counts instructions: `repeat KERNEL BACKEND ROWS TIMES`.
 //! What two counts with different TIMES have in common is the setup; `bench/instructions.py` subtracts it.
 
+use ifonly_core::field::FieldRule;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Job, Output, Program, Shape};
 use ifonly_core::keys::RootKey;
 use ifonly_core::order;
-use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::wire;
 use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
@@ -70,7 +70,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let symbols: Vec<Symbol> = (0..rows as u64).map(|symbol| field.reduce(symbol)).collect();
             let answer = wire::pack(&field, &symbols);
             for _ in 0..times {
-                let interpolation = Interpolation::new(&field, weights.clone(), vec![Symbol::ONE]);
+                let interpolation =
+                    Interpolation { field: field.clone(), weights: weights.clone(), constants: vec![Symbol::ONE] };
                 let mut decoder = Decoder::with_backend(interpolation, rows, backend);
                 let mut nearest = Nearest::plain();
                 decoder.decode_all(&vec![&answer[..]; servers], &mut |values| nearest.visit(values))?;

@@ -216,15 +216,15 @@ mod tests {
     use super::*;
     use crate::backend::{Backend, Blocks, Planes};
     use crate::store::BLOCK_ROWS;
+    use ifonly_core::field::FieldRule;
     use ifonly_core::form::{Form, Shape};
-    use ifonly_core::prime::{self, FieldRule};
     use ifonly_core::random::{Random, SeededRandom};
 
     #[test]
     fn plans_are_the_forms_at_every_width() {
         let mut random = SeededRandom::new(4);
         for bits in [5, 16, 24, 25, 31, 32, 62] {
-            let q = prime::choose(1 << (bits - 1), FieldRule::Deployment).unwrap();
+            let q = Field::above(1 << (bits - 1), FieldRule::Deployment).unwrap().q();
             let field = Field::new(q).unwrap();
             for (d, range) in [(1, 1), (7, 255), (32, 255), (200, 255), (33, 1000), (9, 15_000)] {
                 let levels: Vec<u16> = (0..d).map(|_| range as u16 - random.below(2) as u16).collect();

@@ -420,14 +420,14 @@ impl<'a, const L: usize> Planner<'a, L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_core::prime::{self, FieldRule};
+    use ifonly_core::field::FieldRule;
     use ifonly_core::random::SeededRandom;
 
     #[test]
     fn digits_times_weights_are_the_centred_symbol() {
         let mut random = SeededRandom::new(1);
         for bits in [2, 8, 16, 17, 24, 30, 31, 40, 48, 61, 62] {
-            let q = prime::choose(1 << (bits - 1), FieldRule::Deployment).unwrap();
+            let q = Field::above(1 << (bits - 1), FieldRule::Deployment).unwrap().q();
             let field = Field::new(q).unwrap();
             let edges = [0, 1, q / 2, q / 2 + 1, q - 1].map(|v| field.symbol(v).unwrap());
             let samples = (0..1000).map(|_| field.sample(&mut random)).chain(edges);

@@ -23,7 +23,7 @@ pub(crate) fn fill(
     out: &mut [u32],
 ) {
     let rows = out.len() / width.planes();
-    let bytes_each = stream.width();
+    let bytes_each = stream.width;
     debug_assert!(first.is_multiple_of(64) && rows.is_multiple_of(64), "tiles are whole blocks");
     let blocks = (rows * bytes_each / 16).next_multiple_of(kernels.cipher_blocks());
     let bytes = key.read(stream, (first * bytes_each / 16) as u128, blocks);
@@ -51,15 +51,15 @@ impl KeyBytes {
             self.first = first;
         }
         self.blocks.resize(count + SPARE_BLOCKS, [0; 16]);
-        stream.key_stream().blocks_of(&self.counters, &mut self.blocks[..count]);
+        stream.stream.blocks_of(&self.counters, &mut self.blocks[..count]);
         self.blocks.as_flattened()
     }
 }
 
 /// How a stream is drawn from; `None` for numbers that could reach q (a d_min above it), which are left to the definition.
 fn draws_of(stream: &SymbolStream) -> Option<Draws> {
-    let (width, mask, limit, shift) = (stream.width(), stream.mask(), stream.limit(), stream.shift());
-    (limit.saturating_add(shift) <= stream.field().q()).then_some(Draws { width, mask, limit, shift })
+    let (width, mask, limit, shift) = (stream.width, stream.mask(), stream.limit, stream.shift);
+    (limit.saturating_add(shift) <= stream.field.q()).then_some(Draws { width, mask, limit, shift })
 }
 
 /// The little-endian word of at most eight bytes.
@@ -79,7 +79,7 @@ fn fill_narrow(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes
         if !numbers.iter().fold(false, |any, &number| any | redo(number)) {
             continue;
         }
-        let words = bytes.chunks_exact(stream.width()).skip(run * BLOCK_ROWS);
+        let words = bytes.chunks_exact(stream.width).skip(run * BLOCK_ROWS);
         for (place, (number, bytes)) in numbers.iter_mut().zip(words).enumerate().filter(|(_, (n, _))| redo(**n)) {
             let position = (first + run * BLOCK_ROWS + place) as u64;
             *number = stream.symbol_from_word(position, word_of(bytes)).value() as u32;
@@ -94,7 +94,7 @@ fn fill_wide(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes: 
     if draws.is_some_and(|draws| draws.width == 8 && kernels.mask_long_words(draws, bytes, low, high)) {
         return;
     }
-    for (row, bytes) in bytes.chunks_exact(stream.width()).take(rows).enumerate() {
+    for (row, bytes) in bytes.chunks_exact(stream.width).take(rows).enumerate() {
         let word = word_of(bytes);
         let number = match draws {
             Some(Draws { mask, limit, shift, .. }) if word & mask < limit => (word & mask) + shift,

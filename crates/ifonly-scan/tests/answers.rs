@@ -1,10 +1,10 @@
 //! Every backend, thread count and span length gives the answer of the plain evaluator, bit for bit.
 
+use ifonly_core::field::FieldRule;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{self, Form, Job, Output, Program, Rows, Shape};
 use ifonly_core::keys::{KeyedRows, RootKey, TranscriptKeys};
 use ifonly_core::order;
-use ifonly_core::prime::{self, FieldRule};
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::wire;
 use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner};
@@ -52,7 +52,7 @@ impl World {
             0 => Symbol::ONE,
             1 => field.neg(Symbol::ONE),
             2 if field.q() > 2 => field.reduce_signed(-2),
-            _ => field.sample_nonzero(&mut self.random),
+            _ => field.reduce(1 + self.random.below(field.q() - 1)),
         }
     }
 
@@ -99,7 +99,7 @@ fn check(what: &str, job: &Job<'_>, rows: &Rows, store: &RowStore, keys: &KeyedR
 }
 
 fn field_of(bits: u32, rule: FieldRule) -> Field {
-    Field::new(prime::choose((1u128 << (bits - 1)) + 1, rule).unwrap()).unwrap()
+    Field::above((1 << (bits - 1)) + 1, rule).unwrap()
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn sums_of_table_entries_may_fill_a_word() {
     let mut world = World::new(12);
     let ranges = vec![3; 31];
     // 32·q is just below 2^32, and every entry is as large as can be.
-    let field = Field::new(prime::choose(1 << 26, FieldRule::Deployment).unwrap()).unwrap();
+    let field = Field::above(1 << 26, FieldRule::Deployment).unwrap();
     assert!(32 * field.q() < 1 << 32 && 31 * field.q() > 1 << 31, "q = {}", field.q());
     let (rows, store) = world.rows(&ranges, 200);
     let largest = field.neg(Symbol::ONE);

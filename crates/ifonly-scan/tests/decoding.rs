@@ -1,7 +1,7 @@
 //! Decoding gives the values of the definition and the first nearest row, however the bytes arrive.
 
+use ifonly_core::field::FieldRule;
 use ifonly_core::field::{Field, Symbol};
-use ifonly_core::prime::{self, FieldRule};
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::wire;
 use ifonly_scan::Backend;
@@ -17,11 +17,12 @@ struct Case {
 
 /// Random answers of `servers` servers; small values are planted so that minima, ties and open gates exist.
 fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut SeededRandom) -> Case {
-    let field = Field::new(prime::choose((1u128 << (bits - 1)) + 1, FieldRule::Deployment).unwrap()).unwrap();
+    let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment).unwrap();
     // Two servers at the points ±1 have halves, which take a way of their own.
     let half = field.inverse(field.reduce(2)).unwrap();
     let halves = servers == 2 && random.below(2) == 0;
-    let weights: Vec<Symbol> = (0..servers).map(|_| if halves { half } else { field.sample_nonzero(random) }).collect();
+    let weights: Vec<Symbol> =
+        (0..servers).map(|_| if halves { half } else { field.reduce(1 + random.below(field.q() - 1)) }).collect();
     let constants: Vec<Symbol> = (0..outputs).map(|_| field.sample(random)).collect();
     let values: Vec<Symbol> =
         (0..rows * outputs).map(|_| field.reduce(random.below(field.q()) % (1 << 40) % 50)).collect();
@@ -37,7 +38,7 @@ fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut See
     }
     Case {
         outputs,
-        interpolation: Interpolation::new(&field, weights, constants),
+        interpolation: Interpolation { field: field.clone(), weights, constants },
         answers: answers.iter().map(|symbols| wire::pack(&field, symbols)).collect(),
         values: values.iter().map(|value| value.value()).collect(),
         field,

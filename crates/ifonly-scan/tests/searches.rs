@@ -1,11 +1,11 @@
 //! A search finds the same, or fails the same, whoever decodes.
 
 use ifonly_core::deployment::Deployment;
+use ifonly_core::field::FieldRule;
 use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::scheme::{self, Gate};
 use ifonly_core::search::{Fault, Search};
@@ -76,7 +76,7 @@ fn kernels_find_and_refuse_what_the_plain_decoder_does() {
                 lying,
                 verified,
                 weight_limit: 3,
-                ..Params::new(ranges.clone(), rows.len())
+                ..Params::new(ranges.clone(), rows.iter().len())
             };
             // Not every scheme can be verified.
             let Ok(deployment) = Deployment::new(scheme, params, FieldRule::Deployment) else { continue };
@@ -101,7 +101,7 @@ fn kernels_decode_answers_as_they_arrive_and_after_one_was_taken_back() {
     let rows = Rows::new(&ranges, &levels).unwrap();
     let key = RootKey::new(0, [8; 32]);
     for scheme in scheme::ALL {
-        let params = Params { weight_limit: 3, ..Params::new(ranges.clone(), rows.len()) };
+        let params = Params { weight_limit: 3, ..Params::new(ranges.clone(), rows.iter().len()) };
         let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
         let servers: Vec<MemoryServer> =
             (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();

@@ -157,10 +157,10 @@ fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: b
 mod tests {
     use super::*;
     use ifonly_core::deployment::Deployment;
+    use ifonly_core::field::FieldRule;
     use ifonly_core::form::Rows;
     use ifonly_core::keys::RootKey;
     use ifonly_core::params::Params;
-    use ifonly_core::prime::FieldRule;
     use ifonly_core::random::{Random, SeededRandom};
     use ifonly_core::replica::{Replica, Request};
     use ifonly_core::scheme;

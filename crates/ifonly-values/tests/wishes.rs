@@ -2,11 +2,11 @@
 //! cannot be is refused.
 
 use ifonly_core::deployment::Deployment;
+use ifonly_core::field::FieldRule;
 use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::memory::{MemoryServer, levels};
 use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::search::{Search, confirm};

@@ -101,11 +101,11 @@ pub struct Phase {
     /// The vectors that are shared.
     pub slots: &'static [Slot],
     /// The highest degree in the shares that the user cannot cancel; κ = degree·T.
-    pub degree: fn(&Params) -> usize,
+    pub(crate) degree: fn(&Params) -> usize,
     /// What the user shares.
-    pub secrets: fn(&Secret, &Setting<'_>, &[bool]) -> Opening,
+    pub(crate) secrets: fn(&Secret, &Setting<'_>, &[bool]) -> Opening,
     /// What a server computes from its shares. The last argument is 1, or a share of r in a verified query.
-    pub program: fn(&Setting<'_>, &Vectors, Symbol) -> Program,
+    pub(crate) program: fn(&Setting<'_>, &Vectors, Symbol) -> Program,
     /// How the decoded values are read.
     pub reading: Reading,
 }
@@ -150,7 +150,7 @@ pub enum Length {
 
 impl Length {
     /// In symbols.
-    pub fn symbols(self, params: &Params) -> usize {
+    pub(crate) fn symbols(self, params: &Params) -> usize {
         match self {
             Length::One => 1,
             Length::Features => params.features(),
@@ -191,7 +191,7 @@ impl Reading {
 
 /// What user and servers both know.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting<'a> {
+pub(crate) struct Setting<'a> {
     /// F_q.
     pub field: &'a Field,
     /// The deployment's parameters.

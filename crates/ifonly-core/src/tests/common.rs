@@ -2,11 +2,11 @@
 
 use crate::candidates::{Candidates, Price};
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::field::Symbol;
 use crate::form::{self, Job, RowRandomness, Rows};
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::random::{Random, SeededRandom};
 use crate::round::Round;
 use crate::scheme::{Gate, Metric, Scheme};
@@ -166,8 +166,8 @@ pub(super) fn play(
         spoil(&mut answers, random);
         let values = round.decode(deployment, answers, random)?;
         liars.extend(&values.liars);
-        let candidates = Candidates::read(deployment, phase, &values, &theta, rows.len())?;
-        theta = candidates.theta();
+        let mut candidates = Candidates::read(deployment, phase, &values, &theta, rows.len())?;
+        theta = candidates.take_theta();
         result = Some(candidates);
         rounds.push(round);
     }
@@ -186,7 +186,7 @@ pub(super) fn answer(
     randomness: &impl RowRandomness,
 ) -> Vec<Symbol> {
     let program = deployment.program(phase, &round.shares()[server]);
-    let alpha = deployment.points().as_slice()[server];
+    let alpha = deployment.points()[server];
     let job = Job { field: deployment.field(), alpha, kappa: deployment.kappa(phase), program: &program, order: None };
     form::answer(&job, rows, randomness)
 }

@@ -1,8 +1,8 @@
 //! Servers, κ, field bounds and communication costs follow from the descriptions and equal the published formulas.
 
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::scheme;
 
 /// Name, κ per phase, N, cost of d and M, bound of (R, d, L1, F, d_min): written out by hand from the tables.
@@ -138,7 +138,7 @@ fn declared_degrees_are_the_highest_that_remain() {
             let columns: Vec<Option<Vec<_>>> = rounds[phase]
                 .shares()
                 .iter()
-                .zip(deployment.points().as_slice())
+                .zip(deployment.points())
                 .map(|(share, &alpha)| {
                     let program = deployment.program(phase, share);
                     let job = Job { field, alpha, kappa, program: &program, order: None };
@@ -148,7 +148,7 @@ fn declared_degrees_are_the_highest_that_remain() {
                     Some(symbols)
                 })
                 .collect();
-            let points = deployment.points().as_slice();
+            let points = deployment.points();
             let agrees = |degree: usize| {
                 crate::decode::agree(field, points, degree, 0, &columns, &mut SeededRandom::new(1)).is_ok()
             };

@@ -3,10 +3,10 @@
 
 use super::common::{answer, for_all_schemes};
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::field::{Field, Symbol};
 use crate::form::{Output, RowRandomness, Rows};
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::random::{Exhaustive, Random, SeededRandom};
 use crate::round::Round;
 use crate::scheme::{Gate, Reading, Scheme};

@@ -2,8 +2,8 @@
 
 use crate::deployment::Deployment;
 use crate::describe::{formula, table};
+use crate::field::FieldRule;
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::scheme;
 
 fn page() -> String {

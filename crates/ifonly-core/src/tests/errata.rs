@@ -3,11 +3,11 @@
 use super::common::{answer, play};
 use crate::deployment::{Deployment, DeploymentError};
 use crate::dmin::{MaskRule, d_min};
+use crate::field::FieldRule;
 use crate::field::{Field, Symbol};
 use crate::form::{RowRandomness, Rows};
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::random::{Random, SeededRandom};
 use crate::round::Round;
 use crate::scheme;
@@ -250,7 +250,7 @@ fn the_printed_parenthesis_of_two_phase_plus_is_not_the_weighted_distance() {
     let rows = Rows::new(&[9], [[3]]).unwrap();
     let secret = Secret::new(vec![1]).weights(vec![2]);
     let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(21), |_, _| {}).unwrap();
-    assert_eq!(candidates.nearest(1)[0].1, ifonly_core::candidates::Price::Exactly(8));
+    assert_eq!(candidates.nearest(1)[0].1, crate::candidates::Price::Exactly(8));
 }
 
 #[test]

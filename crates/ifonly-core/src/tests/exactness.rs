@@ -4,10 +4,10 @@
 use super::common::{Instance, assert_nearest, chance, for_all_schemes, play};
 use crate::candidates::Price;
 use crate::deployment::{Deployment, DeploymentError};
+use crate::field::FieldRule;
 use crate::field::Symbol;
 use crate::form::Rows;
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::random::{Exhaustive, Random, SeededRandom};
 use crate::scheme::{Gate, Reading};
 use crate::search::{Found, confirm};

@@ -1,11 +1,11 @@
 //! A search as a machine: in what pieces responses come, and in what order it is called, changes nothing but what was said.
 
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::random::SeededRandom;
 use crate::scheme;
 use crate::search::{Fault, Outcome, Outgoing, Search};

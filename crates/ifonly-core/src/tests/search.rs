@@ -4,10 +4,10 @@ use super::common::{Instance, best, chance, for_all_schemes};
 use crate::candidates::Price;
 use crate::decode::DecodeError;
 use crate::deployment::{Cost, Deployment};
+use crate::field::FieldRule;
 use crate::form::{self, Job, Rows};
 use crate::keys::RootKey;
 use crate::memory::{MemoryServer, levels};
-use crate::prime::FieldRule;
 use crate::random::{Random, SeededRandom};
 use crate::replica::{Refusal, Replica, Request};
 use crate::scheme::{self, Scheme};
@@ -261,7 +261,7 @@ fn a_servers_response_holds_every_pad() {
         let (field, kappa) = (deployment.field(), deployment.kappa(0));
         let keys =
             key(2).transcript(&message.tau()).rows(field, ask.program.outputs.len(), kappa, deployment.params().mask);
-        let alpha = deployment.points().as_slice()[1];
+        let alpha = deployment.points()[1];
         let job = Job { field, alpha, kappa, program: &ask.program, order: None };
         let symbols = form::answer(&job, &instance.rows(), &keys);
         let response = world.respond(2, &message.encode()).unwrap();

@@ -54,7 +54,7 @@ impl Server for Unbound<'_> {
         let deployment = self.engine.deployment();
         let program = deployment.program(0, &Vectors::new(vec![share.to_vec()]));
         let (field, kappa) = (deployment.field(), deployment.kappa(0));
-        let alpha = deployment.points().as_slice()[0];
+        let alpha = deployment.points()[0];
         let job = Job { field, alpha, kappa, program: &program, order: None };
         // The transcript is left out: this is the whole difference.
         let pads = self.key.transcript(&Tau::default()).rows(field, 1, kappa, 1);

@@ -162,7 +162,7 @@ fn plot() -> Result<Plot, LabError> {
         let mut points = Vec::new();
         for m in sizes {
             let deployment =
-                ifonly_core::deployment::Deployment::new(scheme, params(m), ifonly_core::prime::FieldRule::Deployment)
+                ifonly_core::deployment::Deployment::new(scheme, params(m), ifonly_core::field::FieldRule::Deployment)
                     .map_err(|error| fault(error.to_string()))?;
             let bytes = deployment.cost().total() as f64 * f64::from(deployment.field().bits()) / 8.0;
             points.push((m as f64, bytes / m as f64));
@@ -214,7 +214,7 @@ mod tests {
             let line = wine.lines().find(|line| line.starts_with(&format!("| {} |", scheme.name))).unwrap();
             let bits = line.split('|').nth(9).unwrap().trim();
             let deployment =
-                ifonly_core::deployment::Deployment::new(scheme, params(M), ifonly_core::prime::FieldRule::Deployment);
+                ifonly_core::deployment::Deployment::new(scheme, params(M), ifonly_core::field::FieldRule::Deployment);
             assert_eq!(deployment.unwrap().field().bits().to_string(), bits, "{}", scheme.name);
         }
     }

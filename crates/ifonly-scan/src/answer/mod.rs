@@ -446,7 +446,7 @@ pub(crate) fn check(features: usize, rows: usize, query: &Query<'_>) -> Result<(
         return Err(ScanError::RowShares { have: program.row_shares.len(), need: rows });
     }
     let outputs_agree = keys.outputs().is_none_or(|outputs| outputs == program.outputs.len());
-    if keys.kappa() != job.kappa || !outputs_agree || keys.rho_stream().field() != job.field {
+    if keys.kappa != job.kappa || !outputs_agree || keys.rho.field != *job.field {
         return Err(ScanError::Keys);
     }
     Ok(())

@@ -351,7 +351,7 @@ fn scan_only(kernels: &'static dyn Kernels, setup: &Setup, job: &Job<'_>) {
 
 fn pads_only(kernels: &dyn Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, rows: usize) {
     let mut key = KeyBytes::default();
-    let width = Width::of(keys.rho_stream().field());
+    let width = Width::of(&keys.rho.field);
     let mut out = vec![0; kernels.tile_rows() * width.planes()];
     for first in (0..rows).step_by(kernels.tile_rows()) {
         for output in 0..outputs {

@@ -6,9 +6,9 @@
 use super::{BenchForm, Clock, Options};
 use crate::decode::Interpolation;
 use crate::store::RowStore;
+use ifonly_core::field::FieldRule;
 use ifonly_core::field::{Field, Symbol};
 use ifonly_core::form::{Form, Output, Program, Shape};
-use ifonly_core::prime::FieldRule;
 use ifonly_core::random::{Random, SeededRandom};
 
 /// Weights of the weighted and gated forms lie in 1..=LARGEST_WEIGHT.
@@ -93,7 +93,7 @@ impl Setup {
                 field.mul(weight, field.mul(other, inverse))
             })
         });
-        Interpolation::new(field, weights.collect(), self.constants.clone())
+        Interpolation { field: field.clone(), weights: weights.collect(), constants: self.constants.clone() }
     }
 
     /// The nearest row by the plain evaluator: its value and its first position; `None` if no row passes the gate.

@@ -70,7 +70,7 @@ impl<'a, 'j> Compiler<'a, 'j> {
             Output::Plain(form) => self.whole_form(form, &mut parts),
             Output::Masked { form, unit } => {
                 self.whole_form(form, &mut parts);
-                let mu = once(&mut self.mu, &mut self.steps, Step::Stream(keys.mu_stream()));
+                let mu = once(&mut self.mu, &mut self.steps, Step::Stream(&keys.mu));
                 parts.terms.push(self.term(mu, unit));
             }
             Output::Difference(form) => {
@@ -79,13 +79,13 @@ impl<'a, 'j> Compiler<'a, 'j> {
                 parts.terms.push(self.term(next, field.neg(Symbol::ONE)));
             }
             Output::Blinded(form) => {
-                let rho = once(&mut self.rho, &mut self.steps, Step::Stream(keys.rho_stream()));
+                let rho = once(&mut self.rho, &mut self.steps, Step::Stream(&keys.rho));
                 let form = self.form(form);
                 parts.terms.push(self.product(rho, form));
             }
             Output::Hidden { cost, gate } => {
                 self.whole_form(cost, &mut parts);
-                let sigma = once(&mut self.sigma, &mut self.steps, Step::Stream(keys.sigma_stream()));
+                let sigma = once(&mut self.sigma, &mut self.steps, Step::Stream(&keys.sigma));
                 let gate = self.form(gate);
                 parts.terms.push(self.product(sigma, gate));
             }

@@ -6,8 +6,8 @@
 
 use crate::schema::{Schema, nearest};
 use ifonly_core::deployment::{Deployment, DeploymentError};
+use ifonly_core::field::FieldRule;
 use ifonly_core::params::{Params, Terms};
-use ifonly_core::prime::FieldRule;
 use ifonly_core::scheme::{self, Metric, Scheme};
 use ifonly_core::search::Audience;
 use ifonly_core::transcript::VERSION;
@@ -380,7 +380,7 @@ fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
     if let Err(error) = contents.params().check() {
         return refuse(error.parameter, error.value, error.reason);
     }
-    let levels: usize = contents.params().levels();
+    let levels: usize = contents.schema.ranges().iter().map(|&range| range as usize + 1).sum();
     if levels > MAX_LEVELS {
         return refuse("schema", format!("{levels} levels"), "all features together have at most 2^22");
     }

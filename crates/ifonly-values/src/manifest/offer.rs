@@ -2,8 +2,8 @@
 
 use crate::schema::Schema;
 use ifonly_core::deployment::Deployment;
+use ifonly_core::field::FieldRule;
 use ifonly_core::params::Params;
-use ifonly_core::prime::FieldRule;
 use ifonly_core::scheme;
 
 /// A scheme on offer.
@@ -36,7 +36,7 @@ impl Offer {
         Offer {
             name: deployment.scheme().name.into(),
             q: field.q(),
-            alphas: deployment.points().as_slice().iter().map(|&point| field.signed(point)).collect(),
+            alphas: deployment.points().iter().map(|&point| field.signed(point)).collect(),
         }
     }
 }

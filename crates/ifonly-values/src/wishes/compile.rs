@@ -71,7 +71,6 @@ impl Wishes {
         if scheme.gate == Gate::Table {
             secret = secret.gate_tables(gates);
         }
-        secret.check(scheme, params)?;
         Ok(Compiled {
             secret,
             notes: self.notes(own),

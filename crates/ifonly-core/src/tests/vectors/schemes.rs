@@ -4,12 +4,12 @@ use super::super::common::Instance;
 use super::{compare, numbers};
 use crate::candidates::{Candidates, Price};
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::field::Symbol;
 use crate::form::{self, Job, Output, RowRandomness};
 use crate::keys::RootKey;
 use crate::order;
 use crate::params::Params;
-use crate::prime::FieldRule;
 use crate::random::{Random, SeededRandom};
 use crate::round::Round;
 use crate::scheme::{self, Gate, Length, Metric, Reading, Scheme};
@@ -216,7 +216,7 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         let responses: Vec<Vec<Symbol>> = round
             .shares()
             .iter()
-            .zip(deployment.points().as_slice())
+            .zip(deployment.points())
             .map(|(share, &alpha)| {
                 let program = deployment.program(phase, share);
                 let kappa = deployment.kappa(phase);
@@ -239,7 +239,7 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         decoded.push(json!(numbers(&values.values)));
         liars = values.liars.iter().map(|liar| liar - 1).collect();
         last = Candidates::read(&deployment, phase, &values, &theta, setup.k).unwrap();
-        theta = last.theta();
+        theta = last.take_theta();
         rounds.push(round);
     }
     let mut nearest: Vec<Value> = last
@@ -258,7 +258,7 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         "bound": (scheme.bound)(&instance.params) as u64,
         "field": chosen,
         "q": deployment.field().q(),
-        "alphas": numbers(deployment.points().as_slice()),
+        "alphas": numbers(deployment.points()),
         "params": params(scheme, &instance.params),
         "rows": instance.rows,
         "order": order,
