@@ -5,7 +5,8 @@
 //! original rows as records, and checksums; [`Bundle::open`] believes none of it before it has checked. Nothing here knows the
 //! network or the keys, and nothing is left half-written.
 //!
-//! ```
+#![cfg_attr(feature = "build", doc = "```")]
+#![cfg_attr(not(feature = "build"), doc = "```ignore")]
 //! use ifonly_bundle::{BuildOptions, Bundle, build};
 //! # let desk = tempfile::tempdir()?;
 //! # let (data, output) = (desk.path().join("loans.csv"), desk.path().join("loans.bundle"));
@@ -17,35 +18,55 @@
 //! assert_eq!(Bundle::open(&options.output)?.manifest().rows(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Without the feature `build` bundles are opened and made of values in memory, but not of files: a server needs no Parquet.
+#![cfg_attr(not(feature = "build"), allow(dead_code, reason = "reports and staging are the build's"))]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "build")]
 mod accept;
+#[cfg(feature = "build")]
 mod build;
 mod bundle;
+#[cfg(feature = "build")]
 mod csv_source;
+#[cfg(feature = "build")]
 mod deploy;
 mod deviation;
 mod error;
 mod format;
+#[cfg(feature = "build")]
 mod infer;
+#[cfg(feature = "build")]
 mod options;
+#[cfg(feature = "build")]
 mod ordinal;
+#[cfg(feature = "build")]
 mod parquet_source;
+#[cfg(feature = "build")]
 mod reading;
 mod report;
+#[cfg(feature = "build")]
 mod settings;
+#[cfg(feature = "build")]
 mod source;
+#[cfg(feature = "build")]
 mod stats;
 mod summary;
 mod values;
 mod write;
 
+#[cfg(feature = "build")]
 pub use accept::Accept;
+#[cfg(feature = "build")]
 pub use build::build;
 pub use bundle::Bundle;
 pub use error::{BuildError, OpenError, Place};
+#[cfg(feature = "build")]
 pub use options::{BuildOptions, DeploymentOptions};
 pub use report::{FeatureReport, LeftOut, Report, Sizes};
+#[cfg(feature = "build")]
 pub use settings::{FeatureSettings, KindName, Missing, Others, Scalar, ScaleName, Settings};
+#[cfg(feature = "build")]
 pub use source::{Progress, Stage};
 pub use summary::{SchemeSummary, Summary, summarise};
