@@ -245,8 +245,8 @@ class Case:
             return [value(position) - value(position + 1)]
         return [value(position) * drawn.get("rho", 1) + drawn.get("mu", 0) * one]
 
-    def check_queries(self, phase, vectors, before):
-        """The shares of the vectors, from the user's draws."""
+    def check_queries(self, phase, vectors):
+        """The shares of the vectors, from the user's draws. The shares of x and w of a second phase are drawn in the first."""
         q, queries, draws = self.q, self.queries[phase], iter(self.client_randomness[phase])
         points = self.alphas[: self.responders(phase)]
 
@@ -259,14 +259,20 @@ class Case:
         if r:
             vectors = vectors + [[r * s for s in v] for v in vectors] + [[r]]
         assert [len(query) for query in queries] == [len(vectors)] * len(points), "queries"
+        def shared(vector, points):
+            noise = [[draw(q) for _ in range(self.params["threshold"])] for _ in vector]
+            share = lambda s, z, a: (s + sum(a ** (j + 1) * zj for j, zj in enumerate(z))) % q
+            return [[share(s, z, a) for s, z in zip(vector, noise)] for a in points]
+
         for slot, vector in enumerate(vectors):
-            if self.name == "two-phase-4" and phase == 1 and slot == 1:
-                shares = [before[n][1] for n in range(len(points))]
-            else:
-                noise = [[draw(q) for _ in range(self.params["threshold"])] for _ in vector]
-                share = lambda s, z, a: (s + sum(a ** (j + 1) * zj for j, zj in enumerate(z))) % q
-                shares = [[share(s, z, a) for s, z in zip(vector, noise)] for a in points]
+            shares = self.promised[slot - 1] if phase == 1 and slot else shared(vector, points)
             assert [query[slot] for query in queries] == shares, "queries"
+        if phase == 0 and self.phases == 2:
+            later = self.alphas[: self.responders(1)]
+            if self.name == "two-phase-4":
+                self.promised = [[query[1] for query in queries[: len(later)]]]
+            else:
+                self.promised = [shared(vector, later) for vector in self.secrets(1, [])[0][1:]]
         assert next(draws, None) is None, "client_randomness"
         return r
 
@@ -331,14 +337,14 @@ class Case:
 
     def check(self):
         self.check_inputs()
-        theta, before = [False] * self.M, None
+        theta = [False] * self.M
         for phase in range(self.phases):
             vectors, offset = self.secrets(phase, theta)
-            r = self.check_queries(phase, vectors, before)
+            r = self.check_queries(phase, vectors)
             self.check_answers(phase)
             decoded, liars = self.decode(phase, vectors, offset, r)
             ranks = self.ranks(phase, decoded, theta)
-            theta, before = [rank is not None for rank in ranks], self.queries[phase]
+            theta = [rank is not None for rank in ranks]
         assert self.liars == liars == [n for n, how in enumerate(self.behaviour) if how == "adds 1"], "liars"
         assert self.qualifying == sum(theta), "qualifying"
         order = sorted((rank, position) for position, rank in enumerate(ranks) if rank is not None)

@@ -32,30 +32,81 @@ def xor(a, b):
 
 
 @functools.lru_cache(None)
-def commitment(header, server, payload, blinding):
+def commitment(kind, header, server, payload, blinding):
     def wide(name, data):
         return p.derive_key("ifonly commitment v1", len(name).to_bytes(8, "little") + name + data, 64)
 
     h = p.point_from_uniform(wide(b"h", b""))
     data = len(header).to_bytes(8, "little") + header + bytes([server]) + payload
-    m = int.from_bytes(wide(b"payload", data), "little") % p.GROUP_ORDER
+    m = int.from_bytes(wide(kind, data), "little") % p.GROUP_ORDER
     return p.point_compress(p.point_add(p.point_times(p.BASE, m), p.point_times(h, blinding)))
 
 
+def opens(kind, header, server, payload, blinding, commitments):
+    scalar = int.from_bytes(blinding, "little")
+    assert scalar < p.GROUP_ORDER, "blinding"
+    assert commitment(kind, header, server, payload, scalar) == commitments[32 * (server - 1) :][:32], "commitments"
+
+
+def header_of(v, phase, parent, scheme, servers):
+    header = b"ifonly\x02" + bytes([phase]) + v["epoch"].to_bytes(4, "little") + bytes.fromhex(v["digest"]) + parent
+    return header + bytes([len(scheme)]) + scheme + bytes([servers]) + bytes(range(1, servers + 1))
+
+
+class Messages:
+    """Messages to all servers: all that stands before the payload, and whether the commitments open to it."""
+
+    def __init__(self, header, servers, texts):
+        self.header, self.sent, self.promises, self.openings = header, [bytes.fromhex(text) for text in texts], b"", []
+        assert len(self.sent) == servers, "messages"
+        start = len(header) + 1
+        self.commitments = self.sent[0][start:][: 32 * servers]
+        self.payloads = []
+        for server, message in enumerate(self.sent, 1):
+            assert message[:start] == header + bytes([server]), "header"
+            rest = message[start:]
+            assert rest[: 32 * servers] == self.commitments, "commitments"
+            blinding, rest = rest[32 * servers :][:32], rest[32 * servers + 32 :]
+            promises, rest = rest[1:][: 32 * rest[0]], rest[1 + 32 * rest[0] :]
+            assert server == 1 or promises == self.promises, "promises"
+            self.promises, count, rest = promises, rest[0], rest[1:]
+            if count:
+                # What τ of the first phase was made from, and the blinding of this server's promise.
+                self.openings.append((rest[: 32 * count], rest[32 * count :][:32]))
+                rest = rest[32 * count + 32 :]
+            self.payloads.append(rest)
+            opens(b"payload", header, server, rest, blinding, self.commitments)
+
+    def tau(self):
+        return p.derive_key("ifonly transcript v1", self.header + self.commitments + self.promises)
+
+
+def ticket(v, scheme, tau):
+    return derive(bytes.fromhex(v["root_key"]), b"ticket", v["epoch"].to_bytes(4, "little"), scheme, tau)[:16]
+
+
 def check_messages(v):
-    header = b"ifonly\x01\x00" + v["epoch"].to_bytes(4, "little") + bytes.fromhex(v["digest"]) + bytes(32)
-    header += b"\x08baseline" + b"\x02\x01\x02"
-    messages = [bytes.fromhex(message) for message in v["messages"]]
-    assert len(messages) == len(v["payloads"]) == 2, "messages"
-    commitments = messages[0][len(header) + 1 :][:64]
-    for number, (message, payload) in enumerate(zip(messages, v["payloads"])):
-        payload, server = bytes.fromhex(payload), bytes([number + 1])
-        blinding = message[len(header) + 65 :][:32]
-        assert message == header + server + commitments + blinding + payload, "messages"
-        scalar = int.from_bytes(blinding, "little")
-        assert scalar < p.GROUP_ORDER, "blinding"
-        assert commitment(header, number + 1, payload, scalar) == commitments[32 * number :][:32], "commitments"
-    assert bytes.fromhex(v["tau"]) == p.derive_key("ifonly transcript v1", header + commitments), "tau"
+    messages = Messages(header_of(v, 0, bytes(48), b"baseline", 2), 2, v["messages"])
+    assert v["payloads"] == [payload.hex() for payload in messages.payloads] and len(v["payloads"]) == 2, "payloads"
+    assert messages.promises == b"" and not messages.openings, "promises"
+    assert v["tau"] == messages.tau().hex(), "tau"
+    assert v["ticket"] == ticket(v, b"baseline", messages.tau()).hex(), "ticket"
+
+
+def check_two_phases(v):
+    one = v["two_phases"]
+    assert set(one) == {"promised", "first", "tau", "ticket", "second", "second_tau"}, "two_phases"
+    first = Messages(header_of(v, 0, bytes(48), b"two-phase", 3), 3, one["first"])
+    assert len(first.promises) == 96 and not first.openings, "promises"
+    assert one["tau"] == first.tau().hex() and one["ticket"] == ticket(v, b"two-phase", first.tau()).hex(), "ticket"
+    parent = bytes.fromhex(one["tau"] + one["ticket"])
+    second = Messages(header_of(v, 1, parent, b"two-phase", 3), 3, one["second"])
+    assert second.promises == first.promises and len(second.openings) == len(one["promised"]) == 3, "promises"
+    for server, ((commitments, blinding), part) in enumerate(zip(second.openings, one["promised"]), 1):
+        assert commitments == first.commitments, "first commitments"
+        opens(b"promise", first.header, server, bytes.fromhex(part), blinding, second.promises)
+    assert [len(payload) for payload in first.payloads + second.payloads] == [4] * 6, "payloads"
+    assert one["second_tau"] == second.tau().hex(), "second_tau"
 
 
 # -- the servers' randomness
@@ -180,9 +231,10 @@ def check_record_query(one, keys, sealed):
 
 
 def check(v):
-    names = "payloads messages tau root_key epoch digest key_check streams symbols orders records sealed record_queries usual_points"
+    names = "payloads messages tau ticket two_phases root_key epoch digest key_check streams symbols orders records sealed record_queries usual_points"
     assert set(v) == set(names.split()), "fields"
     check_messages(v)
+    check_two_phases(v)
     root = bytes.fromhex(v["root_key"])
     keys = derive(root, b"transcript", v["epoch"].to_bytes(4, "little"), bytes.fromhex(v["tau"]))
     check_streams(v, keys)

@@ -2,9 +2,8 @@
 
 use crate::report::{FeatureReport, write_features};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::service::CHECK_LENGTH;
 use ifonly_core::spir::Fetch;
-use ifonly_core::transcript::Message;
+use ifonly_core::transcript::{Message, Stage};
 use ifonly_core::wire;
 use ifonly_values::manifest::Manifest;
 use std::fmt;
@@ -63,18 +62,18 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
 
 /// Message bytes in both directions, without HTTP and TLS.
 fn bytes(deployment: &Deployment, record_length: usize) -> (u64, u64) {
-    let (field, name) = (deployment.field(), deployment.scheme().name);
+    let field = deployment.field();
     // More than an address space holds is more than any server sends; the manifest's M keeps it far away on 64 bits.
     let packed = |symbols: usize| wire::packed_length(field, symbols).unwrap_or(usize::MAX) as u64;
     let fetch = Fetch::new(deployment.params(), deployment.servers(), record_length);
     let servers = deployment.servers();
-    let mut up = (servers * (Message::overhead(name, servers) + fetch.query_length())) as u64;
-    let mut down = (servers * (CHECK_LENGTH + fetch.stripe_length())) as u64;
+    let mut up = (servers * (Message::overhead(deployment, Stage::Record) + fetch.query_length())) as u64;
+    let mut down = (servers * (Stage::Record.lead() + fetch.stripe_length())) as u64;
     for phase in 0..deployment.phases() {
-        let responders = deployment.responders(phase);
-        let query = packed(deployment.slot_lengths(phase).iter().sum()) + Message::overhead(name, responders) as u64;
-        up += responders as u64 * query;
-        down += responders as u64 * (packed(deployment.answer_length(phase)) + CHECK_LENGTH as u64);
+        let (responders, stage) = (deployment.responders(phase) as u64, Stage::Phase(phase as u8));
+        let query = packed(deployment.slot_lengths(phase).iter().sum()) + Message::overhead(deployment, stage) as u64;
+        up += responders * query;
+        down += responders * (packed(deployment.answer_length(phase)) + stage.lead() as u64);
     }
     (up, down)
 }

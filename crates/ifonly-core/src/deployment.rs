@@ -234,6 +234,35 @@ impl Deployment {
         })
     }
 
+    /// Commitments of the first phase to what the second will use, one for each server of the second; no scheme has a third.
+    pub fn promises(&self) -> usize {
+        let second = self.scheme.phases.get(1).filter(|phase| phase.slots.iter().any(|slot| slot.promised));
+        second.map_or(0, |phase| responders(phase, &self.params))
+    }
+
+    /// What the first phase, whose shares are `first`, promises about the second, whose vectors are `second`: the shares of its
+    /// promised slots, one entry per server of the second.
+    pub fn promise(&self, second: &Vectors, first: &[Vectors], random: &mut (impl Random + ?Sized)) -> Vec<Vectors> {
+        let points = &self.points.as_slice()[..self.promises()];
+        let mut shares: Vec<Vectors> = points.iter().map(|_| Vectors::new([])).collect();
+        let slots = self.phase(1).slots.iter().zip(second.iter()).filter(|(slot, _)| slot.promised);
+        for (slot, vector) in slots {
+            let earlier = self.phase(0).slots.iter().position(|other| slot.carried && other.name == slot.name);
+            let parts = match earlier {
+                Some(place) => first.iter().map(|first| first.slot(place).to_vec()).collect(),
+                None => share(&self.field, points, self.params.threshold, vector, random),
+            };
+            shares.iter_mut().zip(parts).for_each(|(share, part)| share.push(part));
+        }
+        shares
+    }
+
+    /// The slots of a share of the second phase that were promised.
+    pub(crate) fn promised<'v>(&self, vectors: &'v Vectors) -> impl Iterator<Item = &'v [Symbol]> {
+        let slots = self.scheme.phases.get(1).map_or(&[][..], |phase| phase.slots);
+        slots.iter().zip(vectors.iter()).filter(|(slot, _)| slot.promised).map(|(_, vector)| vector)
+    }
+
     /// What the user shares in a phase; in a verified one everything again times r, then r itself.
     pub fn open(&self, phase: usize, secret: &Secret, theta: &[bool], r: Option<Symbol>) -> Opening {
         let mut opening = (self.phase(phase).secrets)(secret, &self.setting(), theta);
@@ -248,35 +277,26 @@ impl Deployment {
         opening
     }
 
-    /// The shares of a phase's vectors, one entry per responder. Carried slots repeat the shares of the phase before.
+    /// The shares of a phase's vectors, one entry per responder; those that the first phase promised are as promised.
     pub fn share(
         &self,
         phase: usize,
         vectors: &Vectors,
-        before: Option<&[Vectors]>,
+        promised: &[Vectors],
         random: &mut (impl Random + ?Sized),
     ) -> Vec<Vectors> {
         let points = &self.points.as_slice()[..self.responders(phase)];
         let mut shares: Vec<Vectors> = points.iter().map(|_| Vectors::new([])).collect();
+        let mut kept = 0;
         for (number, vector) in vectors.iter().enumerate() {
             let slot = self.phase(phase).slots.get(number);
-            let earlier = slot.filter(|slot| slot.carried).and_then(|slot| {
-                let place = self.phase(phase - 1).slots.iter().position(|other| other.name == slot.name)?;
-                Some((before?, place))
-            });
-            match earlier {
-                Some((before, place)) => {
-                    for (share, before) in shares.iter_mut().zip(before) {
-                        share.push(before.slot(place).to_vec());
-                    }
-                }
-                None => {
-                    let parts = share(&self.field, points, self.params.threshold, vector, random);
-                    for (share, part) in shares.iter_mut().zip(parts) {
-                        share.push(part);
-                    }
-                }
-            }
+            let parts = if slot.is_some_and(|slot| slot.promised) {
+                kept += 1;
+                promised.iter().map(|promised| promised.slot(kept - 1).to_vec()).collect()
+            } else {
+                share(&self.field, points, self.params.threshold, vector, random)
+            };
+            shares.iter_mut().zip(parts).for_each(|(share, part)| share.push(part));
         }
         shares
     }

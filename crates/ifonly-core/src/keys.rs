@@ -12,7 +12,7 @@
 use crate::field::{Field, Symbol};
 use crate::form::RowRandomness;
 use crate::random::{Random, mask_for};
-use crate::service::CHECK_LENGTH;
+use crate::service::{CHECK_LENGTH, TICKET_LENGTH};
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -53,6 +53,14 @@ impl RootKey {
     /// The keys of one transcript.
     pub fn transcript(&self, tau: &[u8; 32]) -> TranscriptKeys {
         TranscriptKeys { key: derive(&self.bytes, &[b"transcript", &self.epoch.to_le_bytes(), tau]) }
+    }
+
+    /// What shows that a search with this scheme and this τ of its first phase was begun at a server with this key.
+    pub fn ticket(&self, scheme: &str, tau: &[u8; 32]) -> [u8; TICKET_LENGTH] {
+        let whole = derive(&self.bytes, &[b"ticket", &self.epoch.to_le_bytes(), scheme.as_bytes(), tau]);
+        let mut ticket = [0; TICKET_LENGTH];
+        ticket.copy_from_slice(&whole[..TICKET_LENGTH]);
+        ticket
     }
 
     /// A key for the all-or-nothing encoding of stored record `row`, the same at all servers of this epoch.

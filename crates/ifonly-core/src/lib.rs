@@ -65,6 +65,7 @@ pub mod order;
 pub mod package;
 pub mod params;
 mod prime;
+pub mod promise;
 pub mod random;
 mod reception;
 pub mod replica;

@@ -9,6 +9,7 @@ use crate::candidates::{Candidates, Implausible, Sieve};
 use crate::interpolate::{Interpolating, Unreadable};
 use crate::search::Fault;
 use crate::service::CHECK_LENGTH;
+use crate::transcript::Ticket;
 use crate::vote::Plurality;
 use zeroize::Zeroizing;
 
@@ -42,14 +43,15 @@ impl Live {
 /// The responses to one step, whole or on their way. Together they hold the values that the user learns, so they are wiped.
 pub(crate) struct Reception {
     length: usize,
+    lead: usize,
     responses: Vec<Zeroizing<Vec<u8>>>,
     live: Option<Live>,
 }
 
 impl Reception {
-    /// For `responders` responses of `length` bytes each.
-    pub(crate) fn new(responders: usize, length: usize, live: Option<Live>) -> Reception {
-        Reception { length, responses: (0..responders).map(|_| Zeroizing::default()).collect(), live }
+    /// For `responders` responses of `length` bytes each, of which `lead` come before the answer.
+    pub(crate) fn new(responders: usize, length: usize, lead: usize, live: Option<Live>) -> Reception {
+        Reception { length, lead, responses: (0..responders).map(|_| Zeroizing::default()).collect(), live }
     }
 
     /// A whole response of a server, counted from 1.
@@ -77,9 +79,9 @@ impl Reception {
     /// Reads what can be read by now.
     pub(crate) fn advance(&mut self) {
         let Some(live) = &mut self.live else { return };
-        let body = |response: &'_ Zeroizing<Vec<u8>>| response.len().clamp(CHECK_LENGTH, self.length.max(CHECK_LENGTH));
+        let body = |response: &'_ Zeroizing<Vec<u8>>| response.len().clamp(self.lead, self.length.max(self.lead));
         let bodies: Option<Vec<&[u8]>> =
-            self.responses.iter().map(|response| response.get(CHECK_LENGTH..body(response))).collect();
+            self.responses.iter().map(|response| response.get(self.lead..body(response))).collect();
         if let Some(bodies) = bodies {
             live.advance(&bodies);
         }
@@ -97,15 +99,22 @@ impl Reception {
         self.live.take()
     }
 
-    /// What follows the key-check values, and who was left out (counted from 1) because theirs is another than most have, as
-    /// long as the deployment bears so many silent and lying servers.
+    /// The ticket that most servers gave, whatever else they said; what a search shows depends on nothing but their words.
+    pub(crate) fn ticket(&self) -> Option<Ticket> {
+        let leads: Vec<&[u8]> = self.responses.iter().filter_map(|response| response.get(..self.lead)).collect();
+        let (_, ticket) = leads[Plurality::of(&leads)?.first].split_at_checked(CHECK_LENGTH)?;
+        ticket.try_into().ok()
+    }
+
+    /// The answers themselves, and who was left out (counted from 1) because their key-check value or their ticket is another than
+    /// most have, as long as the deployment bears so many silent and lying servers.
     pub(crate) fn bodies(&self, borne: usize) -> Result<(Bodies<'_>, Vec<usize>), Fault> {
-        let parts: Vec<Option<(&[u8; CHECK_LENGTH], &[u8])>> =
-            self.responses.iter().map(|response| response.split_first_chunk()).collect();
+        let parts: Vec<Option<(&[u8], &[u8])>> =
+            self.responses.iter().map(|response| response.split_at_checked(self.lead)).collect();
         let spoke: Vec<usize> = (0..parts.len()).filter(|&place| parts[place].is_some()).collect();
-        let checks: Vec<&[u8; CHECK_LENGTH]> = parts.iter().flatten().map(|(check, _)| *check).collect();
+        let leads: Vec<&[u8]> = parts.iter().flatten().map(|(lead, _)| *lead).collect();
         let mut bodies: Bodies<'_> = parts.iter().map(|part| part.map(|(_, body)| body)).collect();
-        let Some(vote) = Plurality::of(&checks) else { return Ok((bodies, vec![])) };
+        let Some(vote) = Plurality::of(&leads) else { return Ok((bodies, vec![])) };
         if let Some(second) = vote.too_odd(borne) {
             return Err(Fault::KeyCheck { first: spoke[vote.first] + 1, second: spoke[second] + 1 });
         }

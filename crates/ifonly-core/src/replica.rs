@@ -6,10 +6,11 @@ use crate::form::{self, Job, Program, Rows};
 use crate::keys::{RootKey, TranscriptKeys};
 use crate::order;
 use crate::package;
+use crate::promise;
 use crate::scheme::Scheme;
 use crate::share::Vectors;
 use crate::spir::Fetch;
-use crate::transcript::{Message, Stage, Tau};
+use crate::transcript::{Header, Message, Parent, Stage, Ticket, VERSION};
 use crate::wire::{self, WireError};
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -20,7 +21,10 @@ use zeroize::{Zeroize, Zeroizing};
 pub enum Refusal {
     /// The bytes are no message.
     #[error("malformed message: {0}")]
-    Malformed(#[from] WireError),
+    Malformed(WireError),
+    /// Another version of the protocol.
+    #[error("this server speaks version {VERSION} of the protocol, not version {0}")]
+    Version(u8),
     /// Another manifest.
     #[error("the query was made for another manifest; fetch the manifest again")]
     Manifest,
@@ -53,11 +57,26 @@ pub enum Refusal {
         here: u8,
     },
     /// The first phase has no parent, every other one has.
-    #[error("only the first phase of a search has no parent")]
+    #[error("the first phase of a search has no parent, and every other message has one")]
     Parent,
+    /// A search that was not begun here, or not with this scheme.
+    #[error("the ticket is not the one that servers gave for the first phase of a search with this scheme")]
+    Ticket,
+    /// The second phase does not use what the first promised.
+    #[error("the message does not keep what the first phase of its search promised")]
+    Promise,
     /// The commitment does not open to the payload.
     #[error("the commitment does not open to the payload")]
     Commitment,
+}
+
+impl From<WireError> for Refusal {
+    fn from(error: WireError) -> Refusal {
+        match error {
+            WireError::Version { have } => Refusal::Version(have),
+            other => Refusal::Malformed(other),
+        }
+    }
 }
 
 /// What a server serves: the schemes of a manifest, under some key epochs.
@@ -85,6 +104,8 @@ pub struct Ask<'a> {
     pub order_keys: Option<TranscriptKeys>,
     /// This server's point.
     pub alpha: Symbol,
+    /// For a search that begins: what its later messages must show.
+    pub ticket: Option<Ticket>,
 }
 
 /// A checked request for a record. Its payload is a share: wiped on drop, never printed.
@@ -139,12 +160,13 @@ impl Replica {
     pub fn longest_message(&self) -> usize {
         let deployments = self.deployments.iter();
         let lengths = deployments.flat_map(|deployment| {
-            let overhead = Message::overhead(deployment.scheme().name, deployment.servers());
             let phases = (0..deployment.phases()).filter_map(|phase| {
                 let symbols = deployment.slot_lengths(phase).iter().sum();
-                wire::packed_length(deployment.field(), symbols)
+                let payload = wire::packed_length(deployment.field(), symbols)?;
+                Some(Message::overhead(deployment, Stage::Phase(phase as u8)) + payload)
             });
-            phases.chain([self.fetch(deployment).query_length()]).map(move |payload| overhead + payload)
+            let record = Message::overhead(deployment, Stage::Record) + self.fetch(deployment).query_length();
+            phases.chain([record])
         });
         lengths.max().unwrap_or(0)
     }
@@ -180,10 +202,15 @@ impl Replica {
             return Err(Refusal::Server { meant: message.server, here: self.index });
         }
         let is_first = header.stage == Stage::Phase(0);
-        if (header.parent == Tau::default()) != is_first {
+        if (header.parent == Parent::default()) != is_first {
             return Err(Refusal::Parent);
         }
         let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
+        // Hashes are compared in constant time, so that nobody finds a ticket byte by byte.
+        let given = key.ticket(scheme.name, &header.parent.tau);
+        if !is_first && blake3::hash(&header.parent.ticket) != blake3::hash(&given) {
+            return Err(Refusal::Ticket);
+        }
         // Before the commitment, because it is cheaper: the payload must have exactly the size that the scheme says.
         let fetch = self.fetch(deployment);
         let vectors = match header.stage {
@@ -197,16 +224,20 @@ impl Replica {
         if !message.verify() {
             return Err(Refusal::Commitment);
         }
+        if !keeps_promises(deployment, &message, vectors.as_ref()) {
+            return Err(Refusal::Promise);
+        }
         let tau = message.tau();
         let keys = key.transcript(&tau);
         // The whole search has one order: that of its first phase.
-        let first = if is_first { tau } else { header.parent };
+        let first = if is_first { tau } else { header.parent.tau };
         let order_keys = deployment.params().shuffle.then(|| key.transcript(&first));
         Ok(match (header.stage, vectors) {
             (Stage::Phase(phase), Some(vectors)) => {
                 let (phase, alpha) = (phase.into(), deployment.points()[usize::from(self.index) - 1]);
                 let program = deployment.program(phase, &vectors);
-                Request::Answer(Ask { program, deployment, phase, keys, order_keys, alpha })
+                let ticket = is_first.then(|| key.ticket(scheme.name, &tau));
+                Request::Answer(Ask { program, deployment, phase, keys, order_keys, alpha, ticket })
             }
             _ => {
                 let payload = std::mem::take(&mut message.payload);
@@ -235,6 +266,21 @@ impl Replica {
     }
 }
 
+/// Whether the first phase promises as much as the scheme wants, the second keeps it, and nothing else speaks of promises.
+fn keeps_promises(deployment: &Deployment, message: &Message, vectors: Option<&Vectors>) -> bool {
+    let (Message { header, promises, kept, .. }, need) = (message, deployment.promises());
+    match (header.stage, vectors) {
+        (Stage::Phase(1..), Some(vectors)) if need > 0 => {
+            let responders = (1..=deployment.responders(0) as u8).collect();
+            let first = Header { stage: Stage::Phase(0), responders, parent: Parent::default(), ..header.clone() };
+            let part = Zeroizing::new(wire::pack(deployment.field(), deployment.promised(vectors).flatten()));
+            promises.len() == need && promise::is_kept(message, &first, &part)
+        }
+        (Stage::Phase(0), _) => promises.len() == need && kept.is_none(),
+        _ => promises.is_empty() && kept.is_none(),
+    }
+}
+
 /// The shares in a payload.
 fn vectors(deployment: &Deployment, phase: usize, payload: &[u8]) -> Result<Vectors, WireError> {
     let lengths = deployment.slot_lengths(phase);
@@ -254,13 +300,20 @@ impl Ask<'_> {
         Some(order::permutation(self.order_keys.as_ref()?, self.deployment.params().rows))
     }
 
-    /// Key-check value, then the packed answer.
+    /// What comes before the answer itself: the key-check value, and the ticket of a search that begins.
+    pub fn lead(&self) -> Vec<u8> {
+        let mut lead = self.keys.check_value().to_vec();
+        lead.extend(self.ticket.iter().flatten());
+        lead
+    }
+
+    /// The lead, then the packed answer.
     pub(crate) fn respond(&self, rows: &Rows) -> Vec<u8> {
         let (field, kappa) = (self.deployment.field(), self.deployment.kappa(self.phase));
         let order = self.permutation();
         let job = Job { field, alpha: self.alpha, kappa, program: &self.program, order: order.as_deref() };
         let randomness = self.keys.rows(field, self.program.outputs.len(), kappa, self.deployment.params().mask);
-        let mut response = self.keys.check_value().to_vec();
+        let mut response = self.lead();
         response.extend(wire::pack(field, &form::answer(&job, rows, &randomness)));
         response
     }

@@ -20,6 +20,7 @@ pub struct Round {
     phase: usize,
     opening: Opening,
     shares: Vec<Vectors>,
+    promised: Vec<Vectors>,
     r: Option<Symbol>,
 }
 
@@ -72,7 +73,7 @@ pub enum RoundError {
 }
 
 impl Round {
-    /// Shares the secrets of a phase. `theta` is what the phase before found, `before` its shares.
+    /// Shares the secrets of a phase. `theta` is what the phase before found, `before` that phase.
     pub fn new(
         deployment: &Deployment,
         phase: usize,
@@ -83,14 +84,24 @@ impl Round {
     ) -> Round {
         let r = deployment.params().verified.then(|| deployment.field().sample_nonzero(random));
         let opening = deployment.open(phase, secret, theta, r);
-        let before = before.map(|round| round.shares.as_slice());
-        let shares = deployment.share(phase, &opening.vectors, before, random);
-        Round { phase, opening, shares, r }
+        let promised = before.map_or(&[][..], |round| round.promised.as_slice());
+        let shares = deployment.share(phase, &opening.vectors, promised, random);
+        let promised = match (phase, deployment.promises()) {
+            // Without Θ, which is not known yet and in no promised slot.
+            (0, 1..) => deployment.promise(&deployment.open(1, secret, &[], None).vectors, &shares, random),
+            _ => vec![],
+        };
+        Round { phase, opening, shares, promised, r }
     }
 
     /// The shares, one entry per responder.
     pub fn shares(&self) -> &[Vectors] {
         &self.shares
+    }
+
+    /// What the first phase promises to show to each server of the second.
+    pub fn promised(&self) -> &[Vectors] {
+        &self.promised
     }
 
     /// The values behind the answers of the responders (`None` for a silent one).

@@ -21,14 +21,15 @@ pub use crate::fault::Fault;
 use crate::field::Symbol;
 use crate::interpolate::Interpolate;
 use crate::package;
+use crate::promise::Promises;
 use crate::random::Random;
 use crate::reception::{Bodies, Live, Reception};
 use crate::round::Round;
 use crate::secret::{Secret, SecretError};
-use crate::service::{CHECK_LENGTH, Route};
+use crate::service::Route;
 use crate::share::Vectors;
 use crate::spir::Fetch;
-use crate::transcript::{Header, Message, Stage, Tau, messages};
+use crate::transcript::{Header, Message, Parent, Stage, messages};
 use crate::wire;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -46,7 +47,7 @@ pub struct Audience {
 
 impl Audience {
     /// The header of a stage that asks the first `responders` servers.
-    pub fn header(&self, deployment: &Deployment, stage: Stage, responders: usize, parent: Tau) -> Header {
+    pub fn header(&self, deployment: &Deployment, stage: Stage, responders: usize, parent: Parent) -> Header {
         Header {
             scheme: deployment.scheme().name.into(),
             stage,
@@ -114,7 +115,8 @@ pub struct Search {
     open: Option<(Step, Reception)>,
     rounds: Vec<Round>,
     theta: Vec<bool>,
-    first_tau: Tau,
+    parent: Parent,
+    promises: Option<Promises>,
     candidates: Candidates,
     wanted: Vec<Option<(usize, Price)>>,
     found: Vec<Found>,
@@ -129,6 +131,15 @@ enum Step {
     Phase(usize),
     /// The place among the nearest.
     Record(usize),
+}
+
+impl Step {
+    fn stage(self) -> Stage {
+        match self {
+            Step::Phase(phase) => Stage::Phase(phase as u8),
+            Step::Record(_) => Stage::Record,
+        }
+    }
 }
 
 // Θ, θ* and costs are as secret as x.
@@ -172,7 +183,8 @@ impl Search {
             begun: 0,
             open: None,
             rounds: vec![],
-            first_tau: Tau::default(),
+            parent: Parent::default(),
+            promises: None,
             candidates: Candidates::default(),
             wanted: vec![None; k.max(1)],
             found: vec![],
@@ -215,8 +227,8 @@ impl Search {
             Some(number) if number < self.wanted.len() => (Step::Record(number), self.fetch(number, random)),
             Some(_) => return None,
         };
-        let live = self.live(step);
-        self.open = Some((step, Reception::new(outgoing.messages.len(), outgoing.response_length, live)));
+        let (live, lead) = (self.live(step), step.stage().lead());
+        self.open = Some((step, Reception::new(outgoing.messages.len(), outgoing.response_length, lead, live)));
         self.begun += 1;
         Some(outgoing)
     }
@@ -267,18 +279,23 @@ impl Search {
         let deployment = &self.deployment;
         let round = Round::new(deployment, phase, &self.secret, &self.theta, self.rounds.last(), random);
         let field = deployment.field();
-        let payload = |share: &Vectors| {
+        let packed = |share: &Vectors| {
             let symbols: Zeroizing<Vec<Symbol>> = Zeroizing::new(share.iter().flatten().copied().collect());
             wire::pack(field, symbols.iter())
         };
-        let payloads = round.shares().iter().map(payload).collect();
+        let payloads = round.shares().iter().map(packed).collect();
+        let stage = Stage::Phase(phase as u8);
         // Parameters were checked, so the length fits; a length of 0 would merely be refused.
         let response_length =
-            wire::packed_length(field, deployment.answer_length(phase)).map_or(0, |bytes| CHECK_LENGTH + bytes);
-        let header = self.header(Stage::Phase(phase as u8), deployment.responders(phase));
-        let sent = messages(&header, payloads, random);
+            wire::packed_length(field, deployment.answer_length(phase)).map_or(0, |bytes| stage.lead() + bytes);
+        let header = self.header(stage, deployment.responders(phase));
+        let mut sent = messages(&header, payloads, random);
         if phase == 0 {
-            self.first_tau = sent.first().map(Message::tau).unwrap_or_default();
+            let parts: Vec<_> = round.promised().iter().map(|part| Zeroizing::new(packed(part))).collect();
+            self.promises = (!parts.is_empty()).then(|| Promises::make(&mut sent, &parts, random));
+            self.parent.tau = sent.first().map(Message::tau).unwrap_or_default();
+        } else if let Some(promises) = &self.promises {
+            promises.keep(&mut sent);
         }
         self.rounds.push(round);
         outgoing(Route::Answer, &sent, response_length)
@@ -290,7 +307,7 @@ impl Search {
         let sizes = self.sizes();
         let payloads = sizes.queries(position, random);
         let sent = messages(&self.header(Stage::Record, self.deployment.servers()), payloads, random);
-        outgoing(Route::Record, &sent, CHECK_LENGTH + sizes.stripe_length())
+        outgoing(Route::Record, &sent, Stage::Record.lead() + sizes.stripe_length())
     }
 
     fn read(&mut self, step: Step, reception: Reception, random: &mut impl Random) {
@@ -301,6 +318,10 @@ impl Search {
     }
 
     fn read_phase(&mut self, phase: usize, reception: Reception, random: &mut impl Random) {
+        if phase == 0 {
+            // Whatever the answers are worth: what the rest of the search shows follows from what servers said alone.
+            self.parent.ticket = reception.ticket().unwrap_or_default();
+        }
         let candidates = self.candidates_of(phase, reception, random);
         self.theta.zeroize();
         match candidates {
@@ -432,7 +453,7 @@ impl Search {
     }
 
     fn header(&self, stage: Stage, responders: usize) -> Header {
-        self.audience.header(&self.deployment, stage, responders, self.first_tau)
+        self.audience.header(&self.deployment, stage, responders, self.parent)
     }
 }
 

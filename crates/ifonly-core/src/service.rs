@@ -10,6 +10,8 @@ pub const MESSAGE_TYPE: &str = "application/octet-stream";
 pub const PROBLEM_TYPE: &str = "application/problem+json";
 /// Bytes of the key-check value with which every response begins.
 pub const CHECK_LENGTH: usize = 16;
+/// Bytes of the ticket that follows it in the response to the first phase of a search.
+pub const TICKET_LENGTH: usize = 16;
 /// Bytes of the checksum after every response: the first ones of its BLAKE3 hash.
 pub const CHECKSUM_LENGTH: usize = 16;
 
@@ -78,6 +80,10 @@ problem_types! {
     OtherEpoch = "other-epoch",
     /// The scheme is not offered.
     SchemeNotOffered = "scheme-not-offered",
+    /// The message is of a protocol version that the server does not speak.
+    OtherVersion = "other-version",
+    /// The message goes on with a search that the servers have not begun.
+    WrongTicket = "wrong-ticket",
     /// The message is for another server.
     OtherServer = "other-server",
     /// The message is none.

@@ -3,9 +3,14 @@
 //! The client commits to each server's payload, `c_n = g^{H(hdr, n, Q_n)}·h^{r_n}`: Pedersen on ristretto255, perfectly hiding,
 //! so the commitments to the others' queries tell server n nothing. `τ = H(hdr, c_1..c_N)` keys all randomness of the
 //! answers: the same τ means the same query, any other query gets fresh pads.
+//!
+//! A search's later messages name τ of its first phase as parent and show the ticket that the servers gave for it, so a parent
+//! cannot be made up. What the first phase [promises](crate::promise) about the second is part of its τ.
 
+use crate::deployment::Deployment;
+use crate::promise::Kept;
 use crate::random::Random;
-use crate::service::Route;
+use crate::service::{CHECK_LENGTH, Route, TICKET_LENGTH};
 use crate::wire::{Reader, WireError};
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};
@@ -14,13 +19,25 @@ use std::sync::LazyLock;
 use zeroize::Zeroize;
 
 /// The protocol's version, first in every header.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 const MAGIC: &[u8; 6] = b"ifonly";
 /// How the wire writes [`Stage::Record`]; no scheme has so many phases.
 const RECORD: u8 = 255;
 
 /// τ.
 pub type Tau = [u8; 32];
+
+/// What servers give for the first phase of a search, and every later message shows.
+pub type Ticket = [u8; TICKET_LENGTH];
+
+/// The search that a message belongs to; all zero in the message that begins it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parent {
+    /// τ of the first phase.
+    pub tau: Tau,
+    /// What the servers gave for it.
+    pub ticket: Ticket,
+}
 
 /// What a query is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +56,14 @@ impl Stage {
             Stage::Record => Route::Record,
         }
     }
+
+    /// Bytes of a response before the answer itself: the key-check value, and the ticket of a search that begins.
+    pub fn lead(self) -> usize {
+        match self {
+            Stage::Phase(0) => CHECK_LENGTH + TICKET_LENGTH,
+            _ => CHECK_LENGTH,
+        }
+    }
 }
 
 /// What all servers of a query see alike.
@@ -54,8 +79,8 @@ pub struct Header {
     pub digest: [u8; 32],
     /// The servers asked, counted from 1, in order.
     pub responders: Vec<u8>,
-    /// τ of the search's first phase; zero in that phase itself.
-    pub parent: Tau,
+    /// The search that it belongs to.
+    pub parent: Parent,
 }
 
 impl Header {
@@ -69,7 +94,8 @@ impl Header {
         });
         bytes.extend(self.epoch.to_le_bytes());
         bytes.extend(self.digest);
-        bytes.extend(self.parent);
+        bytes.extend(self.parent.tau);
+        bytes.extend(self.parent.ticket);
         for part in [self.scheme.as_bytes(), &self.responders] {
             // Names are chosen by this crate and servers number at most 255, so lengths fit into a byte.
             bytes.push(part.len() as u8);
@@ -82,8 +108,9 @@ impl Header {
         if &reader.array::<6>("the magic")? != MAGIC {
             return Err(WireError::Value { what: "the magic" });
         }
-        if reader.byte("the version")? != VERSION {
-            return Err(WireError::Value { what: "the version" });
+        let version = reader.byte("the version")?;
+        if version != VERSION {
+            return Err(WireError::Version { have: version });
         }
         let stage = match reader.byte("the phase")? {
             RECORD => Stage::Record,
@@ -91,7 +118,7 @@ impl Header {
         };
         let epoch = u32::from_le_bytes(reader.array("the key epoch")?);
         let digest = reader.array("the manifest digest")?;
-        let parent = reader.array("the parent")?;
+        let parent = Parent { tau: reader.array("the parent")?, ticket: reader.array("the ticket")? };
         let scheme = String::from_utf8(reader.short("the scheme")?.to_vec())
             .map_err(|_| WireError::Value { what: "the scheme" })?;
         let responders = reader.short("the responders")?.to_vec();
@@ -102,8 +129,8 @@ impl Header {
     }
 }
 
-/// The message to one server: header, commitments to all payloads, the opening of its own, its payload. The user's copies
-/// together hold the secret, so they are wiped on drop.
+/// The message to one server: header, commitments to all payloads, the opening of its own, promises, its payload. The user's
+/// copies together hold the secret, so they are wiped on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// What all servers see.
@@ -114,6 +141,10 @@ pub struct Message {
     pub server: u8,
     /// r_n.
     pub blinding: [u8; 32],
+    /// In the first phase, commitments to what the second will use; in the second, the same again. Empty elsewhere.
+    pub promises: Vec<[u8; 32]>,
+    /// In the second phase, what shows that the promises are those of the first.
+    pub kept: Option<Kept>,
     /// Q_n.
     pub payload: Vec<u8>,
 }
@@ -135,19 +166,37 @@ impl Message {
     /// The bytes to send.
     pub fn encode(&self) -> Vec<u8> {
         // Exactly as long as needed, so that no copy of a share is left behind by growing.
-        let length = Message::overhead(&self.header.scheme, self.commitments.len()) + self.payload.len();
-        let mut bytes = Vec::with_capacity(length);
+        let first = self.kept.as_ref().map_or(0, |kept| kept.first.len());
+        let length = before_payload(&self.header.scheme, self.commitments.len(), self.promises.len(), first);
+        let mut bytes = Vec::with_capacity(length + self.payload.len());
         bytes.extend(self.header.encode());
         bytes.push(self.server);
-        self.commitments.iter().for_each(|commitment| bytes.extend(commitment));
+        bytes.extend(self.commitments.as_flattened());
         bytes.extend(self.blinding);
+        // Servers number at most 255, so both counts fit into a byte.
+        bytes.push(self.promises.len() as u8);
+        bytes.extend(self.promises.as_flattened());
+        bytes.push(first as u8);
+        if let Some(kept) = &self.kept {
+            bytes.extend(kept.first.as_flattened());
+            bytes.extend(kept.blinding);
+        }
         bytes.extend(&self.payload);
         bytes
     }
 
-    /// Bytes before the payload, for a header of a given scheme and number of responders.
-    pub fn overhead(scheme: &str, responders: usize) -> usize {
-        6 + 1 + 1 + 4 + 32 + 32 + 1 + scheme.len() + 1 + responders + 1 + 32 * responders + 32
+    /// Bytes before the payload.
+    pub fn overhead(deployment: &Deployment, stage: Stage) -> usize {
+        let promises = deployment.promises();
+        let (responders, promises, first) = match stage {
+            Stage::Phase(0) => (deployment.responders(0), promises, 0),
+            Stage::Phase(phase) if promises > 0 => {
+                (deployment.responders(phase.into()), promises, deployment.responders(0))
+            }
+            Stage::Phase(phase) => (deployment.responders(phase.into()), 0, 0),
+            Stage::Record => (deployment.servers(), 0, 0),
+        };
+        before_payload(deployment.scheme().name, responders, promises, first)
     }
 
     /// A message from its bytes; the payload is whatever follows and is checked later, by the replica.
@@ -155,29 +204,48 @@ impl Message {
         let mut reader = Reader::new(bytes);
         let header = Header::read(&mut reader)?;
         let server = reader.byte("the server")?;
-        let commitments = (0..header.responders.len())
-            .map(|_| reader.array("a commitment"))
-            .collect::<Result<Vec<[u8; 32]>, WireError>>()?;
+        let commitments = several(&mut reader, header.responders.len(), "a commitment")?;
         let blinding = reader.array("the blinding")?;
-        Ok(Message { header, commitments, server, blinding, payload: reader.rest().to_vec() })
+        let promises = reader.byte("the number of promises")?;
+        let promises = several(&mut reader, promises.into(), "a promise")?;
+        let kept = match reader.byte("the number of first commitments")? {
+            0 => None,
+            count => Some(Kept {
+                first: several(&mut reader, count.into(), "a first commitment")?,
+                blinding: reader.array("the blinding of a promise")?,
+            }),
+        };
+        Ok(Message { header, commitments, server, blinding, promises, kept, payload: reader.rest().to_vec() })
     }
 
     /// Whether c_n opens to the payload.
     pub(crate) fn verify(&self) -> bool {
         let Some(place) = self.header.responders.iter().position(|&server| server == self.server) else { return false };
-        let Some(blinding) = Option::<Scalar>::from(Scalar::from_canonical_bytes(self.blinding)) else { return false };
-        commit(&self.header.encode(), self.server, &self.payload, &blinding) == self.commitments[place]
+        let header = self.header.encode();
+        opens(&self.commitments[place], "payload", &header, self.server, &self.payload, self.blinding)
     }
 
     /// τ.
     pub fn tau(&self) -> Tau {
-        let mut hasher = blake3::Hasher::new_derive_key("ifonly transcript v1");
-        hasher.update(&self.header.encode());
-        self.commitments.iter().for_each(|commitment| {
-            hasher.update(commitment);
-        });
-        *hasher.finalize().as_bytes()
+        tau(&self.header, &self.commitments, &self.promises)
     }
+}
+
+/// τ of messages with this header and these commitments and promises.
+pub(crate) fn tau(header: &Header, commitments: &[[u8; 32]], promises: &[[u8; 32]]) -> Tau {
+    let mut hasher = blake3::Hasher::new_derive_key("ifonly transcript v1");
+    hasher.update(&header.encode()).update(commitments.as_flattened()).update(promises.as_flattened());
+    *hasher.finalize().as_bytes()
+}
+
+fn before_payload(scheme: &str, responders: usize, promises: usize, first: usize) -> usize {
+    let header = 6 + 1 + 1 + 4 + 32 + 32 + TICKET_LENGTH + 1 + scheme.len() + 1 + responders;
+    let kept = if first > 0 { 32 * first + 32 } else { 0 };
+    header + 1 + 32 * responders + 32 + 1 + 32 * promises + 1 + kept
+}
+
+fn several(reader: &mut Reader<'_>, count: usize, what: &'static str) -> Result<Vec<[u8; 32]>, WireError> {
+    (0..count).map(|_| reader.array(what)).collect()
 }
 
 /// The messages of one query, one per responder, whose payloads are given in their order.
@@ -186,7 +254,7 @@ pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Rand
     let mut blindings: Vec<Scalar> = payloads.iter().map(|_| uniform_scalar(random)).collect();
     let parts = header.responders.iter().zip(&payloads).zip(&blindings);
     let commitments: Vec<[u8; 32]> =
-        parts.map(|((&server, payload), blinding)| commit(&bytes, server, payload, blinding)).collect();
+        parts.map(|((&server, payload), blinding)| commit("payload", &bytes, server, payload, blinding)).collect();
     let parts = header.responders.iter().zip(payloads).zip(&blindings);
     let messages = parts
         .map(|((&server, payload), blinding)| Message {
@@ -194,6 +262,8 @@ pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Rand
             commitments: commitments.clone(),
             server,
             blinding: blinding.to_bytes(),
+            promises: vec![],
+            kept: None,
             payload,
         })
         .collect();
@@ -201,15 +271,28 @@ pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Rand
     messages
 }
 
-/// `g^{H(hdr, n, Q_n)}·h^r`.
-fn commit(header: &[u8], server: u8, payload: &[u8], blinding: &Scalar) -> [u8; 32] {
+/// `g^{H(hdr, n, Q_n)}·h^r`; what kind of bytes Q_n are is part of the hash.
+pub(crate) fn commit(kind: &str, header: &[u8], server: u8, payload: &[u8], blinding: &Scalar) -> [u8; 32] {
     // Nobody knows the logarithm of h to the base g: it is hashed to the group.
     static H: LazyLock<RistrettoBasepointTable> =
         LazyLock::new(|| RistrettoBasepointTable::create(&RistrettoPoint::from_uniform_bytes(&wide("h", &[]))));
     let length = (header.len() as u64).to_le_bytes();
-    let exponent = Scalar::from_bytes_mod_order_wide(&wide("payload", &[&length, header, &[server], payload]));
+    let exponent = Scalar::from_bytes_mod_order_wide(&wide(kind, &[&length, header, &[server], payload]));
     let commitment: CompressedRistretto = (RISTRETTO_BASEPOINT_TABLE * &exponent + &*H * blinding).compress();
     commitment.to_bytes()
+}
+
+/// Whether a commitment opens to these bytes.
+pub(crate) fn opens(
+    commitment: &[u8; 32],
+    kind: &str,
+    header: &[u8],
+    server: u8,
+    payload: &[u8],
+    blinding: [u8; 32],
+) -> bool {
+    let blinding: Option<Scalar> = Scalar::from_canonical_bytes(blinding).into();
+    blinding.is_some_and(|blinding| commit(kind, header, server, payload, &blinding) == *commitment)
 }
 
 fn wide(label: &str, parts: &[&[u8]]) -> [u8; 64] {
@@ -224,7 +307,7 @@ fn wide(label: &str, parts: &[&[u8]]) -> [u8; 64] {
 }
 
 /// Exactly uniform, by rejection: a reduction of wide bytes would be hiding only almost perfectly.
-fn uniform_scalar(random: &mut (impl Random + ?Sized)) -> Scalar {
+pub(crate) fn uniform_scalar(random: &mut (impl Random + ?Sized)) -> Scalar {
     loop {
         let mut bytes = [0; 32];
         random.fill(&mut bytes);
@@ -250,7 +333,7 @@ mod tests {
             epoch: 3,
             digest: [4; 32],
             responders: vec![1, 2],
-            parent: [0; 32],
+            parent: Parent::default(),
         }
     }
 
@@ -268,11 +351,11 @@ mod tests {
         let messages = messages(&header(), vec![vec![1, 2, 3], vec![9; 5]], &mut SeededRandom::new(7));
         for message in &messages {
             let bytes = message.encode();
-            assert_eq!(bytes.len(), Message::overhead("baseline", 2) + message.payload.len());
+            assert_eq!(bytes.len(), before_payload("baseline", 2, 0, 0) + message.payload.len());
             assert_eq!(Message::decode(&bytes).as_ref(), Ok(message));
             assert!(message.verify());
             assert_eq!(message.tau(), messages[0].tau());
-            for cut in 0..Message::overhead("baseline", 2) {
+            for cut in 0..before_payload("baseline", 2, 0, 0) {
                 assert!(Message::decode(&bytes[..cut]).is_err(), "{cut}");
             }
         }
@@ -311,7 +394,7 @@ mod tests {
         assert_ne!(commitments(&first)[1], commitments(&other)[1]);
         assert_ne!(commitments(&first)[0], commitments(&swapped)[0]);
         // Whoever knows the payload but not the blinding cannot recognise it: without h, only one commitment is possible.
-        let bare = commit(&header().encode(), 1, &[1, 2, 3], &Scalar::ZERO);
+        let bare = commit("payload", &header().encode(), 1, &[1, 2, 3], &Scalar::ZERO);
         assert!([&first, &swapped].iter().all(|messages| messages[0].commitments[0] != bare));
     }
 
@@ -324,7 +407,7 @@ mod tests {
         order[0] += 1;
         assert_eq!(uniform_scalar(&mut Queue(vec![order, [0xff; 32], minus_one.to_bytes()])), minus_one);
         let point = |payload: &[u8], blinding: Scalar| {
-            CompressedRistretto(commit(b"header", 1, payload, &blinding)).decompress().unwrap()
+            CompressedRistretto(commit("payload", b"header", 1, payload, &blinding)).decompress().unwrap()
         };
         let step = point(b"a", Scalar::ONE) - point(b"a", Scalar::ZERO);
         assert_ne!(step, RistrettoPoint::default());

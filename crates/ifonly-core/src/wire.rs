@@ -28,6 +28,12 @@ pub enum WireError {
     /// The bits after the last symbol are not zero.
     #[error("the padding after the last symbol is not zero")]
     Padding,
+    /// Another version of the protocol.
+    #[error("version {have} of the protocol is not spoken here")]
+    Version {
+        /// As received.
+        have: u8,
+    },
     /// A field of the message has an impossible value.
     #[error("{what} has an impossible value")]
     Value {

@@ -12,6 +12,7 @@ use ifonly_core::form::Rows;
 use ifonly_core::keys::RootKey;
 use ifonly_core::package;
 use ifonly_core::params::Params;
+use ifonly_core::promise::Promises;
 use ifonly_core::random::SeededRandom;
 use ifonly_core::replica::Replica;
 use ifonly_core::round::Round;
@@ -20,7 +21,7 @@ use ifonly_core::search::{Audience, Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::service::{CHECK_LENGTH, Route};
 use ifonly_core::share::Vectors;
-use ifonly_core::transcript::{Header, Message, Stage, Tau, messages};
+use ifonly_core::transcript::{Header, Message, Parent, Stage, messages};
 use ifonly_core::wire;
 
 use crate::LabError;
@@ -112,16 +113,15 @@ impl Engine {
         let round = Round::new(deployment, 0, secret, &[], None, random);
         let payloads = round.shares().iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
         let queries =
-            messages(&self.header(Stage::Phase(0), deployment.responders(0), Tau::default()), payloads, random);
-        let tau = queries.first().map(Message::tau).unwrap_or_default();
-        let answers = self.ask(&queries)?;
+            messages(&self.header(Stage::Phase(0), deployment.responders(0), Parent::default()), payloads, random);
+        let (parent, answers) = self.ask(&queries)?;
         let symbols: Vec<Option<Vec<Symbol>>> =
             answers.iter().map(|body| wire::unpack(field, body, deployment.answer_length(0)).ok()).collect();
         let decoded = round.decode(deployment, symbols, random).map_err(|error| self.fault(error.to_string()))?;
         let candidates =
             Candidates::read(deployment, 0, &decoded, &[], 1).map_err(|error| self.fault(error.to_string()))?;
         let place = candidates.nearest(1).first().map(|&(place, _)| place);
-        let record = self.record(place, tau, random)?;
+        let record = self.record(place, parent, random)?;
         let difference = matches!(deployment.scheme().phases[0].reading, Reading::Difference);
         let value = |&symbol: &Symbol| if difference { field.signed(symbol) } else { symbol.value() as i64 };
         Ok(Session { values: decoded.values.iter().map(value).collect(), place: place.unwrap_or(0), record })
@@ -135,20 +135,29 @@ impl Engine {
         random: &mut SeededRandom,
     ) -> Result<(Vec<Symbol>, Vec<u32>), LabError> {
         let (deployment, field) = (&self.deployment, self.deployment.field());
-        let (mut first, mut before, mut values) = (Tau::default(), None::<Vec<Vectors>>, Vec::new());
+        let (mut parent, mut promised, mut promises, mut values) = (Parent::default(), Vec::new(), None, Vec::new());
         for (phase, number) in (0..deployment.phases()).zip(0..) {
-            let shares = deployment.share(phase, &Vectors::new(vectors(phase)), before.as_deref(), random);
+            let shares = deployment.share(phase, &Vectors::new(vectors(phase)), &promised, random);
             let payloads = shares.iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
             let responders = deployment.responders(phase);
-            let queries = messages(&self.header(Stage::Phase(number), responders, first), payloads, random);
+            let mut queries = messages(&self.header(Stage::Phase(number), responders, parent), payloads, random);
+            if let Some(promises) = &promises {
+                Promises::keep(promises, &mut queries);
+            } else if deployment.promises() > 0 {
+                promised = deployment.promise(&Vectors::new(vectors(1)), &shares, random);
+                let parts: Vec<Vec<u8>> =
+                    promised.iter().map(|part| wire::pack(field, part.iter().flatten())).collect();
+                promises = Some(Promises::make(&mut queries, &parts, random));
+            }
+            let (search, bodies) = self.ask(&queries)?;
             if phase == 0 {
-                first = queries.first().map(Message::tau).unwrap_or_default();
+                parent = search;
             }
             let outputs = deployment.outputs(phase);
             // A verified answer is followed by its double, which this client has no use for.
             let last = outputs / if deployment.params().verified { 2 } else { 1 } - 1;
             let mut answers = Vec::new();
-            for (body, share) in self.ask(&queries)?.iter().zip(&shares) {
+            for (body, share) in bodies.iter().zip(&shares) {
                 let symbols = wire::unpack(field, body, deployment.answer_length(phase))
                     .map_err(|error| self.fault(error.to_string()))?;
                 let known = deployment.program(phase, share).known(last);
@@ -157,32 +166,39 @@ impl Engine {
             let points = &deployment.points()[..responders];
             let agreed = agree(field, points, deployment.kappa(phase), 0, &answers, random);
             values = agreed.map_err(|error| self.fault(error.to_string()))?.coefficient(field, 0);
-            before = Some(shares);
         }
-        Ok((values, self.record(Some(0), first, random)?))
+        Ok((values, self.record(Some(0), parent, random)?))
     }
 
     /// The levels of the record at a place in the order of a search; none without a place.
-    fn record(&self, place: Option<usize>, first: Tau, random: &mut SeededRandom) -> Result<Vec<u32>, LabError> {
+    fn record(&self, place: Option<usize>, parent: Parent, random: &mut SeededRandom) -> Result<Vec<u32>, LabError> {
         let deployment = &self.deployment;
         let fetch = self.replicas[0].fetch(deployment);
-        let header = self.header(Stage::Record, deployment.servers(), first);
+        let header = self.header(Stage::Record, deployment.servers(), parent);
         let queries = messages(&header, fetch.queries(place, random), random);
-        let bodies: Vec<Option<Vec<u8>>> = self.ask(&queries)?.into_iter().map(Some).collect();
+        let bodies: Vec<Option<Vec<u8>>> = self.ask(&queries)?.1.into_iter().map(Some).collect();
         let (sealed, _) = fetch.decode(&bodies, random).map_err(|error| self.fault(error.to_string()))?;
         let record = place.and_then(|_| package::open(&sealed)).unwrap_or_default();
         Ok(record.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).collect())
     }
 
     /// The header of a message under this deployment.
-    pub(crate) fn header(&self, stage: Stage, responders: usize, parent: Tau) -> Header {
+    pub(crate) fn header(&self, stage: Stage, responders: usize, parent: Parent) -> Header {
         self.audience.header(&self.deployment, stage, responders, parent)
     }
 
-    /// The answers without their key-check values.
-    fn ask(&self, queries: &[Message]) -> Result<Vec<Vec<u8>>, LabError> {
-        let answer = |message: &Message| self.respond(message.server.into(), &message.encode());
-        queries.iter().map(|message| Ok(answer(message)?.get(CHECK_LENGTH..).unwrap_or_default().to_vec())).collect()
+    /// What later messages of a search show that begins with these queries, and the answers.
+    fn ask(&self, queries: &[Message]) -> Result<(Parent, Vec<Vec<u8>>), LabError> {
+        let (mut parent, mut answers) = (Parent::default(), vec![]);
+        for message in queries {
+            let response = self.respond(message.server.into(), &message.encode())?;
+            let (lead, answer) = response.split_at(message.header.stage.lead().min(response.len()));
+            if let Some(Ok(ticket)) = lead.get(CHECK_LENGTH..).map(TryInto::try_into) {
+                parent = Parent { tau: message.tau(), ticket };
+            }
+            answers.push(answer.to_vec());
+        }
+        Ok((parent, answers))
     }
 
     pub(crate) fn fault(&self, reason: String) -> LabError {

@@ -9,7 +9,7 @@ use ifonly_core::form::Job;
 use ifonly_core::keys::TranscriptKeys;
 use ifonly_core::order;
 use ifonly_core::replica::{Ask, FetchAsk};
-use ifonly_core::service::CHECK_LENGTH;
+use ifonly_core::transcript::Stage;
 use ifonly_core::wire;
 use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
 use ifonly_scan::{Query, ScanError, Scanner};
@@ -59,19 +59,19 @@ impl Database {
 
     /// Bytes of the response to a phase.
     pub fn answer_length(ask: &Ask<'_>) -> usize {
-        let symbols = ask.deployment.answer_length(ask.phase);
+        let (symbols, lead) = (ask.deployment.answer_length(ask.phase), Stage::Phase(ask.phase as u8).lead());
         // A deployment whose answer did not fit into memory's size could not have been loaded.
-        CHECK_LENGTH + wire::packed_length(ask.deployment.field(), symbols).unwrap_or(usize::MAX - CHECK_LENGTH)
+        lead + wire::packed_length(ask.deployment.field(), symbols).unwrap_or(usize::MAX - lead)
     }
 
     /// Bytes of the response to a record fetch.
     pub fn record_length(ask: &FetchAsk) -> usize {
-        CHECK_LENGTH + ask.fetch.stripe_length()
+        Stage::Record.lead() + ask.fetch.stripe_length()
     }
 
-    /// Key-check value, then the packed answer. `Break` if the sink stopped it.
+    /// Key-check value, for a search that begins its ticket, then the packed answer. `Break` if the sink stopped it.
     pub fn answer(&self, ask: &Ask<'_>, sink: &mut Sink<'_>) -> ControlFlow<()> {
-        sink(&ask.keys.check_value())?;
+        sink(&ask.lead())?;
         let (field, kappa) = (ask.deployment.field(), ask.deployment.kappa(ask.phase));
         let keys = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
         let answered = match &ask.order_keys {
@@ -237,6 +237,8 @@ mod tests {
                 while let Some(outgoing) = search.next(&mut random) {
                     let message = &outgoing.messages[0];
                     let right = replica.respond(message, &plain, &sealed).unwrap();
+                    // Later messages need the ticket.
+                    search.receive(vec![Some(right.clone())]);
                     for database in &databases {
                         let (bytes, length) = respond(&replica, database, message);
                         assert!(

@@ -37,7 +37,8 @@ async fn every_scheme_is_answered_with_the_length_that_the_manifest_implies() {
             if phase < deployment.phases() {
                 let symbols = deployment.answer_length(phase);
                 let packed = ifonly_core::wire::packed_length(deployment.field(), symbols).unwrap();
-                assert_eq!(length, 16 + packed + 16);
+                let lead = if phase == 0 { 32 } else { 16 };
+                assert_eq!(length, lead + packed + 16);
             }
         }
     }

@@ -11,7 +11,8 @@ use ifonly_client::transport::{Checked, Exchange, Pending};
 use ifonly_client::{Client, Greeting, Patient, Pins, Policy, Receive, Route, Transport, TransportError, Values};
 use ifonly_core::keys::RootKey;
 use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::service::{CHECK_LENGTH, MANIFEST_PATH, SERVER_HEADER};
+use ifonly_core::service::{MANIFEST_PATH, SERVER_HEADER};
+use ifonly_core::transcript::Message;
 use ifonly_scan::RowStore;
 use ifonly_server::Holding;
 use ifonly_server::config::Limits;
@@ -246,6 +247,7 @@ impl Exchange for Misbehaving {
         let first = self.attempts.lock().unwrap().len() == 1;
         Box::pin(async move {
             let mut bytes = vec![];
+            let lead = Message::decode(&message).unwrap().header.stage.lead();
             self.inner.send(route, message, length, &mut bytes).await?;
             // Whoever dies has already said half of it, and that wrong.
             let half = bytes.iter().take(length / 2).map(|byte| byte ^ 0x55).collect::<Vec<u8>>();
@@ -268,7 +270,7 @@ impl Exchange for Misbehaving {
                 (Fault::SpoilsCheck, _) => bytes[0] ^= 1,
                 // Zeros are symbols of every field, and wrong ones: flipped bits might be none, which is no lie but rubbish.
                 (Fault::SpoilsAnswer, Route::Answer) | (Fault::SpoilsRecord, Route::Record) => {
-                    bytes[CHECK_LENGTH..].fill(0);
+                    bytes[lead..].fill(0);
                 }
                 _ => {}
             }

@@ -119,17 +119,24 @@ pub struct Slot {
     pub length: Length,
     /// Whether the share is the one of the same name in the phase before.
     pub carried: bool,
+    /// Whether the phase before commits to the share.
+    pub promised: bool,
 }
 
 impl Slot {
     /// A vector that is shared in this phase.
     pub(crate) const fn fresh(name: &'static str, length: Length) -> Slot {
-        Slot { name, length, carried: false }
+        Slot { name, length, carried: false, promised: false }
+    }
+
+    /// A vector of the second phase whose share is chosen in the first.
+    pub(crate) const fn promised(name: &'static str, length: Length) -> Slot {
+        Slot { name, length, carried: false, promised: true }
     }
 
     /// A vector whose share the servers know from the phase before.
     pub(crate) const fn carried(name: &'static str, length: Length) -> Slot {
-        Slot { name, length, carried: true }
+        Slot { name, length, carried: true, promised: true }
     }
 }
 

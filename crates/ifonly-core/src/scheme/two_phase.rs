@@ -1,5 +1,7 @@
 //! Two-Phase I-PCR(+): first `ρ_i·‖Q1∘y_i − Q2‖²` shows Θ and nothing else, then h2 = 1[i ∈ Θ] selects whose distance shows.
 //!
+//! x and w of the second phase are promised in the first, so that for one order of the rows there is one x ([`crate::promise`]).
+//!
 //! The paper lets the user stop when |Θ| ≤ 1; that would tell the servers, so both phases always run. Its four-server
 //! Remark multiplies a term that only the user could cancel by a secret ρ_i; the form here has the same N and cost.
 
@@ -61,7 +63,7 @@ pub(super) const TWO_PHASE: Scheme = Scheme {
     phases: &[
         MATCH,
         Phase {
-            slots: &[Slot::fresh("h2", Rows), Slot::fresh("x", Features)],
+            slots: &[Slot::fresh("h2", Rows), Slot::promised("x", Features)],
             degree: |_| 2,
             secrets: select_secrets,
             program: select_distance,
@@ -109,7 +111,7 @@ pub(super) const PLUS: Scheme = Scheme {
     phases: &[
         MATCH,
         Phase {
-            slots: &[Slot::fresh("h2", Rows), Slot::fresh("x", Features), Slot::fresh("w", Features)],
+            slots: &[Slot::fresh("h2", Rows), Slot::promised("x", Features), Slot::promised("w", Features)],
             degree: |_| 3,
             secrets: |secret, setting, theta| {
                 let field = setting.field;

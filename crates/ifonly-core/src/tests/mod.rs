@@ -12,5 +12,6 @@ mod keys;
 mod machine;
 mod order;
 mod search;
+mod tickets;
 mod user_privacy;
 mod vectors;

@@ -138,8 +138,14 @@ fn small_world(scheme: &'static Scheme, key: impl Fn(u8) -> RootKey) -> World {
 #[test]
 fn servers_with_different_keys_are_noticed() {
     let world = small_world(scheme::named("gated").unwrap(), |server| RootKey::new(1, [server; 32]));
-    let fault = world.search(Secret::new(vec![3, 3]), 1, &mut SeededRandom::new(24)).unwrap_err();
-    assert_eq!(fault, Fault::KeyCheck { first: 1, second: 2 });
+    // The second server refuses what follows, since the ticket is the first one's; the search goes on all the same.
+    let search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+    let mut asked = 0;
+    let fault = search.run(&mut SeededRandom::new(24), |server, message| {
+        asked += 1;
+        world.respond(server, message).ok()
+    });
+    assert_eq!((fault.unwrap_err(), asked), (Fault::KeyCheck { first: 1, second: 2 }, 4));
 }
 
 #[test]
@@ -182,7 +188,9 @@ fn servers_refuse_what_they_do_not_serve() {
     assert_eq!(refusal(&|m| m.header.stage = Stage::Phase(2)), Refusal::Phase { scheme: "two-phase", phase: 2 });
     assert_eq!(refusal(&|m| m.header.epoch = 9), Refusal::Epoch(9));
     assert_eq!(refusal(&|m| m.server = 2), Refusal::Server { meant: 2, here: 1 });
-    assert_eq!(refusal(&|m| m.header.parent[0] = 1), Refusal::Parent);
+    assert_eq!(refusal(&|m| m.header.parent.tau[0] = 1), Refusal::Parent);
+    assert_eq!(refusal(&|m| m.header.parent.ticket[0] = 1), Refusal::Parent);
+    assert_eq!(refusal(&|m| m.promises.clear()), Refusal::Promise);
     assert_eq!(refusal(&|m| m.header.responders = vec![1, 2, 4]), Refusal::Responders { need: 3 });
     assert_eq!(refusal(&|m| m.blinding[0] ^= 1), Refusal::Commitment);
     assert_eq!(refusal(&|m| m.commitments[0][0] ^= 1), Refusal::Commitment);
@@ -265,8 +273,10 @@ fn a_servers_response_holds_every_pad() {
         let job = Job { field, alpha, kappa, program: &ask.program, order: None };
         let symbols = form::answer(&job, &instance.rows(), &keys);
         let response = world.respond(2, &message.encode()).unwrap();
-        assert_eq!(response[16..], wire::pack(field, &symbols), "{}", scheme.name);
+        assert_eq!(response[32..], wire::pack(field, &symbols), "{}", scheme.name);
         assert_eq!(response[..16], key(2).transcript(&message.tau()).check_value(), "{}", scheme.name);
+        assert_eq!(response[16..32], key(2).ticket(scheme.name, &message.tau()), "{}", scheme.name);
+        search.receive(vec![None, Some(response)]);
         // And the record's: what is left after its pads is the plain inner product.
         let fetch = std::iter::from_fn(|| search.next(&mut random)).last().unwrap();
         let fetch = Message::decode(&fetch.messages[1]).unwrap();
@@ -295,7 +305,7 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
             let first = 1 + random.below(2) as usize;
             let quiet = first..first + silent;
             let liars = quiet.end..quiet.end + lying;
-            let kind = random.below(4);
+            let kind = random.below(5);
             let mut noise = SeededRandom::new(number as u64);
             let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
             let outcome = search.run(&mut random, |server, message| {
@@ -304,18 +314,17 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
                     return None;
                 }
                 if liars.contains(&server) {
+                    let stage = Message::decode(message).unwrap().header.stage;
                     match kind {
                         0 => response.truncate(response.len() - 1),
                         1 => response[0] ^= 1,
                         2 => response.push(0),
+                        // A ticket that is none; elsewhere another lie.
+                        3 => response[16] ^= 1,
                         _ => {
                             // Zeros are reduced symbols, and wrong ones; a record may be any bytes.
-                            let body = &mut response[16..];
-                            if Message::decode(message).unwrap().header.stage == Stage::Record {
-                                noise.fill(body)
-                            } else {
-                                body.fill(0)
-                            }
+                            let body = &mut response[stage.lead()..];
+                            if stage == Stage::Record { noise.fill(body) } else { body.fill(0) }
                         }
                     }
                 }
@@ -348,7 +357,7 @@ fn described_bytes_are_those_on_the_wire() {
                 let response = world.respond(server, bytes).unwrap();
                 if message.header.stage != Stage::Record {
                     up += message.payload.len() as u128;
-                    down += response.len() as u128 - 16;
+                    down += (response.len() - message.header.stage.lead()) as u128;
                 }
                 Some(response)
             })

@@ -3,21 +3,22 @@
 //!
 //! Two proofs. Where the draws of all phases are few, all of them are played together. Everywhere, each draw is played with
 //! the others held: it moves one symbol of the view, to every value equally often, and every symbol has such a draw of
-//! its own; so the view is uniform, whoever asks. Commitments and blindings are left out: they hide perfectly (transcript's
-//! own tests), and a parent is a hash of commitments.
+//! its own; so the view is uniform, whoever asks. Commitments, promises and blindings are left out: they hide perfectly (transcript's
+//! own tests), a parent is a hash of commitments, and a ticket is made from the parent. What is promised in the first phase is
+//! drawn there and seen in the second, so it is among the symbols.
 
 use super::common::for_all_schemes;
 use crate::deployment::Deployment;
-use crate::field::FieldRule;
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
+use crate::field::FieldRule;
 use crate::random::{Exhaustive, Random, SeededRandom};
 use crate::scheme::{self, Gate, Metric, Scheme};
 use crate::search::Search;
 use crate::secret::Secret;
-use crate::transcript::{Message, Stage};
+use crate::transcript::{Message, Parent, Stage};
 use crate::wire;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -106,7 +107,7 @@ fn watch(world: &World, secret: &Secret, until: Until, random: &mut impl Random)
                 Stage::Phase(_) => views.phases[server].extend(symbols),
                 Stage::Record => views.records[server].extend(symbols),
             }
-            message.header.parent = [0; 32];
+            message.header.parent = Parent::default();
             let route = outgoing.route;
             views.public += &format!("{server} {route:?} {} {:?}\n", bytes.len(), message.header);
             heard.then(|| world.servers[server].respond(bytes).unwrap())

@@ -13,7 +13,7 @@ use ifonly_core::params::Params;
 use ifonly_core::random::SeededRandom;
 use ifonly_core::scheme::Metric as Cost;
 use ifonly_core::share::Vectors;
-use ifonly_core::transcript::{Stage, Tau, messages};
+use ifonly_core::transcript::{Parent, Stage, Tau, messages};
 use ifonly_core::wire;
 
 use super::{Share, World};
@@ -22,9 +22,6 @@ use crate::engine::{Engine, record_of};
 use crate::leakage::{Decoded, Scheme};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells, percent};
-
-/// Bytes of the key-check value before each answer.
-const CHECK: usize = 16;
 
 /// One server that the attacker can send any share to.
 pub trait Server {
@@ -85,7 +82,7 @@ impl<'a> Bound<'a> {
     fn message(&mut self, share: &[Symbol]) -> ifonly_core::transcript::Message {
         let deployment = self.engine.deployment();
         let payload = wire::pack(deployment.field(), share);
-        let header = self.engine.header(Stage::Phase(0), deployment.responders(0), Tau::default());
+        let header = self.engine.header(Stage::Phase(0), deployment.responders(0), Parent::default());
         // The attacker never sends the other servers' messages, but has to commit to something.
         messages(&header, vec![payload; deployment.responders(0)], &mut self.random).swap_remove(0)
     }
@@ -96,7 +93,7 @@ impl Server for Bound<'_> {
         let message = self.message(share).encode();
         let response = self.engine.respond(1, &message)?;
         let deployment = self.engine.deployment();
-        let body = response.get(CHECK..).unwrap_or_default();
+        let body = response.get(Stage::Phase(0).lead()..).unwrap_or_default();
         wire::unpack(deployment.field(), body, deployment.answer_length(0))
             .map_err(|error| self.engine.fault(error.to_string()))
     }

@@ -4,11 +4,12 @@
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request as HttpRequest, Response};
 use http_body_util::BodyExt;
 use ifonly_bundle::Bundle;
 use ifonly_core::keys::RootKey;
 use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::replica::Request;
 use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
 use ifonly_scan::RowStore;
@@ -19,6 +20,7 @@ use ifonly_server::tokens::{TokenEntry, Tokens};
 use ifonly_values::manifest::{Contents, Manifest};
 use ifonly_values::record;
 use ifonly_values::schema::{Feature, Kind, Quantiser, Scale, Schema};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use tower::ServiceExt;
@@ -51,21 +53,43 @@ pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Ar
     Arc::new(App::new(holding(&manifest("1"), 1), tokens, limits, origins))
 }
 
-/// The messages to server 1 in one search with this scheme: every phase, then one record.
+/// The messages to server 1 in one search with this scheme: every phase, then one record. It alone answers, which is enough for a
+/// ticket.
 pub fn messages(manifest: &Manifest, scheme: &str, seed: u64) -> Vec<Vec<u8>> {
     let deployment = manifest.deployment(scheme).unwrap().clone();
-    let mut random = SeededRandom::new(seed);
+    let (mut random, holding) = (SeededRandom::new(seed), holding(manifest, 1));
     let mut search = Search::new(deployment, Secret::new(vec![3, 2]), manifest.audience()).unwrap();
-    std::iter::from_fn(|| Some(search.next(&mut random)?.messages[0].to_vec())).collect()
+    let mut sent = vec![];
+    while let Some(outgoing) = search.next(&mut random) {
+        let message = outgoing.messages[0].to_vec();
+        search.receive(vec![Some(respond(&holding, &message))]);
+        sent.push(message);
+    }
+    sent
 }
 
-pub async fn send(router: &Router, request: Request<Body>) -> Response<Bytes> {
+/// What a server answers, without HTTP.
+pub fn respond(holding: &Holding, message: &[u8]) -> Vec<u8> {
+    let mut response = vec![];
+    let mut sink = |bytes: &[u8]| {
+        response.extend_from_slice(bytes);
+        ControlFlow::Continue(())
+    };
+    let whole = match holding.replica().open(message).unwrap() {
+        Request::Answer(ask) => holding.database().answer(&ask, &mut sink),
+        Request::Record(ask) => holding.database().record(holding.index(), &ask, &mut sink),
+    };
+    assert!(whole.is_continue());
+    response
+}
+
+pub async fn send(router: &Router, request: HttpRequest<Body>) -> Response<Bytes> {
     let (parts, body) = router.clone().oneshot(request).await.unwrap().into_parts();
     Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
 }
 
 pub async fn post(router: &Router, path: &str, body: impl Into<Body>) -> Response<Bytes> {
-    send(router, Request::post(path).body(body.into()).unwrap()).await
+    send(router, HttpRequest::post(path).body(body.into()).unwrap()).await
 }
 
 pub fn public(app: &Arc<App>) -> Router {

@@ -7,12 +7,14 @@ use crate::form::RowRandomness;
 use crate::keys::{Purpose, RootKey, TranscriptKeys};
 use crate::order;
 use crate::params::Params;
+use crate::promise::Promises;
 use crate::random::{Random, SeededRandom};
 use crate::replica::Replica;
 use crate::share::Points;
 use crate::spir::Fetch;
-use crate::transcript::{Header, Stage, messages};
+use crate::transcript::{Header, Message, Parent, Stage, messages};
 use serde_json::{Value, json};
+use zeroize::Zeroizing;
 
 const DIGEST: [u8; 32] = [0xd1; 32];
 
@@ -106,6 +108,34 @@ fn record_query(
     })
 }
 
+/// Both phases of a Two-Phase search: what the first promises, its ticket, and how the second shows that it keeps the promise.
+fn two_phases(root: &RootKey) -> Value {
+    let mut random = SeededRandom::new(80);
+    let header = |stage, parent| Header {
+        scheme: "two-phase".into(),
+        stage,
+        epoch: 7,
+        digest: DIGEST,
+        responders: vec![1, 2, 3],
+        parent,
+    };
+    let payloads = |first: u8| (first..first + 3).map(|byte| vec![byte; 4]).collect::<Vec<_>>();
+    let promised: Vec<_> = payloads(0x30).into_iter().map(Zeroizing::new).collect();
+    let mut first = messages(&header(Stage::Phase(0), Parent::default()), payloads(0x10), &mut random);
+    let promises = Promises::make(&mut first, &promised, &mut random);
+    let tau = first[0].tau();
+    let ticket = root.ticket("two-phase", &tau);
+    let parent = Parent { tau, ticket };
+    let mut second = messages(&header(Stage::Phase(1), parent), payloads(0x20), &mut random);
+    promises.keep(&mut second);
+    let all = |sent: &[Message]| sent.iter().map(|message| hex(&message.encode())).collect::<Vec<_>>();
+    json!({
+        "promised": promised.iter().map(|part| hex(part)).collect::<Vec<_>>(),
+        "first": all(&first), "tau": hex(&tau), "ticket": hex(&ticket),
+        "second": all(&second), "second_tau": hex(&second[0].tau()),
+    })
+}
+
 #[test]
 fn transcript_vectors_are_what_the_derivations_give() {
     let header = Header {
@@ -114,7 +144,7 @@ fn transcript_vectors_are_what_the_derivations_give() {
         epoch: 7,
         digest: DIGEST,
         responders: vec![1, 2],
-        parent: [0; 32],
+        parent: Parent::default(),
     };
     let sent = messages(&header, vec![vec![1, 2, 3], vec![4, 5, 6]], &mut SeededRandom::new(77));
     let root = RootKey::new(7, [0x42; 32]);
@@ -134,6 +164,8 @@ fn transcript_vectors_are_what_the_derivations_give() {
             "epoch": 7,
             "digest": hex(&DIGEST),
             "key_check": hex(&keys.check_value()),
+            "ticket": hex(&root.ticket("baseline", &sent[0].tau())),
+            "two_phases": two_phases(&root),
             "streams": streams(&keys),
             "symbols": symbols(&keys),
             "orders": orders(&keys),
