@@ -1,7 +1,8 @@
-//! Writing a bundle whole or not at all: into a hidden directory beside the target, then one rename.
+//! Writing a bundle whole or not at all: into a hidden directory beside the target, then one rename. Rows and records are for the
+//! owner's eyes only, like a root key.
 
 use crate::error::BuildError;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -20,14 +21,14 @@ impl Staging {
         let directory = beside(target, "new");
         // What a killed process with the same number left behind is of no use to anybody.
         let _ = fs::remove_dir_all(&directory);
-        fs::create_dir(&directory).map_err(io("create", &directory))?;
+        private_directory().create(&directory).map_err(io("create", &directory))?;
         Ok(Staging { directory, target: target.into() })
     }
 
     /// A file of the bundle.
     pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
         let path = self.directory.join(name);
-        let file = File::create_new(&path).map_err(io("create", &path))?;
+        let file = private_file().open(&path).map_err(io("create", &path))?;
         Ok(HashedFile { hashed: Hashed::new(BufWriter::with_capacity(1 << 16, file)), path })
     }
 
@@ -62,6 +63,24 @@ impl Drop for Staging {
         // After a commit there is nothing under this name any more.
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Only the owner may look inside: mode 0700 where there are modes.
+fn private_directory() -> DirBuilder {
+    #[cfg_attr(not(unix), allow(unused_mut))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// A new file that only the owner may read: mode 0600.
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
 }
 
 /// Refuses a target that exists, and to replace anything but a bundle.

@@ -43,6 +43,20 @@ fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_bundle_is_for_its_owner_s_eyes_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let desk = Desk::new();
+    let options = BuildOptions { data: desk.write("loans.csv", LOANS), output: desk.path("b"), ..loans() };
+    quietly(&options).unwrap();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&options.output), 0o700);
+    let files: Vec<_> = std::fs::read_dir(&options.output).unwrap().map(|file| file.unwrap().path()).collect();
+    assert!(files.len() >= 4);
+    assert!(files.iter().all(|file| mode(file) == 0o600), "{files:?}");
+}
+
+#[test]
 fn without_a_target_every_row_was_accepted() {
     let (report, bundle) = bundle("a,b\n1,x\n2,y\n5,x\n1,x\n", "");
     assert_eq!((report.rows_accepted, bundle.manifest().rows()), (4, 4));

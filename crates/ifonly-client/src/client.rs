@@ -1,6 +1,7 @@
 //! Meeting the servers: who is who, do they all offer the same, and is it what was promised?
 //!
-//! A client asks all servers at once for their manifest. If two of them offer different ones, nothing is asked and the error
+//! A client asks all servers at once for what they offer: their manifest, and for a while after a reload the ones before it. It takes
+//! the newest that all of them offer. If there is none, nothing is asked and the error
 //! says who says what, however many silent and lying servers the deployment bears: those numbers stand in the manifest itself, and
 //! colluding servers that are the most could write into it that fewer of them learn nothing. Whoever was promised something can
 //! [pin](Pins) it: a manifest that offers less is refused.
@@ -12,6 +13,7 @@ use crate::profile::{Profile, Values};
 use crate::search::Report;
 use crate::transport::{Greeting, Transport, TransportError};
 use crate::wishlist::WishList;
+use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::scheme::Metric;
@@ -91,13 +93,13 @@ impl Client {
                 Err(error) => troubles.push(Trouble { server: server.name(), error }),
             }
         }
-        let Some((_, Greeting { manifest: offer, .. })) = present.first() else {
-            return Err(ClientError::NobodyThere(troubles));
-        };
-        if present.iter().any(|(_, other)| other.manifest != *offer) {
+        let Some((_, first)) = present.first() else { return Err(ClientError::NobodyThere(troubles)) };
+        let offered_by_all =
+            |offer: &&Bytes| present.iter().all(|(_, other)| other.offers().any(|other| other == *offer));
+        let Some(offer) = first.offers().find(offered_by_all) else {
             let said = present.iter().map(|(server, greeting)| (server.name(), digest(&greeting.manifest))).collect();
             return Err(ClientError::ManifestsDiffer(said));
-        }
+        };
         let manifest = Manifest::from_json(offer)?;
         pins.check(&manifest)?;
         let mut seats: Vec<Option<Arc<dyn Transport>>> = vec![None; manifest.operators().len()];

@@ -174,8 +174,14 @@ impl Exchange for HttpServer {
             let index =
                 response.headers().get(service::SERVER_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
             let index = index.ok_or(TransportError::NotAServer("it does not say which server it is"))?;
+            let named = response.headers().get(service::EARLIER_HEADER).cloned();
             let manifest = HttpServer::body(response, MAX_JSON).await?;
-            Ok(Greeting { index, manifest })
+            let mut earlier = vec![];
+            for path in earlier_paths(named.as_ref().map_or(b"", |named| named.as_bytes())) {
+                let response = self.request(Method::GET, &path, Bytes::new()).await?;
+                earlier.push(HttpServer::body(response, MAX_JSON).await?);
+            }
+            Ok(Greeting { index, manifest, earlier })
         })
     }
 
@@ -204,6 +210,16 @@ impl Exchange for HttpServer {
             checked.finish()
         })
     }
+}
+
+/// Where the manifests are whose digests a header names; a few at most.
+fn earlier_paths(named: &[u8]) -> Vec<String> {
+    const MOST: usize = 4;
+    let digests = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter_map(|digest| {
+        let digest = std::str::from_utf8(digest).ok()?;
+        (digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digest)
+    });
+    digests.take(MOST).map(|digest| format!("{}/{digest}", service::MANIFEST_PATH)).collect()
 }
 
 /// What a refusal says. It comes from outside, so it is shortened and has no control characters when it is shown.
@@ -238,6 +254,15 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn earlier_manifests_are_asked_for_by_digest_and_only_a_few() {
+        let digest = "0123456789abcdef".repeat(4);
+        let path = format!("/v1/manifest/{digest}");
+        assert_eq!(earlier_paths(format!("{digest}, ../../etc,{digest}x,\n{digest}").as_bytes()), [&*path, &*path]);
+        assert_eq!(earlier_paths([&*digest; 9].join(",").as_bytes()).len(), 4);
+        assert!(earlier_paths(b"").is_empty());
+    }
 
     #[test]
     fn plain_http_stays_on_the_machine_unless_allowed() {

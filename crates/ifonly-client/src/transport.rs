@@ -69,6 +69,15 @@ pub struct Greeting {
     pub index: u8,
     /// The manifest, as it came.
     pub manifest: Bytes,
+    /// Manifests before it that are still answered, the newest first: a server that has just been reloaded has one.
+    pub earlier: Vec<Bytes>,
+}
+
+impl Greeting {
+    /// All that it offers, the newest first.
+    pub(crate) fn offers(&self) -> impl Iterator<Item = &Bytes> {
+        std::iter::once(&self.manifest).chain(&self.earlier)
+    }
 }
 
 /// Why a server gave nothing.

@@ -309,7 +309,7 @@ impl Exchange for OnlyGreets {
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {
-        Box::pin(async { Ok(Greeting { index: self.0, manifest: self.1.clone() }) })
+        Box::pin(async { Ok(Greeting { index: self.0, manifest: self.1.clone(), earlier: vec![] }) })
     }
 
     fn send<'a>(&'a self, _: Route, _: Bytes, _: usize, _: &'a mut dyn Receive) -> Pending<'a, ()> {

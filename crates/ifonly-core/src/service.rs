@@ -4,6 +4,9 @@
 pub const MANIFEST_PATH: &str = "/v1/manifest";
 /// The header of the manifest's response that says which server speaks; the manifest is the same at all of them.
 pub const SERVER_HEADER: &str = "ifonly-server";
+/// The header of that response that names the digests of manifests before it, where they are still answered: hexadecimal, the newest
+/// first, with commas between.
+pub const EARLIER_HEADER: &str = "ifonly-earlier";
 /// The media type of messages and responses.
 pub const MESSAGE_TYPE: &str = "application/octet-stream";
 /// The media type of problem documents (RFC 9457).

@@ -1,9 +1,12 @@
 //! How many requests are inside at once: some running, some waiting, the rest turned away at the door.
 //!
-//! A [`Ticket`] is taken before the body is read, so that bodies in memory are at most `running + queue`; a [`Permit`]
-//! before the scan, so that slow uploads do not keep processors idle. Whoever finds no ticket is told when to come again.
+//! A [`Ticket`] is taken when the message is there, a [`Permit`] before the scan; both are given back before the answer goes out, so
+//! neither is ever held for somebody's network. One address has a share of the tickets and no more. Whoever finds no ticket is
+//! told when to come again.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The door.
@@ -12,12 +15,49 @@ pub struct Admission {
     inside: Arc<Semaphore>,
     running: Arc<Semaphore>,
     limits: (usize, usize),
+    addresses: Arc<Addresses>,
+}
+
+/// Who is inside, by address.
+#[derive(Debug)]
+struct Addresses {
+    share: usize,
+    inside: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One more from an address, until it is dropped.
+#[derive(Debug)]
+struct Share(Arc<Addresses>, IpAddr);
+
+impl Share {
+    fn take(addresses: &Arc<Addresses>, address: IpAddr) -> Option<Share> {
+        let mut inside = addresses.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = inside.entry(address).or_default();
+        if *count >= addresses.share {
+            return None;
+        }
+        *count += 1;
+        Some(Share(addresses.clone(), address))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut inside = self.0.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = inside.get_mut(&self.1) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                inside.remove(&self.1);
+            }
+        }
+    }
 }
 
 /// The right to be inside, waiting.
 #[derive(Debug)]
 pub struct Ticket {
     inside: OwnedSemaphorePermit,
+    share: Share,
     running: Arc<Semaphore>,
 }
 
@@ -25,25 +65,29 @@ pub struct Ticket {
 #[derive(Debug)]
 pub struct Permit {
     _inside: OwnedSemaphorePermit,
+    _share: Share,
     _running: OwnedSemaphorePermit,
 }
 
 impl Admission {
-    /// At most `running` at work and `queue` waiting.
-    pub fn new(running: usize, queue: usize) -> Admission {
+    /// At most `running` at work and `queue` waiting, of which one address may have `share` percent.
+    pub fn new(running: usize, queue: usize, share: usize) -> Admission {
         let running = running.clamp(1, Semaphore::MAX_PERMITS / 2);
         let inside = running + queue.min(Semaphore::MAX_PERMITS / 2);
+        let share = (inside * share.clamp(1, 100) / 100).max(1);
         Admission {
             inside: Arc::new(Semaphore::new(inside)),
             running: Arc::new(Semaphore::new(running)),
             limits: (inside, running),
+            addresses: Arc::new(Addresses { share, inside: Mutex::default() }),
         }
     }
 
-    /// A ticket, unless the queue is full.
-    pub fn enter(&self) -> Option<Ticket> {
+    /// A ticket for somebody from this address, unless the queue or the address's part of it is full.
+    pub fn enter(&self, address: IpAddr) -> Option<Ticket> {
+        let share = Share::take(&self.addresses, address)?;
         let inside = self.inside.clone().try_acquire_owned().ok()?;
-        Some(Ticket { inside, running: self.running.clone() })
+        Some(Ticket { inside, share, running: self.running.clone() })
     }
 
     /// Requests at work.
@@ -61,7 +105,7 @@ impl Ticket {
     /// Waits for its turn, first come, first served. The semaphore is never closed, so there is always a permit in the end.
     pub async fn run(self) -> Option<Permit> {
         let running = self.running.acquire_owned().await.ok()?;
-        Some(Permit { _inside: self.inside, _running: running })
+        Some(Permit { _inside: self.inside, _share: self.share, _running: running })
     }
 }
 
@@ -69,17 +113,35 @@ impl Ticket {
 mod tests {
     use super::*;
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
     #[tokio::test]
     async fn beyond_running_and_queue_the_door_is_shut_and_opens_again() {
-        let door = Admission::new(1, 1);
-        let first = door.enter().unwrap().run().await.unwrap();
-        let second = door.enter().unwrap();
-        assert!(door.enter().is_none());
+        let door = Admission::new(1, 1, 100);
+        let first = door.enter(HERE).unwrap().run().await.unwrap();
+        let second = door.enter(HERE).unwrap();
+        assert!(door.enter(HERE).is_none() && door.enter(THERE).is_none());
         assert_eq!((door.running(), door.inside()), (1, 2));
         drop(first);
         let second = second.run().await.unwrap();
-        assert!(door.enter().is_some());
+        assert!(door.enter(HERE).is_some());
         drop(second);
         assert_eq!((door.running(), door.inside()), (0, 0));
+    }
+
+    #[test]
+    fn one_address_does_not_shut_out_another() {
+        let door = Admission::new(2, 6, 50);
+        let mut here: Vec<Ticket> = std::iter::from_fn(|| door.enter(HERE)).collect();
+        assert_eq!(here.len(), 4);
+        let there: Vec<Ticket> = std::iter::from_fn(|| door.enter(THERE)).collect();
+        assert_eq!((there.len(), door.inside()), (4, 8));
+        here.pop();
+        assert!(door.enter(HERE).is_some());
+        drop((here, there));
+        assert!(door.addresses.inside.lock().unwrap().is_empty());
+        // However small the share, somebody can ask.
+        assert!(Admission::new(1, 0, 1).enter(HERE).is_some());
     }
 }

@@ -19,13 +19,15 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// Where operators connect; none without.
     pub admin: Option<SocketAddr>,
+    /// Whether the admin port may be on another address than loopback.
+    pub public_admin: bool,
     /// Whether plain HTTP is allowed beyond loopback, behind somebody else's TLS.
     pub plain_http: bool,
     /// The certificate.
     pub tls: Option<Tls>,
     /// How much is too much.
     pub limits: Limits,
-    /// Which pages may ask from a browser.
+    /// Which pages may ask from a browser; none without.
     pub cors: Cors,
     /// Where spent sessions are counted.
     pub ledger: Option<PathBuf>,
@@ -51,11 +53,21 @@ pub struct Limits {
     pub running: usize,
     /// Requests that wait for their turn; more are told to come again.
     pub queue: usize,
-    /// Open connections.
+    /// Open connections; beyond that, one that waits for its client gives way.
     pub connections: usize,
+    /// How much of `running` and `queue` one address may have, in percent.
+    pub address_share: usize,
+    /// Memory for messages and answers on their way; beyond that, the one that has waited longest gives way.
+    pub transit_megabytes: u64,
+    /// How long a new connection may take to its first request, handshake included.
+    pub request_seconds: u64,
+    /// How long a connection may be open between requests.
+    pub idle_seconds: u64,
+    /// How long a message or an answer may stand still on its way.
+    pub stall_seconds: u64,
     /// How long a request waits for its turn.
     pub queue_seconds: u64,
-    /// How long a message may take to arrive, and a handshake to finish.
+    /// How long a message may take to arrive.
     pub upload_seconds: u64,
     /// How long an answer may take, computing and sending.
     pub answer_seconds: u64,
@@ -74,6 +86,11 @@ impl Default for Limits {
             running: cores,
             queue: 64,
             connections: 1024,
+            address_share: 50,
+            transit_megabytes: 1024,
+            request_seconds: 10,
+            idle_seconds: 60,
+            stall_seconds: 10,
             queue_seconds: 30,
             upload_seconds: 30,
             answer_seconds: 120,
@@ -85,17 +102,11 @@ impl Default for Limits {
 }
 
 /// Which pages may ask from a browser.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
     /// Origins such as `https://example.org`, or `*`.
     pub origins: Vec<String>,
-}
-
-impl Default for Cors {
-    fn default() -> Cors {
-        Cors { origins: vec!["*".into()] }
-    }
 }
 
 /// What is wrong with a configuration.
@@ -137,6 +148,11 @@ pub enum ConfigError {
         "without a certificate, {0} would serve plain HTTP to other machines; give tls.certificate and tls.key, listen on 127.0.0.1, or allow it with plain_http (behind a TLS terminator)"
     )]
     PlainHttp(SocketAddr),
+    /// What operators see is not for everybody.
+    #[error(
+        "the admin port on {0} would show metrics to other machines, unencrypted and without a token; put it on 127.0.0.1, or allow it with public_admin (--public-admin) on a network of your own"
+    )]
+    PublicAdmin(SocketAddr),
 }
 
 impl Config {
@@ -165,6 +181,11 @@ impl Config {
         let counted = [
             ("running", limits.running as u64),
             ("connections", limits.connections as u64),
+            ("address_share", limits.address_share as u64),
+            ("transit_megabytes", limits.transit_megabytes),
+            ("request_seconds", limits.request_seconds),
+            ("idle_seconds", limits.idle_seconds),
+            ("stall_seconds", limits.stall_seconds),
             ("queue_seconds", limits.queue_seconds),
             ("upload_seconds", limits.upload_seconds),
             ("answer_seconds", limits.answer_seconds),
@@ -173,6 +194,9 @@ impl Config {
             return Err(ConfigError::Limit(name));
         }
         self.origins()?;
+        if let Some(admin) = self.admin.filter(|admin| !admin.ip().is_loopback() && !self.public_admin) {
+            return Err(ConfigError::PublicAdmin(admin));
+        }
         match self.listen {
             Some(listen) if self.tls.is_none() && !self.plain_http && !listen.ip().is_loopback() => {
                 Err(ConfigError::PlainHttp(listen))
@@ -203,8 +227,8 @@ mod tests {
         let config = Config::parse(sample).unwrap();
         config.check().unwrap();
         // Every key is shown, commented out where it has no default.
-        let keys = "bundle index keys listen admin plain_http certificate key running queue connections queue_seconds \
-             upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds origins ledger name hash sessions";
+        let keys = "bundle index keys listen admin public_admin plain_http certificate key running queue connections address_share transit_megabytes request_seconds \
+             idle_seconds stall_seconds queue_seconds upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds origins ledger name hash sessions";
         for key in keys.split_whitespace() {
             let shown = sample.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} =")));
             assert!(shown, "{key} is not in docs/server.toml");
@@ -221,6 +245,10 @@ mod tests {
         assert!(matches!(open.check(), Err(ConfigError::PlainHttp(_))));
         Config::parse("listen = \"0.0.0.0:80\"\nplain_http = true").unwrap().check().unwrap();
         Config::parse("listen = \"[::1]:0\"").unwrap().check().unwrap();
+        let admin = Config::parse("admin = \"0.0.0.0:9100\"").unwrap();
+        assert!(matches!(admin.check(), Err(ConfigError::PublicAdmin(_))));
+        Config::parse("admin = \"0.0.0.0:9100\"\npublic_admin = true").unwrap().check().unwrap();
+        Config::parse("admin = \"127.0.0.1:9100\"").unwrap().check().unwrap();
         let none = Config::parse("[limits]\nrunning = 0").unwrap();
         assert!(matches!(none.check(), Err(ConfigError::Limit("running"))));
         assert!(Config::parse("[cors]\norigins = [\"example.org\"]").unwrap().check().is_err());

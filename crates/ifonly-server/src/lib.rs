@@ -8,6 +8,8 @@
 
 pub mod admission;
 pub mod config;
+mod connection;
+mod crowd;
 pub mod daemon;
 pub mod database;
 pub mod holding;

@@ -21,6 +21,8 @@ pub struct Metrics {
     pub bytes_out: AtomicU64,
     /// Answers that were cut off: the client went away or was too slow.
     pub aborted: AtomicU64,
+    /// Answers given up because their client did not read them.
+    pub unread: AtomicU64,
     /// Connections open.
     pub connections: AtomicU64,
     /// Handshakes that failed.
@@ -55,7 +57,7 @@ impl Metrics {
     }
 
     /// The text.
-    pub fn render(&self, running: usize, inside: usize) -> String {
+    pub fn render(&self, running: usize, inside: usize, in_transit: u64) -> String {
         let mut text = String::new();
         let mut number = |name: &str, kind: &str, help: &str, value: u64| {
             // Unwrap safety: writing to a string cannot fail; the same holds below.
@@ -64,6 +66,8 @@ impl Metrics {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         number("ifonly_running", "gauge", "Requests at work.", running as u64);
         number("ifonly_inside", "gauge", "Requests at work or waiting.", inside as u64);
+        number("ifonly_transit_bytes", "gauge", "Bytes of messages and answers on their way.", in_transit);
+        number("ifonly_unread_total", "counter", "Answers that nobody read.", get(&self.unread));
         number("ifonly_connections", "gauge", "Open connections.", get(&self.connections));
         number("ifonly_received_bytes_total", "counter", "Bytes of messages.", get(&self.bytes_in));
         number("ifonly_sent_bytes_total", "counter", "Bytes of answers.", get(&self.bytes_out));
@@ -76,8 +80,10 @@ impl Metrics {
         for ((route, status), count) in self.requests.lock().iter().flat_map(|requests| requests.iter()) {
             let _ = writeln!(text, "ifonly_requests_total{{route=\"{route}\",status=\"{status}\"}} {count}");
         }
-        let _ =
-            writeln!(text, "# HELP ifonly_request_seconds From the first byte of a request to the last of its answer.");
+        let _ = writeln!(
+            text,
+            "# HELP ifonly_request_seconds From the headers of a request to the end of computing its answer."
+        );
         let _ = writeln!(text, "# TYPE ifonly_request_seconds histogram");
         for (route, histogram) in self.durations.lock().iter().flat_map(|durations| durations.iter()) {
             for (end, count) in BUCKETS.iter().zip(histogram.counts) {
@@ -101,7 +107,7 @@ mod tests {
         let metrics = Metrics::default();
         metrics.request("/v1/answer", 200, Duration::from_millis(20));
         metrics.request("/v1/answer", 503, Duration::from_millis(2));
-        let text = metrics.render(1, 2);
+        let text = metrics.render(1, 2, 3);
         for line in [
             "ifonly_running 1",
             "ifonly_requests_total{route=\"/v1/answer\",status=\"200\"} 1",

@@ -3,23 +3,26 @@
 
 use crate::admission::{Admission, Permit};
 use crate::config::Limits;
+use crate::connection::{Connection, Working};
+use crate::crowd::{Crowd, Seat};
 use crate::database::Database;
 use crate::holding::{Holding, Shelf};
 use crate::metrics::Metrics;
 use crate::problem::Problem;
-use crate::stream::{self, Reader, Writer};
+use crate::stream::{self, Progress, Reader, Writer};
 use crate::tokens::{Bearer, Tokens};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use http_body_util::BodyExt;
 use ifonly_core::replica::{Refusal, Request};
-use ifonly_core::service::{CHECKSUM_LENGTH, MANIFEST_PATH, MESSAGE_TYPE, Route, SERVER_HEADER};
+use ifonly_core::service::{CHECKSUM_LENGTH, EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, Route, SERVER_HEADER};
 use ifonly_core::transcript::Message;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
@@ -34,6 +37,8 @@ pub struct App {
     pub(crate) shelf: Shelf,
     pub(crate) tokens: RwLock<Arc<Tokens>>,
     pub(crate) admission: Admission,
+    /// Messages on their way in and answers on their way out, in bytes.
+    pub(crate) transit: Arc<Crowd>,
     pub(crate) limits: Limits,
     pub(crate) origins: Vec<HeaderValue>,
     pub(crate) metrics: Metrics,
@@ -46,7 +51,8 @@ impl App {
         App {
             shelf: Shelf::new(holding),
             tokens: RwLock::new(Arc::new(tokens)),
-            admission: Admission::new(limits.running, limits.queue),
+            admission: Admission::new(limits.running, limits.queue, limits.address_share),
+            transit: Crowd::new(limits.transit_megabytes.saturating_mul(1 << 20)),
             limits,
             origins,
             metrics: Metrics::default(),
@@ -64,6 +70,11 @@ impl App {
         &self.metrics
     }
 
+    /// Bytes of messages and answers on their way.
+    pub fn in_transit(&self) -> u64 {
+        self.transit.taken()
+    }
+
     fn tokens(&self) -> Arc<Tokens> {
         self.tokens.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -73,12 +84,17 @@ impl App {
 pub fn public(app: Arc<App>) -> Router {
     let not_get = || async { Problem::Method { allow: "GET" } };
     let not_post = || async { Problem::Method { allow: "POST" } };
-    Router::new()
+    let router = Router::new()
         .route(MANIFEST_PATH, get(manifest).fallback(not_get))
+        .route(&format!("{MANIFEST_PATH}/{{digest}}"), get(manifest).fallback(not_get))
         .route(Route::Answer.path(), post(answer).fallback(not_post))
         .route(Route::Record.path(), post(record).fallback(not_post))
-        .fallback(|| async { Problem::NotFound })
-        .layer(cors(&app.origins))
+        .fallback(|| async { Problem::NotFound });
+    let router = match cors(&app.origins) {
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router
         .layer(SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
         .with_state(app)
 }
@@ -101,37 +117,53 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let text = app.metrics.render(app.admission.running(), app.admission.inside());
+    let text = app.metrics.render(app.admission.running(), app.admission.inside(), app.in_transit());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// Browsers ask first and want permission in every response. Nothing here rests on cookies, so any origin may be allowed.
-fn cors(origins: &[HeaderValue]) -> CorsLayer {
+/// Browsers ask first and want permission in every response. Nothing here rests on cookies, so any origin may be allowed; without
+/// one there is nothing for browsers.
+fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
     let any = origins.iter().any(|allowed| allowed == "*");
-    CorsLayer::new()
+    let layer = CorsLayer::new()
         .allow_origin(if any { AllowOrigin::any() } else { AllowOrigin::list(origins.iter().cloned()) })
         .allow_methods([Method::GET, Method::POST])
         .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE])
-        .expose_headers([HeaderName::from_static(SERVER_HEADER), header::RETRY_AFTER, header::CONTENT_LENGTH])
-        .max_age(Duration::from_secs(86_400))
+        .expose_headers([
+            HeaderName::from_static(SERVER_HEADER),
+            HeaderName::from_static(EARLIER_HEADER),
+            header::RETRY_AFTER,
+            header::CONTENT_LENGTH,
+        ])
+        .max_age(Duration::from_secs(86_400));
+    (!origins.is_empty()).then_some(layer)
 }
 
-async fn manifest(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+/// The current manifest, or the one with the digest in the path.
+async fn manifest(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
     let started = Instant::now();
-    let bearer = app.tokens().bearer(headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes));
-    let response = match (bearer, app.shelf.current()) {
-        (Err(problem), _) => problem.into_response(),
-        (_, None) => Problem::Internal.into_response(),
-        (Ok(_), Some(holding)) => {
-            let headers = [
-                (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-                (HeaderName::from_static(SERVER_HEADER), HeaderValue::from(u16::from(holding.index()))),
-            ];
-            (headers, holding.manifest()).into_response()
-        }
-    };
+    let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    let digest = uri.path().strip_prefix(MANIFEST_PATH).and_then(|rest| rest.strip_prefix('/'));
+    let response = offered(&app, authorization, digest).unwrap_or_else(IntoResponse::into_response);
     app.metrics.request(MANIFEST_PATH, response.status().as_u16(), started.elapsed());
     response
+}
+
+fn offered(app: &App, authorization: Option<&[u8]>, digest: Option<&str>) -> Result<Response, Problem> {
+    app.tokens().bearer(authorization)?;
+    let all = app.shelf.all();
+    let named = |holding: &&Arc<Holding>| digest.is_none_or(|digest| hex::encode(holding.digest()) == digest);
+    let holding = all.iter().find(named).ok_or(Refusal::Manifest)?;
+    // Servers are reloaded one after another, and clients need one manifest that all of them offer.
+    let earlier: Vec<String> = all.iter().skip(1).map(|holding| hex::encode(holding.digest())).collect();
+    let mut response = holding.manifest().into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(SERVER_HEADER, HeaderValue::from(u16::from(holding.index())));
+    if let (Some(earlier), false) = (HeaderValue::from_str(&earlier.join(",")).ok(), earlier.is_empty()) {
+        headers.insert(EARLIER_HEADER, earlier);
+    }
+    Ok(response)
 }
 
 async fn answer(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
@@ -176,13 +208,24 @@ async fn admit(
         return Err(Problem::TooLarge { limit });
     }
     let overloaded = Problem::Overloaded { retry_after: app.limits.retry_after_seconds };
-    let ticket = app.admission.enter().ok_or(overloaded.clone())?;
-    let body = read(app, request.into_body(), limit).await?;
+    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let address = connection.as_ref().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |connection| connection.address());
+    // Whoever would find no ticket is told so before the body is read; the ticket itself waits for no upload.
+    drop(app.admission.enter(address).ok_or(overloaded.clone())?);
+    let seat = app.transit.enter(address, claimed.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
+    let body = tokio::select! {
+        body = read(&app.limits, request.into_body(), limit) => body?,
+        () = seat.displaced() => return Err(overloaded),
+    };
+    drop(seat);
     app.metrics.bytes_in.fetch_add(body.len() as u64, Ordering::Relaxed);
+    let working = connection.as_ref().map(Connection::work);
+    let ticket = app.admission.enter(address).ok_or(overloaded.clone())?;
     let waiting = Duration::from_secs(app.limits.queue_seconds);
     let permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
-    let answering = Answering { app: app.clone(), route, body, bearer, started, _permit: permit };
+    let to = To { address, connection, _working: working };
+    let answering = Answering { app: app.clone(), route, body, bearer, started, to, _permit: permit };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
         let _inside = runtime.enter();
@@ -192,15 +235,31 @@ async fn admit(
     receiver.await.unwrap_or(Err(Problem::Internal))
 }
 
-async fn read(app: &App, body: Body, limit: usize) -> Result<Bytes, Problem> {
-    let seconds = app.limits.upload_seconds;
-    let collected = tokio::time::timeout(Duration::from_secs(seconds), Limited::new(body, limit).collect()).await;
-    match collected {
-        Err(_) => Err(Problem::TooSlow { seconds }),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::TooLarge { limit }),
-        Ok(Err(_)) => Err(Problem::Unreadable),
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
-    }
+/// The whole body, which must be here in time and never stand still for long.
+async fn read(limits: &Limits, mut body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let seconds = limits.upload_seconds;
+    let reading = async {
+        let mut whole = BytesMut::new();
+        loop {
+            let seconds = limits.stall_seconds;
+            let frame = tokio::time::timeout(Duration::from_secs(seconds), body.frame()).await;
+            let Some(frame) = frame.map_err(|_| Problem::TooSlow { seconds })? else { return Ok(whole.freeze()) };
+            let frame = frame.map_err(|_| Problem::Unreadable)?;
+            let data = frame.data_ref().map_or(&[][..], |data| data);
+            if whole.len() + data.len() > limit {
+                return Err(Problem::TooLarge { limit });
+            }
+            whole.extend_from_slice(data);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(seconds), reading).await.unwrap_or(Err(Problem::TooSlow { seconds }))
+}
+
+/// Where an answer goes.
+struct To {
+    address: IpAddr,
+    connection: Option<Arc<Connection>>,
+    _working: Option<Working>,
 }
 
 /// One request on its blocking thread.
@@ -210,10 +269,24 @@ struct Answering {
     body: Bytes,
     bearer: Bearer,
     started: Instant,
+    to: To,
     _permit: Permit,
 }
 
 type Head = oneshot::Sender<Result<(usize, Reader), Problem>>;
+
+/// Ends the connection of an answer that nobody reads, or whose place somebody else has got.
+async fn see_out(progress: Arc<Progress>, seat: Arc<Seat>, connection: Option<Arc<Connection>>, app: Arc<App>) {
+    let [stall, limit] = [app.limits.stall_seconds, app.limits.answer_seconds].map(Duration::from_secs);
+    let read = tokio::select! {
+        watched = stream::watch(&progress, stall, limit) => watched.is_continue(),
+        () = seat.displaced() => false,
+    };
+    if let Some(connection) = connection.filter(|_| !read) {
+        app.metrics.unread.fetch_add(1, Ordering::Relaxed);
+        connection.close();
+    }
+}
 
 impl Answering {
     fn run(self, head: Head) {
@@ -249,11 +322,15 @@ impl Answering {
             return Err((head, problem));
         }
         let length = length + CHECKSUM_LENGTH;
-        let (mut writer, reader) = stream::body(length, Duration::from_secs(self.app.limits.answer_seconds));
+        let (mut writer, reader, progress) = stream::body(length, Duration::from_secs(self.app.limits.answer_seconds));
+        let seat = Arc::new(self.app.transit.enter_working(self.to.address, length as u64));
         if head.send(Ok((length, reader))).is_err() {
             return Ok(());
         }
+        tokio::spawn(see_out(progress, seat.clone(), self.to.connection.clone(), self.app.clone()));
         let whole = self.write(&holding, &request, &mut writer);
+        // From here on the answer needs nothing but its client's network.
+        seat.rest();
         let (route, scheme, stage) = (self.route.path(), header.scheme.as_str(), header.stage);
         let took = self.started.elapsed();
         self.app.metrics.request(route, 200, took);

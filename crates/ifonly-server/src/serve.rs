@@ -1,9 +1,11 @@
 //! Listening, connections, reload and the way out.
 //!
-//! A connection is counted, given a handshake with a time limit, and served over HTTP/1.1 or HTTP/2. On shutdown the
-//! listener closes first, running answers finish within their time, and then the rest is dropped.
+//! A connection gets a place, a handshake, and is served over HTTP/1.1 or HTTP/2 until [it is over](crate::connection). On shutdown
+//! the listener closes first, running answers finish within their time, and then the rest is dropped.
 
 use crate::config::Limits;
+use crate::connection::{Connection, Kept};
+use crate::crowd::{Crowd, neighbourhood};
 use crate::holding::Holding;
 use crate::routes::{self, App};
 use crate::tokens::Tokens;
@@ -14,13 +16,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use rustls::ServerConfig;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
@@ -121,7 +123,10 @@ impl Control {
     /// finish within the grace.
     pub fn reload(&self, holding: Holding, tokens: Tokens, tls: Option<Arc<ServerConfig>>) {
         self.app.shelf.replace(holding, Duration::from_secs(self.app.limits.grace_seconds));
-        *self.app.tokens.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(tokens);
+        let mut current = self.app.tokens.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        tokens.inherit(&current);
+        *current = Arc::new(tokens);
+        drop(current);
         if let (Some(current), Some(tls)) = (&self.tls, tls) {
             *current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = tls;
         }
@@ -150,19 +155,14 @@ async fn accept(
     stop: impl Future<Output = ()>,
 ) -> GracefulShutdown {
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(app.limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let places = Crowd::new(app.limits.connections as u64);
     tokio::pin!(stop);
     loop {
-        // A place first: connections beyond the limit wait in the system's queue.
-        let place = tokio::select! {
-            () = &mut stop => return graceful,
-            place = places.clone().acquire_owned() => place,
-        };
         let accepted = tokio::select! {
             () = &mut stop => return graceful,
             accepted = listener.accept() => accepted,
         };
-        let (socket, _) = match accepted {
+        let (socket, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, most likely: give others time to close theirs.
@@ -171,53 +171,68 @@ async fn accept(
                 continue;
             }
         };
-        let watcher = graceful.watcher();
+        let address = neighbourhood(address.ip());
+        // Somebody who waits for their client gives way; where all are at work, nobody does.
+        let Some(seat) = places.enter(address, 1) else { continue };
+        let (watcher, connection) = (graceful.watcher(), Connection::new(address, seat));
         let tls = tls.as_ref().map(|tls| tls.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone());
         let (router, app) = (router.clone(), app.clone());
         tokio::spawn(async move {
-            let _place = place;
             app.metrics.connections.fetch_add(1, Ordering::Relaxed);
-            connection(socket, router, tls, &app, watcher).await;
+            tokio::select! {
+                () = connection.over(&app.limits) => {}
+                () = serve(socket, router, tls, &app, &connection, watcher) => {}
+            }
             app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
         });
     }
 }
 
-async fn connection(
+async fn serve(
     socket: TcpStream,
     router: Router,
     tls: Option<Arc<ServerConfig>>,
     app: &App,
+    connection: &Arc<Connection>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let _ = socket.set_nodelay(true);
-    let Some(tls) = tls else { return http(socket, router, app.limits, watcher).await };
-    let handshake = TlsAcceptor::from(tls).accept(socket);
-    match tokio::time::timeout(Duration::from_secs(app.limits.upload_seconds), handshake).await {
-        Ok(Ok(stream)) => http(stream, router, app.limits, watcher).await,
-        _ => {
+    let Some(tls) = tls else { return http(socket, router, app.limits, connection.clone(), watcher).await };
+    match TlsAcceptor::from(tls).accept(socket).await {
+        Ok(stream) => http(stream, router, app.limits, connection.clone(), watcher).await,
+        Err(_) => {
             app.metrics.handshakes_failed.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Requests of one HTTP/2 connection at a time: a share of all places.
+fn streams(limits: &Limits) -> u32 {
+    (limits.running.saturating_add(limits.queue) / 8).clamp(4, 32) as u32
 }
 
 async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     limits: Limits,
+    connection: Arc<Connection>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
-    let patience = Duration::from_secs(limits.upload_seconds);
+    let patience = Duration::from_secs(limits.request_seconds);
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(64 << 10);
     builder
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(patience)
-        .max_concurrent_streams(32)
+        .max_concurrent_streams(streams(&limits))
         .max_header_list_size(16 << 10);
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        router.clone().oneshot(request.map(Body::new))
+        let mut request = request.map(Body::new);
+        let inside = connection.request();
+        request.extensions_mut().insert(connection.clone());
+        let answering = router.clone().oneshot(request);
+        async move { Ok::<_, Infallible>(answering.await?.map(|body| Kept::new(body, inside))) }
     });
     // Errors here are the peer's going away, which is its right.
     let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await;

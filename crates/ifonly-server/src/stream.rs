@@ -1,57 +1,86 @@
-//! From a blocking thread's sink to a response body: a short channel, so that a slow reader holds back the scan instead of
-//! filling memory, and a deadline, so that it cannot hold it for ever.
+//! From a blocking thread's sink to a response body. The writer waits for nobody: what the reader has not taken stays in memory,
+//! where the answer has its [place](crate::crowd), and a [watch] ends answers that nobody reads.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use std::ops::ControlFlow;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
-/// Chunks between the scan and the network.
-const CHUNKS: usize = 4;
+/// The most that a reader takes at a time; so much must go out before a stalled reader is given up.
+const PIECE: usize = 16 << 10;
 
 /// The answer stopped before its end.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the answer was cut off")]
 pub(crate) struct CutOff;
 
+/// How far an answer is.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    written: AtomicU64,
+    taken: AtomicU64,
+    over: Notify,
+}
+
 /// The writing end.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    chunks: mpsc::Sender<Result<Bytes, CutOff>>,
-    runtime: Handle,
+    chunks: mpsc::UnboundedSender<Bytes>,
+    progress: Arc<Progress>,
     deadline: Instant,
 }
 
 /// The reading end: a body of known length.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    chunks: mpsc::Receiver<Result<Bytes, CutOff>>,
+    chunks: mpsc::UnboundedReceiver<Bytes>,
+    current: Bytes,
     left: u64,
+    progress: Arc<Progress>,
 }
 
-/// Both ends of a body of `length` bytes. Must be called inside the runtime.
-pub(crate) fn body(length: usize, limit: Duration) -> (Writer, Reader) {
-    let (sender, receiver) = mpsc::channel(CHUNKS);
-    let writer = Writer { chunks: sender, runtime: Handle::current(), deadline: Instant::now() + limit };
-    (writer, Reader { chunks: receiver, left: length as u64 })
+/// Both ends of a body of `length` bytes, which is computed within `limit`, and what they say to [`watch`].
+pub(crate) fn body(length: usize, limit: Duration) -> (Writer, Reader, Arc<Progress>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let progress = Arc::new(Progress::default());
+    let writer = Writer { chunks: sender, progress: progress.clone(), deadline: Instant::now() + limit };
+    let left = length as u64;
+    (writer, Reader { chunks: receiver, current: Bytes::new(), left, progress: progress.clone() }, progress)
+}
+
+/// Resolves when an answer is to be ended: nothing of it was taken for `stall` though there was something, or it is not out by
+/// `limit`. `Continue` if it has come to its end by itself.
+pub(crate) async fn watch(progress: &Progress, stall: Duration, limit: Duration) -> ControlFlow<()> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let before = progress.taken.load(Ordering::Relaxed);
+        let waiting = progress.written.load(Ordering::Relaxed) > before;
+        tokio::select! {
+            biased;
+            () = progress.over.notified() => return ControlFlow::Continue(()),
+            () = tokio::time::sleep_until(deadline) => return ControlFlow::Break(()),
+            () = tokio::time::sleep(stall) => {
+                if waiting && progress.taken.load(Ordering::Relaxed) == before {
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+    }
 }
 
 impl Writer {
-    /// Sends a chunk; waits while the reader is behind. `Break` when it has gone or is too slow.
+    /// Takes a chunk. `Break` when the reader has gone or computing takes too long.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> ControlFlow<()> {
-        let sending = self.chunks.send(Ok(Bytes::copy_from_slice(bytes)));
-        match self.runtime.block_on(async { tokio::time::timeout_at(self.deadline, sending).await }) {
-            Ok(Ok(())) => ControlFlow::Continue(()),
-            _ => {
-                // Without this the body would merely end; with it the connection says that the answer is not whole.
-                let _ = self.chunks.try_send(Err(CutOff));
-                ControlFlow::Break(())
-            }
+        self.progress.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        match Instant::now() < self.deadline && self.chunks.send(Bytes::copy_from_slice(bytes)).is_ok() {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
         }
     }
 }
@@ -61,20 +90,30 @@ impl Body for Reader {
     type Error = CutOff;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
-        self.chunks.poll_recv(context).map(|chunk| match chunk {
-            Some(Ok(bytes)) => {
-                self.left = self.left.saturating_sub(bytes.len() as u64);
-                Some(Ok(Frame::data(bytes)))
+        while self.current.is_empty() {
+            match self.chunks.poll_recv(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(chunk)) => self.current = chunk,
+                // The writer is gone too early: a fault of the server that must not look like an end.
+                Poll::Ready(None) if self.left > 0 => return Poll::Ready(Some(Err(CutOff))),
+                Poll::Ready(None) => return Poll::Ready(None),
             }
-            Some(Err(cut)) => Some(Err(cut)),
-            // The writer is gone too early: a fault of the server that must not look like an end.
-            None if self.left > 0 => Some(Err(CutOff)),
-            None => None,
-        })
+        }
+        let piece = self.current.len().min(PIECE);
+        let piece = self.current.split_to(piece);
+        self.left = self.left.saturating_sub(piece.len() as u64);
+        self.progress.taken.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.left)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.progress.over.notify_one();
     }
 }
 
@@ -83,32 +122,66 @@ mod tests {
     use super::*;
     use http_body_util::BodyExt;
 
-    #[tokio::test]
-    async fn a_reader_that_stalls_stops_the_writer_and_sees_a_cut() {
-        // The deadline has passed at once, so only what fits into the channel goes through.
-        let (mut writer, reader) = body(1000, Duration::ZERO);
-        let writing =
-            tokio::task::spawn_blocking(move || (0..100).take_while(|_| writer.send(&[0; 10]).is_continue()).count());
-        assert_eq!(writing.await.unwrap(), CHUNKS);
-        assert!(reader.collect().await.is_err());
+    const SHORT: Duration = Duration::from_secs(3);
+    const LONG: Duration = Duration::from_secs(100);
+
+    #[test]
+    fn a_writer_waits_for_nobody() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _inside = runtime.enter();
+        let (mut writer, reader, _) = body(1000, LONG);
+        assert!((0..100).all(|_| writer.send(&[0; 10]).is_continue()));
+        drop(writer);
+        assert_eq!(runtime.block_on(reader.collect()).unwrap().to_bytes().len(), 1000);
     }
 
-    #[tokio::test]
-    async fn a_writer_that_ends_early_is_an_error_and_a_whole_answer_is_none() {
-        for (chunks, whole) in [(99, false), (100, true)] {
-            let (mut writer, reader) = body(1000, Duration::from_secs(3));
-            let writing = tokio::task::spawn_blocking(move || (0..chunks).all(|_| writer.send(&[7; 10]).is_continue()));
-            let read = reader.collect().await;
-            assert_eq!(read.is_ok_and(|read| read.to_bytes().len() == 1000), whole);
-            assert!(writing.await.unwrap());
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_stalls_is_noticed_and_a_slow_one_only_in_the_end() {
+        let (mut writer, mut reader, progress) = body(1 << 20, LONG);
+        // Nothing is there to be taken yet: whoever waits for the scan does not stall.
+        assert!(tokio::time::timeout(10 * SHORT, watch(&progress, SHORT, LONG)).await.is_err());
+        assert!(writer.send(&[0; 1 << 20]).is_continue());
+        let began = Instant::now();
+        assert!(watch(&progress, SHORT, LONG).await.is_break());
+        assert_eq!(began.elapsed(), SHORT);
+        let began = Instant::now();
+        let reading = async {
+            loop {
+                tokio::time::sleep(SHORT / 2).await;
+                assert!(reader.frame().await.unwrap().unwrap().data_ref().unwrap().len() <= PIECE);
+            }
+        };
+        tokio::select! {
+            watched = watch(&progress, SHORT, LONG / 2) => assert!(watched.is_break()),
+            () = reading => {}
         }
+        assert_eq!(began.elapsed(), LONG / 2);
     }
 
-    #[tokio::test]
-    async fn a_reader_that_goes_stops_the_writer() {
-        let (mut writer, reader) = body(1000, Duration::from_secs(3));
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_was_read_or_whose_reader_has_gone_is_watched_no_more() {
+        let (mut writer, reader, progress) = body(10, LONG);
+        assert!(writer.send(&[0; 10]).is_continue());
+        drop(writer);
+        assert!(reader.collect().await.is_ok());
+        assert!(watch(&progress, SHORT, LONG).await.is_continue());
+        let (mut writer, reader, progress) = body(10, LONG);
         drop(reader);
-        let writing = tokio::task::spawn_blocking(move || writer.send(&[0; 10]));
-        assert!(writing.await.unwrap().is_break());
+        assert!(writer.send(&[0; 10]).is_break());
+        assert!(watch(&progress, SHORT, LONG).await.is_continue());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_that_ends_early_or_too_late_is_an_error() {
+        let (mut writer, reader, _) = body(1000, LONG);
+        assert!((0..99).all(|_| writer.send(&[7; 10]).is_continue()));
+        drop(writer);
+        assert!(reader.collect().await.is_err());
+        let (mut writer, reader, _) = body(20, SHORT);
+        assert!(writer.send(&[7; 10]).is_continue());
+        tokio::time::advance(SHORT).await;
+        assert!(writer.send(&[7; 10]).is_break());
+        drop(writer);
+        assert!(reader.collect().await.is_err());
     }
 }

@@ -5,15 +5,20 @@
 //! requests of every stage instead: a token with n sessions has n requests of every phase and n·k record fetches, k the manifest's
 //! limit. A search that skips its first phase thus gains nothing. A repeated request counts again.
 //!
-//! What is spent is appended to a ledger, one line each, under a file lock: processes that share the file share the budgets.
+//! What is spent is appended to a ledger, one line each, under a file lock: processes that share the file share the budgets. It is
+//! counted in memory too, and never forgotten while the server runs: a ledger that shrinks or is replaced ends all spending until
+//! the next reload, and renews no budget then either.
+//!
+//! Tokens may be reloaded while a message uploads. So a [`Bearer`] is what was shown, and whose it is, is looked up again when
+//! it spends.
 
 use crate::problem::Problem;
 use ifonly_core::transcript::Stage;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
-use std::sync::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// One token in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -42,7 +47,7 @@ pub enum TokensError {
     #[error("ledger {path}: {error}")]
     Ledger {
         /// Which file.
-        path: std::path::PathBuf,
+        path: PathBuf,
         /// What the system said.
         error: std::io::Error,
     },
@@ -58,9 +63,20 @@ pub struct Tokens {
     ledger: Option<Mutex<Ledger>>,
 }
 
-/// Whose request this is.
+/// What a request has shown: the hash of its token, if there was one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bearer(Option<usize>);
+pub struct Bearer(Option<blake3::Hash>);
+
+impl Bearer {
+    /// From the value of an `Authorization` header.
+    fn of(authorization: Option<&[u8]>) -> Bearer {
+        let token = authorization.and_then(|value| {
+            let (scheme, token) = value.split_at_checked(7)?;
+            scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+        });
+        Bearer(token.map(blake3::hash))
+    }
+}
 
 impl Tokens {
     /// These tokens; an empty list lets everybody in.
@@ -86,33 +102,44 @@ impl Tokens {
         Ok(Tokens { entries: known, ledger: ledger.map(Mutex::new) })
     }
 
-    /// Whose token the value of an `Authorization` header is.
-    pub fn bearer(&self, authorization: Option<&[u8]>) -> Result<Bearer, Problem> {
-        if self.entries.is_empty() {
-            return Ok(Bearer(None));
+    /// Counts on from what `earlier` has counted: whatever happened to the ledger's file, a reload renews no budget.
+    pub(crate) fn inherit(&self, earlier: &Tokens) {
+        if let (Some(ledger), Some(earlier)) = (&self.ledger, &earlier.ledger) {
+            let earlier = earlier.lock().unwrap_or_else(PoisonError::into_inner).spent.clone();
+            let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+            for (line, count) in earlier {
+                let spent = ledger.spent.entry(line).or_default();
+                *spent = count.max(*spent);
+            }
         }
-        let value = authorization.ok_or(Problem::Unauthorised)?;
-        let (scheme, token) = value.split_at_checked(7).ok_or(Problem::Unauthorised)?;
-        if !scheme.eq_ignore_ascii_case(b"bearer ") {
-            return Err(Problem::Unauthorised);
-        }
-        let hash = blake3::hash(token.trim_ascii());
-        // `blake3::Hash` compares in constant time; going through all entries hides which one it was.
-        let found = self.entries.iter().enumerate().fold(
-            None,
-            |found, (place, (_, known))| {
-                if *known == hash { Some(place) } else { found }
-            },
-        );
-        found.map(|place| Bearer(Some(place))).ok_or(Problem::Unauthorised)
     }
 
-    /// Spends one request; each stage is counted apart, `per_session` of it belong to a session. May wait for the ledger's lock.
+    /// Whether the value of an `Authorization` header lets in.
+    pub fn bearer(&self, authorization: Option<&[u8]>) -> Result<Bearer, Problem> {
+        let bearer = Bearer::of(authorization);
+        self.entry(bearer).map(|_| bearer)
+    }
+
+    /// Whose token it is; `None` where everybody may ask.
+    fn entry(&self, bearer: Bearer) -> Result<Option<&TokenEntry>, Problem> {
+        if self.entries.is_empty() {
+            return Ok(None);
+        }
+        let hash = bearer.0.ok_or(Problem::Unauthorised)?;
+        // `blake3::Hash` compares in constant time; going through all entries hides which one it was.
+        let mut found = None;
+        for (entry, known) in &self.entries {
+            if *known == hash {
+                found = Some(entry);
+            }
+        }
+        found.map(Some).ok_or(Problem::Unauthorised)
+    }
+
+    /// Spends one request of whoever has this token now; each stage is counted apart, `per_session` of it belong to a session.
+    /// May wait for the ledger's lock.
     pub fn spend(&self, bearer: Bearer, stage: Stage, per_session: u64) -> Result<(), Problem> {
-        let Some((entry, sessions)) = bearer.0.and_then(|place| {
-            let (entry, _) = self.entries.get(place)?;
-            Some((entry, entry.sessions?))
-        }) else {
+        let Some((entry, sessions)) = self.entry(bearer)?.and_then(|entry| Some((entry, entry.sessions?))) else {
             return Ok(());
         };
         let ledger = self.ledger.as_ref().ok_or(Problem::LedgerUnavailable)?;
@@ -139,7 +166,9 @@ fn word(stage: Stage) -> String {
 /// Lines of `name stage`, counted.
 #[derive(Debug)]
 struct Ledger {
+    path: PathBuf,
     file: File,
+    /// Bytes that were read or written, all of whole lines.
     read: u64,
     /// A crash cut the last line short.
     torn: bool,
@@ -149,7 +178,7 @@ struct Ledger {
 impl Ledger {
     fn open(path: &Path) -> std::io::Result<Ledger> {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-        let mut ledger = Ledger { file, read: 0, torn: false, spent: HashMap::new() };
+        let mut ledger = Ledger { path: path.into(), file, read: 0, torn: false, spent: HashMap::new() };
         ledger.file.lock()?;
         let caught_up = ledger.catch_up();
         ledger.file.unlock()?;
@@ -176,8 +205,13 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Reads the lines that were written since, by this process or another.
+    /// Reads the lines that were written since, by this process or another. A ledger that is not the one that was read is none.
     fn catch_up(&mut self) -> std::io::Result<()> {
+        let (held, there) = (self.file.metadata()?, std::fs::metadata(&self.path)?);
+        if held.len() < self.read || !is_same(&held, &there) {
+            let what = "the ledger was shortened or replaced while the server ran; put it back, or restart the server";
+            return Err(std::io::Error::other(what));
+        }
         self.file.seek(SeekFrom::Start(self.read))?;
         let mut text = vec![];
         self.file.read_to_end(&mut text)?;
@@ -191,6 +225,18 @@ impl Ledger {
     }
 }
 
+#[cfg(unix)]
+fn is_same(held: &std::fs::Metadata, there: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (held.dev(), held.ino()) == (there.dev(), there.ino())
+}
+
+/// Without numbers of files, a shorter one is what shows.
+#[cfg(not(unix))]
+fn is_same(held: &std::fs::Metadata, there: &std::fs::Metadata) -> bool {
+    there.len() >= held.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,8 +248,8 @@ mod tests {
     #[test]
     fn only_known_tokens_pass_and_without_tokens_everybody_does() {
         let tokens = Tokens::new(vec![entry("a", "one", None), entry("b", "two", None)], None).unwrap();
-        assert_eq!(tokens.bearer(Some(b"Bearer two")), Ok(Bearer(Some(1))));
-        assert_eq!(tokens.bearer(Some(b"bearer one ")), Ok(Bearer(Some(0))));
+        assert_eq!(tokens.bearer(Some(b"Bearer two")), Ok(Bearer(Some(blake3::hash(b"two")))));
+        assert_eq!(tokens.bearer(Some(b"bearer one ")), Ok(Bearer(Some(blake3::hash(b"one")))));
         for wrong in [None, Some(&b"Bearer three"[..]), Some(b"Basic one"), Some(b"one"), Some(b""), Some(b"Bearer ")] {
             assert_eq!(tokens.bearer(wrong), Err(Problem::Unauthorised));
         }
@@ -229,6 +275,56 @@ mod tests {
         assert_eq!(first.spend(a, Stage::Record, 3), Err(Problem::BudgetSpent));
         let b = first.bearer(Some(b"Bearer two")).unwrap();
         assert!((0..10).all(|_| first.spend(b, Stage::Phase(0), 1).is_ok()));
+    }
+
+    #[test]
+    fn a_ledger_that_shrinks_or_is_replaced_renews_no_budget() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger");
+        let make = || Tokens::new(vec![entry("a", "one", Some(3))], Some(&path)).unwrap();
+        let shrink = || std::fs::write(&path, "").unwrap();
+        let shorten = || std::fs::write(&path, "a phase0\n").unwrap();
+        let replace = || {
+            std::fs::write(folder.path().join("new"), "a phase0\n".repeat(9)).unwrap();
+            std::fs::rename(folder.path().join("new"), &path).unwrap();
+        };
+        let remove = || std::fs::remove_file(&path).unwrap();
+        for harm in [&shrink as &dyn Fn(), &shorten, &replace, &remove] {
+            let _ = std::fs::remove_file(&path);
+            let tokens = make();
+            let a = tokens.bearer(Some(b"Bearer one")).unwrap();
+            for _ in 0..2 {
+                assert_eq!(tokens.spend(a, Stage::Phase(0), 1), Ok(()));
+            }
+            harm();
+            for _ in 0..3 {
+                assert_eq!(tokens.spend(a, Stage::Phase(0), 1), Err(Problem::LedgerUnavailable));
+            }
+            // A reload finds an empty ledger, and what was spent is spent all the same.
+            std::fs::write(&path, "").unwrap();
+            let reloaded = make();
+            reloaded.inherit(&tokens);
+            assert_eq!(reloaded.spend(a, Stage::Phase(0), 1), Ok(()));
+            assert_eq!(reloaded.spend(a, Stage::Phase(0), 1), Err(Problem::BudgetSpent));
+        }
+    }
+
+    #[test]
+    fn tokens_that_are_reloaded_during_a_request_count_as_they_are_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger");
+        let make = |entries| Tokens::new(entries, Some(&path)).unwrap();
+        let before = make(vec![entry("a", "one", Some(1)), entry("b", "two", Some(1))]);
+        let (a, b) = (before.bearer(Some(b"Bearer one")).unwrap(), before.bearer(Some(b"Bearer two")).unwrap());
+        // a is revoked, and its place in the list is another's.
+        let after = make(vec![entry("b", "two", Some(1)), entry("c", "three", Some(1))]);
+        assert_eq!(after.spend(a, Stage::Phase(0), 1), Err(Problem::Unauthorised));
+        assert_eq!(after.spend(b, Stage::Phase(0), 1), Ok(()));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "b phase0\n");
+        assert_eq!(after.spend(b, Stage::Phase(0), 1), Err(Problem::BudgetSpent));
+        // Whoever came when everybody might ask has no token to pay with.
+        let nobody = make(vec![]).bearer(None).unwrap();
+        assert_eq!(after.spend(nobody, Stage::Phase(0), 1), Err(Problem::Unauthorised));
     }
 
     #[test]

@@ -5,12 +5,12 @@ mod support;
 use axum::body::Body;
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
-use http_body_util::StreamBody;
+use ifonly_server::Server;
 use ifonly_server::config::Limits;
-use ifonly_server::routes;
-use ifonly_server::tokens::TokenEntry;
+use ifonly_server::routes::{self, App};
+use ifonly_server::tokens::Tokens;
 use std::time::Duration;
-use support::{ROWS, app, holding, manifest, messages, post, public, send};
+use support::{ROWS, app, holding, manifest, messages, post, public, send, token};
 
 fn problem(body: &[u8]) -> String {
     let document: serde_json::Value = serde_json::from_slice(body).unwrap();
@@ -61,11 +61,17 @@ async fn refusals_are_problem_documents_that_say_what_to_do() {
     let (here, other) = (manifest("1"), manifest("2"));
     let good = messages(&here, "gated", 4);
     let foreign = messages(&other, "gated", 4).remove(0);
+    let (mut another_version, mut no_ticket) = (good[0].clone(), good[1].clone());
+    another_version[6] = 1;
+    // The ticket stands behind magic, version, phase, epoch, digest and parent.
+    no_ticket[76] ^= 1;
     let spoilt = [&good[0][..good[0].len() - 1], &[good[0][good[0].len() - 1] ^ 1]].concat();
     for (path, body, status, name) in [
         ("/v1/answer", vec![], 400, "malformed"),
         ("/v1/answer", b"hello".to_vec(), 400, "malformed"),
         ("/v1/answer", foreign, 409, "other-manifest"),
+        ("/v1/answer", another_version, 400, "other-version"),
+        ("/v1/record", no_ticket, 403, "wrong-ticket"),
         ("/v1/answer", good[1].clone(), 400, "wrong-path"),
         ("/v1/record", good[0].clone(), 400, "wrong-path"),
         ("/v1/answer", spoilt, 400, "malformed"),
@@ -77,9 +83,18 @@ async fn refusals_are_problem_documents_that_say_what_to_do() {
         assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (status, name), "{path}");
         assert_eq!(response.headers()[header::CONTENT_TYPE], "application/problem+json");
     }
+    another_version_is_named(&router, &good[0]).await;
     let response = send(&router, Request::get("/v1/answer").body(Body::empty()).unwrap()).await;
     assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(response.headers()[header::ALLOW], "POST");
+}
+
+async fn another_version_is_named(router: &axum::Router, message: &[u8]) {
+    let mut message = message.to_vec();
+    message[6] = 9;
+    let response = post(router, "/v1/answer", message).await;
+    let text = String::from_utf8(response.body().to_vec()).unwrap();
+    assert!(text.contains("speaks version 2 of the protocol, not version 9"), "{text}");
 }
 
 #[tokio::test]
@@ -94,55 +109,64 @@ async fn a_claimed_length_of_two_to_the_63_is_refused_unread() {
 
 #[tokio::test]
 async fn beyond_running_and_queue_requests_are_told_to_come_again() {
-    let limits = Limits { running: 1, queue: 1, retry_after_seconds: 7, ..Limits::default() };
-    let app = app(limits, vec![], None);
-    let router = public(&app);
+    let limits = Limits { running: 1, queue: 1, address_share: 100, retry_after_seconds: 7, ..Limits::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = folder.path().join("ledger");
+    let app = app(limits, vec![token("a", Some(9))], Some(&ledger));
+    let (router, admin) = (public(&app), routes::admin(app.clone()));
     let message = messages(&manifest("1"), "gated", 5).remove(0);
-    // Two uploads that do not end keep both places; their bodies report that they are being read.
-    let (reading, mut read) = tokio::sync::mpsc::unbounded_channel();
-    let stuck: Vec<_> = (0..2)
-        .map(|_| {
-            let reading = reading.clone();
-            let body = StreamBody::new(futures_util::stream::poll_fn(move |_| {
-                let _ = reading.send(());
-                std::task::Poll::<Option<Result<http_body::Frame<Bytes>, std::io::Error>>>::Pending
-            }));
-            let router = router.clone();
-            tokio::spawn(async move { post(&router, "/v1/answer", Body::new(body)).await })
-        })
-        .collect();
-    read.recv().await.unwrap();
-    read.recv().await.unwrap();
-    let response = post(&router, "/v1/answer", message.clone()).await;
+    let ask = || {
+        let request = Request::post("/v1/answer").header(header::AUTHORIZATION, "Bearer a");
+        let (router, request) = (router.clone(), request.body(Body::from(message.clone())).unwrap());
+        tokio::spawn(async move { send(&router, request).await })
+    };
+    // Whoever holds the ledger keeps one at work, and another one waits behind it.
+    let held = std::fs::File::open(&ledger).unwrap();
+    held.lock().unwrap();
+    let stuck = [ask(), ask()];
+    loop {
+        let metrics = send(&admin, Request::get("/metrics").body(Body::empty()).unwrap()).await;
+        if String::from_utf8_lossy(metrics.body()).contains("ifonly_inside 2\n") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let response = ask().await.unwrap();
     assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(response.headers()[header::RETRY_AFTER], "7");
     assert_eq!(problem(response.body()), "overloaded");
-    // Those who leave make room.
+    // Those who are done make room.
+    held.unlock().unwrap();
     for task in stuck {
-        task.abort();
-        let _ = task.await;
+        assert_eq!(task.await.unwrap().status(), StatusCode::OK);
     }
-    assert_eq!(post(&router, "/v1/answer", message).await.status(), StatusCode::OK);
+    assert_eq!(ask().await.unwrap().status(), StatusCode::OK);
 }
 
 #[tokio::test(start_paused = true)]
 async fn uploads_that_stall_are_given_up() {
-    let router = public(&app(Limits { upload_seconds: 3, ..Limits::default() }, vec![], None));
+    let router = public(&app(Limits { upload_seconds: 30, stall_seconds: 3, ..Limits::default() }, vec![], None));
     let endless = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
+    let began = tokio::time::Instant::now();
     let response = post(&router, "/v1/answer", endless).await;
     assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (408, "too-slow"));
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
+    // A byte now and then is no way around it.
+    let drops = futures_util::stream::unfold((), |()| async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        Some((Ok::<_, std::io::Error>(Bytes::from_static(&[0])), ()))
+    });
+    let began = tokio::time::Instant::now();
+    let response = post(&router, "/v1/answer", Body::from_stream(drops)).await;
+    assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (408, "too-slow"));
+    assert_eq!(began.elapsed(), Duration::from_secs(30));
 }
 
 #[tokio::test]
 async fn tokens_are_asked_for_and_their_sessions_run_out() {
     let folder = tempfile::tempdir().unwrap();
-    let entry = |name: &str, sessions| TokenEntry {
-        name: name.into(),
-        hash: blake3::hash(name.as_bytes()).to_hex().to_string(),
-        sessions,
-    };
     let ledger = folder.path().join("ledger");
-    let app = app(Limits::default(), vec![entry("few", Some(2)), entry("many", None)], Some(&ledger));
+    let app = app(Limits::default(), vec![token("few", Some(2)), token("many", None)], Some(&ledger));
     let router = public(&app);
     let sent = messages(&manifest("1"), "two-phase", 7);
     let with = |token: Option<&str>, path: &str, body: Vec<u8>| {
@@ -172,6 +196,41 @@ async fn tokens_are_asked_for_and_their_sessions_run_out() {
 }
 
 #[tokio::test]
+async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else_pays() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = folder.path().join("ledger");
+    let tokens = |entries| Tokens::new(entries, Some(&ledger)).unwrap();
+    let before = tokens(vec![token("a", Some(5)), token("b", Some(5))]);
+    let app = App::new(holding(&manifest("1"), 1), before, Limits::default(), vec![]);
+    let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, None).await.unwrap();
+    let router = routes::public(server.app());
+    let message = messages(&manifest("1"), "gated", 6).remove(0);
+    for (name, after, status) in [
+        ("a", vec![token("b", Some(5)), token("c", Some(5))], StatusCode::UNAUTHORIZED),
+        ("b", vec![token("c", Some(5)), token("b", Some(5))], StatusCode::OK),
+    ] {
+        // Half of the message is read; the rest comes after the reload.
+        let (sender, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, std::io::Error>>(1);
+        let body = Body::from_stream(futures_util::stream::unfold(receiver, |mut receiver| async {
+            Some((receiver.recv().await?, receiver))
+        }));
+        let request = Request::post("/v1/answer").header(header::AUTHORIZATION, format!("Bearer {name}"));
+        let (request, router) = (request.body(body).unwrap(), router.clone());
+        let answering = tokio::spawn(async move { send(&router, request).await });
+        let (first, rest) = message.split_at(100);
+        for piece in first.chunks(50) {
+            // The channel has one place, so the second piece goes in when the first is taken.
+            sender.send(Ok(Bytes::copy_from_slice(piece))).await.unwrap();
+        }
+        server.control().reload(holding(&manifest("1"), 1), tokens(after), None);
+        sender.send(Ok(Bytes::copy_from_slice(rest))).await.unwrap();
+        drop(sender);
+        assert_eq!(answering.await.unwrap().status(), status, "{name}");
+    }
+    assert_eq!(std::fs::read_to_string(&ledger).unwrap(), "b phase0\n");
+}
+
+#[tokio::test]
 async fn browsers_get_permission_from_listed_origins_only() {
     let router = public(&app(Limits::default(), vec![], None));
     for (origin, allowed) in [("https://example.org", true), ("https://evil.example", false)] {
@@ -184,6 +243,18 @@ async fn browsers_get_permission_from_listed_origins_only() {
         let request = Request::get("/v1/manifest").header(header::ORIGIN, origin).body(Body::empty()).unwrap();
         let response = send(&router, request).await;
         assert_eq!(response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), allowed);
+    }
+}
+
+#[tokio::test]
+async fn without_a_named_origin_there_is_nothing_for_browsers() {
+    assert!(ifonly_server::Config::default().origins().unwrap().is_empty());
+    for (origins, allowed) in [(vec![], false), (vec!["*".parse().unwrap()], true)] {
+        let app = App::new(holding(&manifest("1"), 1), Tokens::new(vec![], None).unwrap(), Limits::default(), origins);
+        let request = Request::get("/v1/manifest").header(header::ORIGIN, "https://example.org");
+        let response = send(&routes::public(app.into()), request.body(Body::empty()).unwrap()).await;
+        let headers = response.headers().keys();
+        assert_eq!(headers.filter(|name| name.as_str().starts_with("access-control")).count() > 0, allowed);
     }
 }
 

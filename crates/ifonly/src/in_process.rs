@@ -76,7 +76,8 @@ impl Exchange for InProcess {
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {
-        Box::pin(std::future::ready(Ok(Greeting { index: self.0.index(), manifest: self.0.manifest() })))
+        let greeting = Greeting { index: self.0.index(), manifest: self.0.manifest(), earlier: vec![] };
+        Box::pin(std::future::ready(Ok(greeting)))
     }
 
     fn send<'a>(

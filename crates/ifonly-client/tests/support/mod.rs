@@ -141,7 +141,7 @@ impl Exchange for InProcess {
         Box::pin(async {
             let (parts, manifest) = self.ask(Method::GET, MANIFEST_PATH, Bytes::new()).await?;
             let index = parts.headers[SERVER_HEADER].to_str().unwrap().parse().unwrap();
-            Ok(Greeting { index, manifest })
+            Ok(Greeting { index, manifest, earlier: vec![] })
         })
     }
 

@@ -28,9 +28,13 @@ use tower::ServiceExt;
 pub const ROWS: usize = 20;
 
 pub fn manifest(version: &str) -> Manifest {
+    manifest_of(version, ROWS)
+}
+
+pub fn manifest_of(version: &str, rows: usize) -> Manifest {
     let numeric = |levels| Kind::from(Scale::levels(0.0, 1.0, levels, Quantiser::Round).unwrap());
     let schema = Schema::new(vec![Feature::new("a", numeric(9)), Feature::new("b", numeric(4))]).unwrap();
-    let mut contents = Contents::new("test", schema, ROWS, 16, 4);
+    let mut contents = Contents::new("test", schema, rows, 16, 4);
     contents.dataset.version = version.into();
     contents.terms.top_limit = 2;
     Manifest::new(contents).unwrap()
@@ -38,7 +42,7 @@ pub fn manifest(version: &str) -> Manifest {
 
 pub fn holding(manifest: &Manifest, index: u8) -> Holding {
     let mut random = SeededRandom::new(1);
-    let rows: Vec<[u16; 2]> = (0..ROWS).map(|_| [random.below(10) as u16, random.below(5) as u16]).collect();
+    let rows: Vec<[u16; 2]> = (0..manifest.rows()).map(|_| [random.below(10) as u16, random.below(5) as u16]).collect();
     let texts = |row: &[u16; 2]| [(f64::from(row[0]) / 9.0).to_string(), (f64::from(row[1]) / 4.0).to_string()];
     let short = |text: &String| text.chars().take(6).collect::<String>();
     let bytes = rows.iter().flat_map(|row| record::encode(&texts(row).map(|text| short(&text)), 16).unwrap()).collect();
@@ -48,9 +52,12 @@ pub fn holding(manifest: &Manifest, index: u8) -> Holding {
 }
 
 pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Arc<App> {
-    let tokens = Tokens::new(tokens, ledger).unwrap();
     let origins = vec!["https://example.org".parse().unwrap()];
-    Arc::new(App::new(holding(&manifest("1"), 1), tokens, limits, origins))
+    Arc::new(App::new(holding(&manifest("1"), 1), Tokens::new(tokens, ledger).unwrap(), limits, origins))
+}
+
+pub fn token(name: &str, sessions: Option<u64>) -> TokenEntry {
+    TokenEntry { name: name.into(), hash: blake3::hash(name.as_bytes()).to_hex().to_string(), sessions }
 }
 
 /// The messages to server 1 in one search with this scheme: every phase, then one record. It alone answers, which is enough for a

@@ -32,6 +32,9 @@ pub(crate) struct Args {
     /// Where to listen for operators: health, readiness and metrics.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<SocketAddr>,
+    /// Allow the admin port on another address than loopback, on a network of your own.
+    #[arg(long)]
+    public_admin: bool,
     /// The certificate chain, PEM.
     #[arg(long, value_name = "FILE", requires = "cert_key")]
     cert: Option<PathBuf>,
@@ -69,6 +72,7 @@ impl Args {
         if let (Some(certificate), Some(key)) = (self.cert.clone(), self.cert_key.clone()) {
             config.tls = Some(Tls { certificate, key });
         }
+        config.public_admin |= self.public_admin;
         config.plain_http |= self.plain_http;
         config.limits.running = self.running.unwrap_or(config.limits.running);
         config.limits.queue = self.queue.unwrap_or(config.limits.queue);

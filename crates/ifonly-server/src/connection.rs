@@ -1,0 +1,203 @@
+//! One connection: what it waits for, and when it has waited long enough.
+//!
+//! From the first byte of the handshake to the headers of the first request it has a time limit, whatever it says in between, and
+//! between requests another one. While a request is inside, the request's own limits count. A connection that waits for its client
+//! has a [place](crate::crowd) that somebody else may get.
+
+use crate::config::Limits;
+use crate::crowd::Seat;
+use http_body::{Body, Frame, SizeHint};
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+/// A client's connection, as its requests see it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    address: IpAddr,
+    seat: Seat,
+    state: watch::Sender<State>,
+    closed: Notify,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct State {
+    /// Requests whose answer has not gone out.
+    requests: usize,
+    /// Whether there has been any.
+    greeted: bool,
+    /// Since when it has been like that.
+    since: Instant,
+}
+
+impl Connection {
+    /// A connection from this address, which has just been made.
+    pub(crate) fn new(address: IpAddr, seat: Seat) -> Arc<Connection> {
+        let state = State { requests: 0, greeted: false, since: Instant::now() };
+        Arc::new(Connection { address, seat, state: watch::Sender::new(state), closed: Notify::new() })
+    }
+
+    /// Whose it is, for limits per address.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Ends it.
+    pub(crate) fn close(&self) {
+        self.closed.notify_one();
+    }
+
+    /// A request has come.
+    pub(crate) fn request(self: &Arc<Connection>) -> Inside {
+        self.state.send_modify(|state| *state = State { requests: state.requests + 1, greeted: true, ..*state });
+        Inside(self.clone())
+    }
+
+    /// Something is done for it that needs no network.
+    pub(crate) fn work(self: &Arc<Connection>) -> Working {
+        self.seat.work();
+        Working(self.clone())
+    }
+
+    /// Resolves when it is to end: it was closed, somebody else has got its place, or it has waited too long.
+    pub(crate) async fn over(&self, limits: &Limits) {
+        tokio::select! {
+            () = self.closed.notified() => {}
+            () = self.seat.displaced() => {}
+            () = self.waited(limits) => {}
+        }
+    }
+
+    async fn waited(&self, limits: &Limits) {
+        let mut changes = self.state.subscribe();
+        loop {
+            let State { requests, greeted, since } = *changes.borrow_and_update();
+            let seconds = if greeted { limits.idle_seconds } else { limits.request_seconds };
+            let limit = async {
+                match requests {
+                    0 => tokio::time::sleep_until(since + Duration::from_secs(seconds)).await,
+                    _ => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                // The sender is in `self`, so this is always a change.
+                _ = changes.changed() => {}
+                () = limit => return,
+            }
+        }
+    }
+}
+
+/// A request of a connection; dropped when its answer has gone out.
+#[derive(Debug)]
+pub(crate) struct Inside(Arc<Connection>);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.state.send_modify(|state| {
+            *state = State { requests: state.requests.saturating_sub(1), since: Instant::now(), ..*state };
+        });
+    }
+}
+
+/// Something is done for the connection.
+#[derive(Debug)]
+pub(crate) struct Working(Arc<Connection>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.seat.rest();
+    }
+}
+
+/// A response's body, which keeps its request inside.
+#[derive(Debug)]
+pub(crate) struct Kept<B> {
+    body: B,
+    _inside: Inside,
+}
+
+impl<B> Kept<B> {
+    pub(crate) fn new(body: B, inside: Inside) -> Kept<B> {
+        Kept { body, _inside: inside }
+    }
+}
+
+impl<B: Body + Unpin> Body for Kept<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crowd::Crowd;
+
+    const LIMITS: fn() -> Limits = || Limits { request_seconds: 10, idle_seconds: 60, ..Limits::default() };
+
+    fn connection(crowd: &Arc<Crowd>) -> Arc<Connection> {
+        let address = IpAddr::from([192, 0, 2, 1]);
+        Connection::new(address, crowd.enter(address, 1).unwrap())
+    }
+
+    /// After how many seconds it is over; with nothing else to do, the paused clock jumps there.
+    async fn lasted(connection: &Connection) -> u64 {
+        let began = Instant::now();
+        connection.over(&LIMITS()).await;
+        began.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_request_it_is_over_soon_and_without_another_later() {
+        let crowd = Crowd::new(9);
+        assert_eq!(lasted(&connection(&crowd)).await, 10);
+        let greeted = connection(&crowd);
+        drop(greeted.request());
+        assert_eq!(lasted(&greeted).await, 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_a_request_is_inside_it_lasts_and_then_idles_from_its_end() {
+        let crowd = Crowd::new(9);
+        let connection = connection(&crowd);
+        let (inside, also) = (connection.request(), connection.request());
+        drop(also);
+        let leaving = async {
+            tokio::time::sleep(Duration::from_secs(1000)).await;
+            drop(inside);
+        };
+        let (lasted, ()) = tokio::join!(lasted(&connection), leaving);
+        assert_eq!(lasted, 1060);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_gives_way_and_can_be_closed_at_once() {
+        let crowd = Crowd::new(1);
+        let (first, second) = (connection(&crowd), connection(&crowd));
+        assert_eq!(lasted(&first).await, 0);
+        second.close();
+        assert_eq!(lasted(&second).await, 0);
+        let third = connection(&crowd);
+        let _working = third.work();
+        assert!(crowd.enter(third.address(), 1).is_none(), "nobody displaces what is at work");
+    }
+}

@@ -1,0 +1,196 @@
+//! Clients that take places and never use them, beside one who wants an answer. Attackers hold on for ever, since every time limit is
+//! an hour here: what lets the honest one in is that whoever waits for a network gives way. The limits themselves are tested
+//! beside the code, with a clock that does not run.
+
+mod support;
+
+use ifonly_core::manifest::Manifest;
+use ifonly_server::Server;
+use ifonly_server::config::Limits;
+use ifonly_server::routes::App;
+use ifonly_server::tokens::Tokens;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use support::{holding, manifest, manifest_of, messages};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+
+const HOUR: u64 = 3600;
+const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// From where attackers come: from the honest client's own address, or from another.
+fn origins() -> [IpAddr; 2] {
+    [HOME, IpAddr::from([127, 0, 0, 2])]
+}
+
+fn limits() -> Limits {
+    Limits {
+        running: 1,
+        queue: 3,
+        connections: 12,
+        request_seconds: HOUR,
+        idle_seconds: HOUR,
+        stall_seconds: HOUR,
+        upload_seconds: HOUR,
+        answer_seconds: HOUR,
+        queue_seconds: HOUR,
+        ..Limits::default()
+    }
+}
+
+/// A server that runs until the test ends.
+async fn server(limits: Limits, manifest: &Manifest) -> (SocketAddr, Arc<App>) {
+    let app = App::new(holding(manifest, 1), Tokens::new(vec![], None).unwrap(), limits, vec![]);
+    let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, None).await.unwrap();
+    let (address, app) = (server.address(), server.app());
+    tokio::spawn(server.run(std::future::pending()));
+    (address, app)
+}
+
+async fn connect(from: IpAddr, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    socket.connect(to).await.unwrap()
+}
+
+/// One question over a new connection, and its answer's status; what was broken off is asked again, as clients do.
+async fn ask(to: SocketAddr, message: &[u8]) -> u16 {
+    let began = Instant::now();
+    loop {
+        let mut stream = connect(HOME, to).await;
+        let head = format!(
+            "POST /v1/answer HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+            message.len()
+        );
+        let mut response = vec![];
+        let sent = stream.write_all(&[head.as_bytes(), message].concat()).await;
+        if sent.is_ok() && stream.read_to_end(&mut response).await.is_ok() && response.starts_with(b"HTTP/1.1 ") {
+            println!("answered after {:?}", began.elapsed());
+            return String::from_utf8_lossy(&response[9..12]).parse().unwrap();
+        }
+    }
+}
+
+/// Enough of HTTP/2 to misbehave: frames by hand.
+struct Http2(TcpStream);
+
+impl Http2 {
+    /// A connection whose server may send no byte of any answer, since the window is empty.
+    async fn new(from: IpAddr, to: SocketAddr) -> Http2 {
+        let mut stream = connect(from, to).await;
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+        let mut client = Http2(stream);
+        client.frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]).await;
+        client
+    }
+
+    async fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        bytes.extend([kind, flags]);
+        bytes.extend(stream.to_be_bytes());
+        bytes.extend(payload);
+        // A connection that has given way takes no more.
+        let _ = self.0.write_all(&bytes).await;
+    }
+
+    /// Begins a POST to the path of answers, whose body may follow.
+    async fn post(&mut self, stream: u32) {
+        // :method POST, :scheme http, :path and :authority as literals.
+        let headers = [&[0x83, 0x86, 0x04, 10][..], b"/v1/answer", &[0x01, 1], b"x"].concat();
+        self.frame(1, 4, stream, &headers).await;
+    }
+
+    async fn body(&mut self, stream: u32, bytes: &[u8], end: bool) {
+        self.frame(0, end.into(), stream, bytes).await;
+    }
+
+    /// Waits for the headers of an answer, or for the connection's end.
+    async fn answered(&mut self) {
+        let mut head = [0; 9];
+        while head[3] != 1 && self.0.read_exact(&mut head).await.is_ok() {
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let _ = self.0.read_exact(&mut vec![0; length]).await;
+        }
+    }
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_connections_shut_nobody_out() {
+    let message = messages(&manifest("1"), "gated", 1).remove(0);
+    for from in origins() {
+        let (address, app) = server(limits(), &manifest("1")).await;
+        let connections = || app.metrics().connections.load(std::sync::atomic::Ordering::Relaxed);
+        let mut held: Vec<TcpStream> = vec![];
+        for number in 0..40 {
+            // In turn: nothing at all, half a preface, an idle HTTP/2 connection, half a header.
+            let mut stream = connect(from, address).await;
+            let said: &[u8] = match number % 4 {
+                0 => b"",
+                1 => b"PRI * HT",
+                2 => b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+                _ => b"POST /v1/answer HTTP/1.1\r\nho",
+            };
+            stream.write_all(said).await.unwrap();
+            held.push(stream);
+            if number % 10 == 9 {
+                assert_eq!(ask(address, &message).await, 200);
+            }
+        }
+        until(|| connections() <= 12).await;
+        assert_eq!(ask(address, &message).await, 200);
+        // All but the last dozen have been told to go.
+        let mut rest = vec![];
+        let _ = held[0].read_to_end(&mut rest).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unread_answers_shut_nobody_out() {
+    // Answers of several spans and 600 kB, of which there is memory for one, and one is computed at a time.
+    let manifest = manifest_of("1", 300_000);
+    let message = messages(&manifest, "gated", 2).remove(0);
+    for from in origins() {
+        let (address, app) = server(Limits { transit_megabytes: 1, ..limits() }, &manifest).await;
+        let mut held = vec![];
+        for _ in 0..6 {
+            let mut client = Http2::new(from, address).await;
+            for stream in [1, 3] {
+                client.post(stream).await;
+                client.body(stream, &message, true).await;
+                client.answered().await;
+            }
+            held.push(client);
+            assert_eq!(ask(address, &message).await, 200);
+        }
+        assert!(app.in_transit() > 0, "the answers are there and nobody reads them");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_uploads_shut_nobody_out() {
+    let message = messages(&manifest("1"), "gated", 3).remove(0);
+    for from in origins() {
+        let (address, app) = server(Limits { transit_megabytes: 1, ..limits() }, &manifest("1")).await;
+        let mut held = vec![];
+        for _ in 0..3 {
+            let mut client = Http2::new(from, address).await;
+            for stream in 0..32 {
+                client.post(2 * stream + 1).await;
+                client.body(2 * stream + 1, &message[..10], false).await;
+            }
+            held.push(client);
+        }
+        until(|| app.in_transit() > 0).await;
+        for _ in 0..3 {
+            assert_eq!(ask(address, &message).await, 200);
+        }
+        assert!(app.in_transit() > 0, "uploads are still unfinished");
+    }
+}
