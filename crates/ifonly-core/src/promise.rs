@@ -42,17 +42,14 @@ impl std::fmt::Debug for Promises {
 
 impl Promises {
     /// Puts promises into the messages of the first phase; `parts` are what the second will show to servers 1, 2, and so on.
-    pub fn make(
-        messages: &mut [Message],
-        parts: &[impl AsRef<[u8]>],
-        random: &mut (impl Random + ?Sized),
-    ) -> Promises {
+    pub fn make(messages: &mut [Message], parts: &[impl AsRef<[u8]>], random: &mut (impl Random + ?Sized)) -> Promises {
         let first = messages.first().map(|message| message.commitments.clone()).unwrap_or_default();
         let header = messages.first().map(|message| message.header.encode()).unwrap_or_default();
         let blindings: Zeroizing<Vec<Scalar>> = Zeroizing::new(parts.iter().map(|_| uniform_scalar(random)).collect());
         let committed = (1..).zip(parts).zip(blindings.iter());
-        let promises: Vec<[u8; 32]> =
-            committed.map(|((server, part), blinding)| commit(KIND, &header, server, part.as_ref(), blinding)).collect();
+        let promises: Vec<[u8; 32]> = committed
+            .map(|((server, part), blinding)| commit(KIND, &header, server, part.as_ref(), blinding))
+            .collect();
         messages.iter_mut().for_each(|message| message.promises.clone_from(&promises));
         Promises { first, promises, blindings }
     }

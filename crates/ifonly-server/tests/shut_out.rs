@@ -4,11 +4,11 @@
 
 mod support;
 
-use ifonly_core::manifest::Manifest;
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
+use ifonly_values::manifest::Manifest;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
