@@ -1,11 +1,11 @@
 //! The order of a shuffled answer: one for all messages of a search, another for every search, the same at all servers.
 
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::field::Symbol;
 use crate::keys::RootKey;
 use crate::order::permutation;
 use crate::params::Params;
-use crate::field::FieldRule;
 use crate::promise::Promises;
 use crate::random::SeededRandom;
 use crate::replica::{Replica, Request};

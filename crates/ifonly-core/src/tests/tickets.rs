@@ -1,11 +1,11 @@
 //! Clients that go on with searches they have not begun, servers that give wrong tickets, and what one search can be made to tell.
 
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::field::{Field, Symbol};
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::field::FieldRule;
 use crate::promise::Promises;
 use crate::random::{Random, SeededRandom};
 use crate::replica::{Refusal, Replica};
@@ -272,7 +272,7 @@ fn numbers_from_one_parent(name: &str) -> usize {
         let mut sent = messages(&header, payloads.collect(), &mut blindings);
         promises.keep(&mut sent);
         // The combination in which all pads cancel is all that is left of the answers.
-        let points = &deployment.points().as_slice()[..responders];
+        let points = &deployment.points()[..responders];
         let mut sum = vec![Symbol::ZERO; rows];
         for (message, &point) in sent.iter().zip(points) {
             let others = points.iter().filter(|&&other| other != point);

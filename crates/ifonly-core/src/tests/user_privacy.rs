@@ -9,11 +9,11 @@
 
 use super::common::for_all_schemes;
 use crate::deployment::Deployment;
+use crate::field::FieldRule;
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
-use crate::field::FieldRule;
 use crate::random::{Exhaustive, Random, SeededRandom};
 use crate::scheme::{self, Gate, Metric, Scheme};
 use crate::search::Search;
