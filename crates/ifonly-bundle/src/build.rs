@@ -1,11 +1,13 @@
 //! Building a bundle: learn the columns, encode the accepted rows, write everything or nothing.
 
 use crate::accept::Accept;
+use crate::by_text::ByText;
 use crate::deploy;
 use crate::deviation::with_deviations;
 use crate::error::{BuildError, Place};
 use crate::format;
 use crate::infer::{self, Verdict};
+use crate::input::Input;
 use crate::options::BuildOptions;
 use crate::report::{FeatureReport, LeftOut, Report, Sizes};
 use crate::settings::{FeatureSettings, Missing, Scalar, Settings, find_column};
@@ -17,14 +19,13 @@ use ifonly_core::scheme;
 use ifonly_scan::RowWriter;
 use ifonly_values::manifest::{MAX_LEVELS, Manifest};
 use ifonly_values::record;
-use ifonly_values::schema::{Column, Encoded, Feature, Schema, Value};
-use std::collections::HashMap;
+use ifonly_values::schema::{Column, Encoded, Feature, Kind, Notation, Schema, SchemaError, Value};
 
 /// Builds a bundle. `progress` is called now and then during both passes over the data.
 pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Result<Report, BuildError> {
     write::check_target(&options.output, options.replace)?;
     let settings = options.schema.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
-    let source = Source::open(&options.data, options.delimiter)?;
+    let source = Source::of(Input::open(&options.data, progress)?, options.delimiter)?;
     let plan = Plan::new(options, &settings, &source)?;
     let learnt = plan.learn(progress)?;
     let (schema, left_out) = plan.schema(&learnt)?;
@@ -301,7 +302,7 @@ impl<'a> Plan<'a> {
         staging: &Staging,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<EncodedRows, BuildError> {
-        // Equal values are common; so many are remembered per column.
+        // Equal words are common, and reading one takes longer than finding it; so many are remembered per column.
         const REMEMBERED: usize = 1 << 16;
         let columns: Vec<(usize, Column<'_>)> = schema
             .columns()
@@ -318,7 +319,7 @@ impl<'a> Plan<'a> {
         records.write(&format::records_header(accepted, record_length))?;
         let mut histograms: Vec<Vec<u64>> = schema.ranges().iter().map(|&range| vec![0; range as usize + 1]).collect();
         let mut clamped = vec![0; schema.features().len()];
-        let mut memory: Vec<HashMap<String, Vec<Encoded>>> = vec![HashMap::new(); columns.len()];
+        let mut memory: Vec<ByText<Vec<Encoded>>> = vec![ByText::default(); columns.len()];
         let mut written = 0;
         self.scan(Stage::Encoding, progress, &mut |row, accepted| {
             if !accepted || !self.is_complete(row, incomplete) {
@@ -330,16 +331,16 @@ impl<'a> Plan<'a> {
             for ((place, column), memory) in columns.iter().zip(&mut memory) {
                 let text = if is_missing(row.cells[*place], &self.listed[*place]) { "" } else { row.cells[*place] };
                 texts.push(text);
-                match memory.get(text) {
-                    Some(known) => levels.extend(known),
-                    None => {
-                        let before = levels.len();
-                        schema
-                            .encode_column(column, &Value::from(text), &mut levels)
-                            .map_err(|error| self.cell(row.place, *place, error.to_string()))?;
-                        if memory.len() < REMEMBERED {
-                            memory.insert(text.to_owned(), levels[before..].to_vec());
-                        }
+                let refuse = |error: SchemaError| self.cell(row.place, *place, error.to_string());
+                if let Some(plain) = plain_numbers(schema, column) {
+                    levels.push(plain.encode_text(text).map_err(refuse)?);
+                } else if let Some(known) = memory.get(text) {
+                    levels.extend(known);
+                } else {
+                    let before = levels.len();
+                    schema.encode_column(column, &Value::from(text), &mut levels).map_err(refuse)?;
+                    if memory.len() < REMEMBERED {
+                        memory.insert(text, levels[before..].to_vec());
                     }
                 }
                 if text.len() > record::MAX_TEXT {
@@ -378,4 +379,10 @@ impl<'a> Plan<'a> {
         let column = self.source.columns()[column].clone();
         BuildError::Cell { path: self.source.path().clone(), place, column, reason }
     }
+}
+
+/// The feature of a column of plain numbers, which are read as fast as they are found.
+fn plain_numbers<'a>(schema: &'a Schema, column: &Column<'_>) -> Option<&'a Feature> {
+    let [feature] = &schema.features()[column.features.clone()] else { return None };
+    matches!(feature.kind, Kind::Numeric { notation: Notation::Plain, .. }).then_some(feature)
 }

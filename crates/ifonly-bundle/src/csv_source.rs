@@ -1,43 +1,44 @@
 //! CSV: quoted fields, LF or CRLF, a byte order mark or none, and the delimiter that the header uses.
 
 use crate::error::{BuildError, Place};
-use crate::source::{MAX_ROW_BYTES, Row, Visit, column_names};
+use crate::input::Input;
+use crate::source::{MAX_ROW_BYTES, Row, Visit, column_names, trimmed};
 use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 pub(crate) struct CsvSource {
-    pub(crate) path: PathBuf,
+    pub(crate) input: Input,
     pub(crate) columns: Vec<String>,
-    pub(crate) bytes: u64,
     delimiter: u8,
 }
 
 impl CsvSource {
-    pub(crate) fn open(path: &Path, delimiter: Option<u8>) -> Result<CsvSource, BuildError> {
-        let io = |source| BuildError::Io { action: "read", path: path.into(), source };
-        let file = File::open(path).map_err(io)?;
-        let bytes = file.metadata().map_err(io)?.len();
+    pub(crate) fn open(input: Input, delimiter: Option<u8>) -> Result<CsvSource, BuildError> {
+        let path = input.name().clone();
         let mut header = vec![];
-        BufReader::new(file).take(MAX_ROW_BYTES).read_until(b'\n', &mut header).map_err(io)?;
-        let refuse = |reason: &str| Err(BuildError::File { path: path.into(), reason: reason.into() });
+        let mut first = BufReader::new(input.reader()?).take(MAX_ROW_BYTES);
+        first.read_until(b'\n', &mut header).map_err(|source| BuildError::Io {
+            action: "read",
+            path: path.clone(),
+            source,
+        })?;
+        let refuse = |reason: &str| Err(BuildError::File { path: path.clone(), reason: reason.into() });
         if header.starts_with(&[0xff, 0xfe]) || header.starts_with(&[0xfe, 0xff]) {
             return refuse("this is UTF-16; save it as UTF-8");
         }
         if header.contains(&0) {
             return refuse("this is neither CSV nor Parquet: its first line has zero bytes");
         }
-        let mut source =
-            CsvSource { path: path.into(), columns: vec![], bytes, delimiter: delimiter.unwrap_or(sniff(&header)) };
+        let mut source = CsvSource { input, columns: vec![], delimiter: delimiter.unwrap_or(sniff(&header)) };
         let mut reader = source.reader(&Rc::new(Cell::new(MAX_ROW_BYTES)))?;
         let names = reader.headers().map_err(|error| source.explain(error))?.clone();
         if names.is_empty() {
             return refuse("the file is empty; the first line must name the columns");
         }
-        source.columns = column_names(path, names.iter().map(str::to_owned))?;
+        source.columns = column_names(&path, names.iter().map(str::to_owned))?;
         Ok(source)
     }
 
@@ -51,21 +52,20 @@ impl CsvSource {
             if !reader.read_record(&mut record).map_err(|error| self.explain(error))? {
                 return Ok(());
             }
-            let cells: Vec<&str> = record.iter().map(str::trim).collect();
+            let cells: Vec<&str> = record.iter().map(trimmed).collect();
             let line = record.position().map_or(0, csv::Position::line);
             visit(Row { place: Place::Line(line), cells: &cells, done: reader.position().byte() })?;
         }
     }
 
-    fn reader(&self, budget: &Rc<Cell<u64>>) -> Result<Reader<Budgeted>, BuildError> {
-        let io = |source| BuildError::Io { action: "read", path: self.path.clone(), source };
-        let file = Budgeted { inner: File::open(&self.path).map_err(io)?, budget: budget.clone() };
+    fn reader(&self, budget: &Rc<Cell<u64>>) -> Result<Reader<Budgeted<'_>>, BuildError> {
+        let file = Budgeted { inner: self.input.reader()?, budget: budget.clone() };
         let reader = ReaderBuilder::new().delimiter(self.delimiter).buffer_capacity(1 << 16).from_reader(file);
         Ok(reader)
     }
 
     fn explain(&self, error: csv::Error) -> BuildError {
-        let path = self.path.clone();
+        let path = self.input.name().clone();
         let place = Place::Line(error.position().map_or(1, csv::Position::line));
         match error.into_kind() {
             ErrorKind::Io(source) if source.kind() == io::ErrorKind::InvalidData => {
@@ -101,12 +101,12 @@ fn sniff(header: &[u8]) -> u8 {
 }
 
 /// A reader that gives out so many bytes until somebody fills it up again: a field without end must not fill the memory.
-struct Budgeted {
-    inner: File,
+struct Budgeted<'a> {
+    inner: &'a File,
     budget: Rc<Cell<u64>>,
 }
 
-impl Read for Budgeted {
+impl Read for Budgeted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         let left = self.budget.get().checked_sub(count as u64);

@@ -1,6 +1,7 @@
 //! How a bundle will be served: limits, operators and the schemes that fit them.
 
 use crate::error::BuildError;
+use crate::input;
 use crate::options::{BuildOptions, DeploymentOptions};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::field::FieldRule;
@@ -16,7 +17,7 @@ pub(crate) fn contents(
     record_length: usize,
 ) -> Result<Contents, BuildError> {
     let wanted = &options.deployment;
-    let stem = options.data.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = input::stem(&options.data);
     let name = options.name.as_deref().unwrap_or(&stem);
     let mut contents = Contents::new(name, schema, rows, record_length, wanted.servers.unwrap_or(2));
     if let Some(version) = &options.version {

@@ -74,7 +74,7 @@ impl Column<'_> {
         if stats.reading().is_some() && !leading_zeros {
             return self.numeric();
         }
-        if stats.readings.other_dates == stats.present {
+        if stats.other_dates == stats.present {
             let reason = format!(
                 "dates must be written year first, as 2024-12-31; rewrite column {:?}, or list it under categorical or \
                  exclude",

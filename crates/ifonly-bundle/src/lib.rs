@@ -29,6 +29,8 @@ mod accept;
 mod build;
 mod bundle;
 #[cfg(feature = "build")]
+mod by_text;
+#[cfg(feature = "build")]
 mod csv_source;
 #[cfg(feature = "build")]
 mod deploy;
@@ -37,6 +39,8 @@ mod error;
 mod format;
 #[cfg(feature = "build")]
 mod infer;
+#[cfg(feature = "build")]
+mod input;
 #[cfg(feature = "build")]
 mod options;
 #[cfg(feature = "build")]
@@ -62,6 +66,8 @@ pub use accept::Accept;
 pub use build::build;
 pub use bundle::Bundle;
 pub use error::{BuildError, OpenError, Place};
+#[cfg(feature = "build")]
+pub use input::Input;
 #[cfg(feature = "build")]
 pub use options::{BuildOptions, DeploymentOptions};
 pub use report::{FeatureReport, LeftOut, Report, Sizes};

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct BuildOptions {
-    /// A CSV or Parquet file.
+    /// A CSV or Parquet file, also compressed (gzip, Zstandard); - is standard input.
     pub data: PathBuf,
     /// The bundle's directory.
     #[cfg_attr(feature = "clap", arg(short, long, value_name = "BUNDLE"))]

@@ -1,74 +1,183 @@
-//! Parquet through its row interface, without Arrow: flat columns of numbers, texts, truth values, dates.
+//! Parquet without Arrow: flat columns of numbers, texts, truth values, dates.
+//!
+//! Columns are read a batch of rows at a time, each into one long text, and the rows are put together from these.
 
 use crate::error::{BuildError, Place};
-use crate::source::{Row, Visit, column_names};
-use parquet::basic::Repetition;
-use parquet::errors::ParquetError;
+use crate::input::Input;
+use crate::source::{Row, Visit, column_names, trimmed};
+use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, DataType};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
-use parquet::record::reader::RowIter;
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::{ColumnDescPtr, TypePtr};
+use std::fmt::Write;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub(crate) struct ParquetSource {
-    pub(crate) path: PathBuf,
+    pub(crate) input: Input,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: u64,
     /// Columns of lists or groups, which cannot be features.
     pub(crate) nested: Vec<String>,
+    /// Where the other columns are in the file.
+    places: Vec<usize>,
 }
 
 impl ParquetSource {
-    pub(crate) fn open(path: &Path) -> Result<ParquetSource, BuildError> {
-        guarded(path, || {
-            let reader = reader(path)?;
+    pub(crate) fn open(input: Input) -> Result<ParquetSource, BuildError> {
+        let path = input.name().clone();
+        guarded(&path, || {
+            let reader = reader(&input)?;
             let metadata = reader.metadata().file_metadata();
             let fields = metadata.schema().get_fields();
             let name = |field: &TypePtr| field.name().to_owned();
-            let columns = column_names(path, fields.iter().filter(|field| is_flat(field)).map(name))?;
+            let columns = column_names(&path, fields.iter().filter(|field| is_flat(field)).map(name))?;
             let nested = fields.iter().filter(|field| !is_flat(field)).map(name).collect();
+            let leaves = metadata.schema_descr().columns().iter().enumerate();
+            let flat = |leaf: &ColumnDescPtr| leaf.path().parts().len() == 1 && leaf.max_rep_level() == 0;
+            let places = leaves.filter(|(_, leaf)| flat(leaf)).map(|(place, _)| place).collect();
             let rows = metadata.num_rows().try_into().unwrap_or(0);
-            Ok(ParquetSource { path: path.into(), columns, rows, nested })
+            Ok(ParquetSource { input, columns, rows, nested, places })
         })
     }
 
     pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
-        guarded(&self.path, || {
-            let reader = reader(&self.path)?;
-            let rows = flat_rows(&reader).map_err(|error| explain(&self.path, &error))?;
-            for (number, row) in (1..).zip(rows) {
-                let place = Place::Row(number);
-                let row = row.map_err(|error| {
-                    let reason = format!("cannot be read as Parquet: {error}");
-                    BuildError::Row { path: self.path.clone(), place, reason }
-                })?;
-                let mut texts = Vec::with_capacity(self.columns.len());
-                for (column, field) in row.get_column_iter() {
-                    let cell = |reason: &str| BuildError::Cell {
-                        path: self.path.clone(),
-                        place,
-                        column: column.clone(),
-                        reason: reason.into(),
-                    };
-                    texts.push(text(field).ok_or_else(|| cell("this is neither a number nor a text"))?);
+        // So few that the texts of all columns stay in the nearest caches.
+        const BATCH: u64 = 256;
+        guarded(self.input.name(), || {
+            let file = reader(&self.input)?;
+            let mut done = 0;
+            for number in 0..file.num_row_groups() {
+                let group = file.get_row_group(number).map_err(|error| self.damaged(&error))?;
+                let mut columns = vec![];
+                for &place in &self.places {
+                    let reader = group.get_column_reader(place).map_err(|error| self.damaged(&error))?;
+                    columns.push(Texts::of(reader, group.metadata().column(place).column_descr_ptr()));
                 }
-                let cells: Vec<&str> = texts.iter().map(|text| text.trim()).collect();
-                if cells.len() != self.columns.len() {
-                    let reason = format!("{} fields instead of {}", cells.len(), self.columns.len());
-                    return Err(BuildError::Row { path: self.path.clone(), place, reason });
+                let end = done + u64::try_from(group.metadata().num_rows()).unwrap_or(0);
+                while done < end {
+                    let count = BATCH.min(end - done);
+                    for (column, name) in columns.iter_mut().zip(&self.columns) {
+                        column.read(count as usize).map_err(|(place, reason)| {
+                            let (path, place) = (self.input.name().clone(), Place::Row(done + 1 + place as u64));
+                            BuildError::Cell { path, place, column: name.clone(), reason }
+                        })?;
+                    }
+                    let mut cells = Vec::with_capacity(columns.len());
+                    for row in 0..count as usize {
+                        cells.clear();
+                        cells.extend(columns.iter().map(|column| trimmed(column.get(row))));
+                        done += 1;
+                        visit(Row { place: Place::Row(done), cells: &cells, done })?;
+                    }
                 }
-                visit(Row { place, cells: &cells, done: number })?;
             }
-            Ok(())
+            match done == self.rows {
+                true => Ok(()),
+                false => Err(self.damaged(&format!("it has {done} rows instead of {}", self.rows))),
+            }
         })
+    }
+
+    fn damaged(&self, error: &dyn std::fmt::Display) -> BuildError {
+        explain(self.input.name(), error)
     }
 }
 
-fn reader(path: &Path) -> Result<SerializedFileReader<File>, BuildError> {
-    let file = File::open(path).map_err(|source| BuildError::Io { action: "read", path: path.into(), source })?;
-    SerializedFileReader::new(file).map_err(|error| explain(path, &error))
+/// A column of a row group: some of its values as texts, one behind the other.
+struct Texts {
+    reader: ColumnReader,
+    kind: ColumnDescPtr,
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    fn of(reader: ColumnReader, kind: ColumnDescPtr) -> Texts {
+        Texts { reader, kind, text: String::new(), ends: vec![] }
+    }
+
+    fn get(&self, row: usize) -> &str {
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.text[start..self.ends[row]]
+    }
+
+    /// The next `count` values; an error says at which of them.
+    fn read(&mut self, count: usize) -> Result<(), (usize, String)> {
+        use ColumnReader as Column;
+        let Texts { reader, kind, text, ends } = self;
+        text.clear();
+        ends.clear();
+        let mut to = Appender { kind, text, ends, count };
+        match reader {
+            Column::BoolColumnReader(reader) => to.take(reader, |text, _, value| show(text, value)),
+            Column::Int32ColumnReader(reader) => {
+                to.take(reader, |text, kind, value| append(text, &Field::convert_int32(kind, value)))
+            }
+            Column::Int64ColumnReader(reader) => to.take(reader, int64),
+            Column::Int96ColumnReader(reader) => {
+                to.take(reader, |text, kind, value| append(text, &Field::convert_int96(kind, value)))
+            }
+            Column::FloatColumnReader(reader) => to.take(reader, |text, _, value| append(text, &Field::Float(value))),
+            Column::DoubleColumnReader(reader) => to.take(reader, |text, _, value| double(text, value)),
+            Column::ByteArrayColumnReader(reader) => to.take(reader, bytes),
+            Column::FixedLenByteArrayColumnReader(reader) => {
+                to.take(reader, |text, kind, value| bytes(text, kind, value.into()))
+            }
+        }
+    }
+}
+
+/// Where values go.
+struct Appender<'a> {
+    kind: &'a ColumnDescPtr,
+    text: &'a mut String,
+    ends: &'a mut Vec<usize>,
+    count: usize,
+}
+
+/// Appends the text of a value, as CSV would have it; `None` for what has no such form.
+type Append<V> = fn(&mut String, &ColumnDescPtr, V) -> Option<()>;
+
+impl Appender<'_> {
+    fn take<T: DataType>(
+        &mut self,
+        reader: &mut ColumnReaderImpl<T>,
+        append: Append<T::T>,
+    ) -> Result<(), (usize, String)> {
+        let (mut values, mut levels) = (vec![], vec![]);
+        let present = self.kind.max_def_level();
+        let mut read = 0;
+        while read < self.count {
+            let levels = (present > 0).then_some(&mut levels);
+            let (records, ..) = reader
+                .read_records(self.count - read, levels, None, &mut values)
+                .map_err(|error| (read, format!("cannot be read as Parquet: {error}")))?;
+            if records == 0 {
+                return Err((read, "cannot be read as Parquet: the column ends here, and others do not".into()));
+            }
+            read += records;
+        }
+        let mut values = values.into_iter();
+        for place in 0..self.count {
+            // Columns that may have nulls have a level for every row.
+            if present == 0 || levels.get(place) == Some(&present) {
+                let lacking = || (place, "cannot be read as Parquet: a value is lacking".into());
+                let value = values.next().ok_or_else(lacking)?;
+                append(self.text, self.kind, value)
+                    .ok_or_else(|| (place, "this is neither a number nor a text".into()))?;
+            }
+            self.ends.push(self.text.len());
+        }
+        Ok(())
+    }
+}
+
+fn reader(input: &Input) -> Result<SerializedFileReader<File>, BuildError> {
+    SerializedFileReader::new(input.file()?).map_err(|error| explain(input.name(), &error))
 }
 
 /// A single value, not a list of them.
@@ -78,14 +187,7 @@ fn is_flat(field: &TypePtr) -> bool {
         && field.get_basic_info().repetition() != Repetition::REPEATED
 }
 
-/// The rows without their nested columns.
-fn flat_rows(reader: &SerializedFileReader<File>) -> Result<RowIter<'_>, ParquetError> {
-    let schema = reader.metadata().file_metadata().schema();
-    let fields = schema.get_fields().iter().filter(|field| is_flat(field)).cloned().collect();
-    reader.get_row_iter(Some(Type::group_type_builder(schema.name()).with_fields(fields).build()?))
-}
-
-fn explain(path: &Path, error: &ParquetError) -> BuildError {
+fn explain(path: &Path, error: &dyn std::fmt::Display) -> BuildError {
     BuildError::File { path: path.into(), reason: format!("cannot be read as Parquet: {error}") }
 }
 
@@ -98,21 +200,66 @@ fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, BuildError>) -> Resu
     })
 }
 
-/// The value as CSV would have it; `None` for what has no such form.
-fn text(field: &Field) -> Option<String> {
-    Some(match field {
-        Field::Null => String::new(),
-        Field::Str(text) => text.clone(),
-        Field::Bytes(bytes) => String::from_utf8(bytes.data().to_vec()).ok()?,
+fn int64(text: &mut String, kind: &ColumnDescPtr, value: i64) -> Option<()> {
+    match kind.logical_type_ref() {
+        // The library knows no nanoseconds, which pandas writes; nobody's birthday needs them.
+        Some(LogicalType::Timestamp(time)) if time.unit == TimeUnit::NANOS => {
+            append(text, &Field::TimestampMicros(value.div_euclid(1000)))
+        }
+        _ if matches!(kind.converted_type(), ConvertedType::NONE | ConvertedType::INT_64) => {
+            text.push_str(itoa::Buffer::new().format(value));
+            Some(())
+        }
+        _ => append(text, &Field::convert_int64(kind, value)),
+    }
+}
+
+/// The shortest text that gives the same number back; 5 rather than 5.0. NaN is how some tools write a missing value.
+fn double(text: &mut String, number: f64) -> Option<()> {
+    if number.is_nan() {
+        return Some(());
+    }
+    let mut buffer = ryu::Buffer::new();
+    let shown = buffer.format(number);
+    // Exponents are for very large and very small numbers, and for infinite ones there are words.
+    if shown.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+        return show(text, number);
+    }
+    text.push_str(shown.strip_suffix(".0").unwrap_or(shown));
+    Some(())
+}
+
+fn bytes(text: &mut String, kind: &ColumnDescPtr, value: ByteArray) -> Option<()> {
+    match kind.converted_type() {
+        ConvertedType::UTF8 | ConvertedType::ENUM | ConvertedType::JSON => text.push_str(value.as_utf8().ok()?),
+        _ => append(text, &Field::convert_byte_array(kind, value).ok()?)?,
+    }
+    Some(())
+}
+
+fn append(text: &mut String, field: &Field) -> Option<()> {
+    match field {
+        Field::Null => Some(()),
+        Field::Str(word) => show(text, word),
+        Field::Bytes(bytes) => show(text, bytes.as_utf8().ok()?),
+        Field::Int(number) => show(text, number),
         // NaN is how some tools write a missing value.
-        Field::Float16(number) if number.is_nan() => String::new(),
-        Field::Float(number) if number.is_nan() => String::new(),
-        Field::Double(number) if number.is_nan() => String::new(),
-        // The shortest text that gives the same number back; 5 rather than 5.0.
-        Field::Float16(number) => number.to_f64().to_string(),
-        Field::Float(number) => number.to_string(),
-        Field::Double(number) => number.to_string(),
-        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => return None,
-        other => other.to_string(),
-    })
+        Field::Float16(number) if number.is_nan() => Some(()),
+        Field::Float(number) if number.is_nan() => Some(()),
+        Field::Float16(number) => show(text, number.to_f64()),
+        Field::Float(number) => show(text, number),
+        Field::Double(number) => double(text, *number),
+        Field::TimestampMillis(_) | Field::TimestampMicros(_) => {
+            let shown = field.to_string();
+            let bare = shown.strip_suffix(" +00:00").unwrap_or(&shown);
+            // The fraction always has digits behind a point, mostly zeros.
+            show(text, bare.trim_end_matches('0').trim_end_matches('.'))
+        }
+        Field::Group(_) | Field::ListInternal(_) | Field::MapInternal(_) => None,
+        other => show(text, other),
+    }
+}
+
+fn show(text: &mut String, value: impl std::fmt::Display) -> Option<()> {
+    write!(text, "{value}").ok()
 }

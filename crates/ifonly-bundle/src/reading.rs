@@ -16,8 +16,6 @@ pub(crate) struct Readings {
     points: bool,
     /// A number such as `007`: a name, not an amount.
     pub(crate) leading_zeros: bool,
-    /// A date that is not written year first.
-    pub(crate) other_dates: u64,
 }
 
 /// One way, and the bounds of what it read.
@@ -52,7 +50,6 @@ impl Readings {
 
     /// Takes a text that is none; `before` has the bounds of the plain numbers so far, if there were any.
     pub(crate) fn other(&mut self, text: &str, before: Option<(f64, f64)>) {
-        self.other_dates += u64::from(is_other_date(text));
         let points = self.points;
         let left = self.left.get_or_insert_with(|| {
             let (min, max) = before.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
@@ -91,7 +88,7 @@ fn guesses(text: &str) -> Vec<Notation> {
 }
 
 /// `31/12/2024`, `31.12.2024`, `12-31-24` and the like.
-fn is_other_date(text: &str) -> bool {
+pub(crate) fn is_other_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split(['/', '.', '-']).collect();
     let digits = parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()));
     let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();

@@ -5,10 +5,9 @@
 
 use crate::csv_source::CsvSource;
 use crate::error::{BuildError, Place};
+use crate::input::Input;
 use crate::parquet_source::ParquetSource;
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A row longer than this is not a row: most likely a quote was never closed.
@@ -30,6 +29,8 @@ pub struct Progress {
 /// The passes over the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Unpacking a compressed file.
+    Unpacking,
     /// Learning what the columns are.
     Learning,
     /// Encoding the accepted rows.
@@ -54,21 +55,17 @@ pub(crate) type Visit<'a> = &'a mut dyn FnMut(Row<'_>) -> Result<(), BuildError>
 
 impl Source {
     /// Looks at the first bytes rather than at the name: Parquet says `PAR1`, anything else is text.
-    pub(crate) fn open(path: &Path, delimiter: Option<u8>) -> Result<Source, BuildError> {
-        let io = |source| BuildError::Io { action: "read", path: path.into(), source };
-        let mut start = vec![];
-        File::open(path).map_err(io)?.take(4).read_to_end(&mut start).map_err(io)?;
-        let named_parquet = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("parquet"));
-        if start == b"PAR1" || named_parquet {
-            return Ok(Source::Parquet(ParquetSource::open(path)?));
+    pub(crate) fn of(input: Input, delimiter: Option<u8>) -> Result<Source, BuildError> {
+        match input.is_parquet()? {
+            true => Ok(Source::Parquet(ParquetSource::open(input)?)),
+            false => Ok(Source::Csv(CsvSource::open(input, delimiter)?)),
         }
-        Ok(Source::Csv(CsvSource::open(path, delimiter)?))
     }
 
     pub(crate) fn path(&self) -> &PathBuf {
         match self {
-            Source::Csv(source) => &source.path,
-            Source::Parquet(source) => &source.path,
+            Source::Csv(source) => source.input.name(),
+            Source::Parquet(source) => source.input.name(),
         }
     }
 
@@ -90,9 +87,14 @@ impl Source {
     /// What `Row::done` will reach.
     pub(crate) fn total(&self) -> u64 {
         match self {
-            Source::Csv(source) => source.bytes,
+            Source::Csv(source) => source.input.bytes(),
             Source::Parquet(source) => source.rows,
         }
+    }
+
+    /// What is wrong with a row.
+    pub(crate) fn at(&self, place: Place, reason: &str) -> BuildError {
+        BuildError::Row { path: self.path().clone(), place, reason: reason.into() }
     }
 
     /// All rows in order.
@@ -101,6 +103,14 @@ impl Source {
             Source::Csv(source) => source.scan(visit),
             Source::Parquet(source) => source.scan(visit),
         }
+    }
+}
+
+/// The text without surrounding spaces; most have none, which the first and the last byte tell.
+pub(crate) fn trimmed(text: &str) -> &str {
+    match text.as_bytes() {
+        [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic() => text,
+        _ => text.trim(),
     }
 }
 

@@ -3,10 +3,10 @@
 //! Memory stays bounded: beyond [`MAX_DISTINCT`] different values a column is merely "many". Bounds and values are taken over
 //! *all* rows, the rejected ones included, so that a rejected person's own values lie within them.
 
+use crate::by_text::ByText;
 use crate::error::Place;
-use crate::reading::{Reading, Readings};
+use crate::reading::{Reading, Readings, is_other_date};
 use ifonly_values::schema::{Decimal, Notation};
-use std::collections::HashMap;
 
 /// More different values are not listed: no feature has more levels.
 pub(crate) const MAX_DISTINCT: usize = 65_536;
@@ -30,7 +30,7 @@ pub(crate) struct ColumnStats {
     /// Whether any row, the rejected ones included, has no value.
     pub(crate) missing_anywhere: bool,
     /// Every value with its count, unless they are too many.
-    distinct: Option<HashMap<String, u64>>,
+    distinct: Option<ByText<Seen>>,
     /// Whether most values were new when they became too many to list.
     mostly_new: bool,
     /// The smallest number.
@@ -42,10 +42,26 @@ pub(crate) struct ColumnStats {
     last: f64,
     /// How numbers that are not plain are written.
     pub(crate) readings: Readings,
+    /// How many are dates that are not written year first.
+    pub(crate) other_dates: u64,
     /// The longest text among accepted rows, in bytes.
     pub(crate) longest: usize,
     /// Some of the plain numbers, for a median where there are too many to list.
     sample: Sample,
+}
+
+/// One of the values.
+struct Seen {
+    count: u64,
+    is: Is,
+}
+
+/// What a text is, so that its next occurrence need not be read.
+#[derive(Clone, Copy)]
+enum Is {
+    Number(f64),
+    OtherDate,
+    Word,
 }
 
 /// Every n-th number, n doubled whenever there are too many: no luck, and bounded memory.
@@ -76,7 +92,7 @@ impl Sample {
 impl ColumnStats {
     pub(crate) fn new() -> ColumnStats {
         ColumnStats {
-            distinct: Some(HashMap::new()),
+            distinct: Some(ByText::default()),
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             counting: true,
@@ -86,7 +102,8 @@ impl ColumnStats {
 
     /// Takes a value of one row.
     pub(crate) fn take(&mut self, place: Place, text: &str, accepted: bool, listed: &[String]) {
-        if is_missing(text, listed) {
+        let seen = self.distinct.as_mut().and_then(|distinct| distinct.get_mut(text));
+        if seen.is_none() && is_missing(text, listed) {
             self.missing_anywhere = true;
             if accepted {
                 self.missing.get_or_insert((place, 0)).1 += 1;
@@ -97,50 +114,66 @@ impl ColumnStats {
             self.longest = self.longest.max(text.len());
         }
         self.present += 1;
-        match Notation::Plain.read(text) {
-            Some(number) => {
-                self.readings.plain(text, number);
+        let is = match seen {
+            Some(seen) => {
+                seen.count += 1;
+                seen.is
+            }
+            None => self.read(place, text),
+        };
+        match is {
+            Is::Number(number) => {
                 self.sample.take(number);
                 self.counting &= self.numbers == 0 || number == self.last + 1.0;
                 self.last = number;
                 self.numbers += 1;
+            }
+            Is::OtherDate => self.other_dates += 1,
+            Is::Word => {}
+        }
+    }
+
+    /// Reads a text that was not seen before, or that nobody remembers.
+    fn read(&mut self, place: Place, text: &str) -> Is {
+        let is = match Notation::Plain.read(text) {
+            Some(number) => {
+                self.readings.plain(text, number);
                 self.min = self.min.min(number);
                 self.max = self.max.max(number);
+                Is::Number(number)
             }
             None => {
                 self.readings.other(text, (self.numbers > 0).then_some((self.min, self.max)));
                 self.counting = false;
                 self.first_word.get_or_insert_with(|| (place, text.chars().take(60).collect()));
+                if is_other_date(text) { Is::OtherDate } else { Is::Word }
             }
-        }
-        let Some(distinct) = &mut self.distinct else { return };
-        if let Some(count) = distinct.get_mut(text) {
-            *count += 1;
-            return;
-        }
+        };
+        let Some(distinct) = &mut self.distinct else { return is };
         // Long texts are no categories, and would fill the memory.
         let long = text.len() > ifonly_values::record::MAX_TEXT;
         if distinct.len() >= MAX_DISTINCT || long {
             self.mostly_new = long || distinct.len() as u64 * 2 > self.present;
             self.distinct = None;
         } else {
-            distinct.insert(text.to_owned(), 1);
+            distinct.insert(text, Seen { count: 1, is });
         }
+        is
     }
 
     /// The different values in the order of their numbers, or of their letters; `None` if they are too many.
     pub(crate) fn values(&self) -> Option<Vec<String>> {
-        let mut values: Vec<String> = self.distinct.as_ref()?.keys().cloned().collect();
+        let mut values: Vec<String> = self.distinct.as_ref()?.iter().map(|(text, _)| text).collect();
         // A map has no order of its own, and the same input must give the same bytes.
         values.sort_unstable();
-        if let Some(Reading { notation, .. }) = self.reading() {
-            let number = |text: &String| notation.read(text);
-            // Stable, so that texts of one number ("1", "1.0") keep the order of their letters.
-            values.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
-            // One text stands for a number that is written in several ways; the rest are found by their number.
-            values.dedup_by(|b, a| number(a) == number(b));
-        }
-        Some(values)
+        let Some(Reading { notation, .. }) = self.reading() else { return Some(values) };
+        let mut numbers: Vec<(f64, String)> =
+            values.into_iter().map(|text| (notation.read(&text).unwrap_or(0.0), text)).collect();
+        // Stable, so that texts of one number ("1", "1.0") keep the order of their letters.
+        numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
+        // One text stands for a number that is written in several ways; the rest are found by their number.
+        numbers.dedup_by(|b, a| a.0 == b.0);
+        Some(numbers.into_iter().map(|(_, text)| text).collect())
     }
 
     /// How all values are numbers, if they are: the first of the ways that are left.
@@ -157,7 +190,7 @@ impl ColumnStats {
     /// The value that most rows have, the first of equally many.
     pub(crate) fn most_common(&self) -> Option<String> {
         let counts = self.distinct.as_ref()?.iter();
-        counts.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0))).map(|(value, _)| value.clone())
+        counts.max_by(|a, b| a.1.count.cmp(&b.1.count).then(b.0.cmp(&a.0))).map(|(value, _)| value)
     }
 
     /// A value in the middle: one of the values where they are listed, otherwise about the median of plain numbers.
@@ -168,16 +201,16 @@ impl ColumnStats {
             numbers.sort_by(f64::total_cmp);
             return numbers.get(numbers.len().checked_sub(1)? / 2).map(|number| notation.write(*number));
         };
-        let mut counts: Vec<(f64, &String, u64)> =
-            distinct.iter().filter_map(|(text, count)| Some((notation.read(text)?, text, *count))).collect();
-        counts.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)));
+        let mut counts: Vec<(f64, String, u64)> =
+            distinct.iter().filter_map(|(text, seen)| Some((notation.read(&text)?, text, seen.count))).collect();
+        counts.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let mut left = counts.iter().map(|(_, _, count)| count).sum::<u64>().checked_sub(1)? / 2;
         counts.into_iter().find_map(|(_, text, count)| match left.checked_sub(count) {
             Some(rest) => {
                 left = rest;
                 None
             }
-            None => Some(text.clone()),
+            None => Some(text),
         })
     }
 
@@ -198,11 +231,10 @@ impl ColumnStats {
     pub(crate) fn shown(&self) -> String {
         const SHOWN: usize = 10;
         let Some(distinct) = &self.distinct else { return format!("numbers from {} to {}", self.min, self.max) };
-        let mut counts: Vec<(&String, &u64)> = distinct.iter().collect();
-        counts.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
-        let shown = |(value, count): &(&String, &u64)| {
-            format!("{:?} ({count} rows)", value.chars().take(40).collect::<String>())
-        };
+        let mut counts: Vec<(String, u64)> = distinct.iter().map(|(value, seen)| (value, seen.count)).collect();
+        counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        let shown =
+            |(value, count): &(String, u64)| format!("{:?} ({count} rows)", value.chars().take(40).collect::<String>());
         let mut parts: Vec<String> = counts.iter().take(SHOWN).map(shown).collect();
         if counts.len() > SHOWN {
             parts.push(format!("and {} other values", counts.len() - SHOWN));

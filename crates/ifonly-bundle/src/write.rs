@@ -29,7 +29,7 @@ impl Staging {
     pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
         let path = self.directory.join(name);
         let file = private_file().open(&path).map_err(io("create", &path))?;
-        Ok(HashedFile { hashed: Hashed::new(BufWriter::with_capacity(1 << 16, file)), path })
+        Ok(HashedFile { hashed: BufWriter::with_capacity(1 << 16, Hashed::new(file)), path })
     }
 
     /// Puts the bundle in its place.
@@ -116,9 +116,9 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Build
     move |source| BuildError::Io { action, path, source }
 }
 
-/// A file that knows its checksum and length.
+/// A file that knows its checksum and length. Hashing comes behind the buffer: large pieces are hashed faster.
 pub(crate) struct HashedFile {
-    hashed: Hashed<BufWriter<File>>,
+    hashed: BufWriter<Hashed<File>>,
     path: PathBuf,
 }
 
@@ -129,8 +129,8 @@ impl HashedFile {
 
     /// The checksum and the length, after everything is on the disk.
     pub(crate) fn finish(self) -> Result<(blake3::Hash, u64), BuildError> {
-        let Hashed { to, hasher, bytes } = self.hashed;
-        let file = to.into_inner().map_err(|error| io("write", &self.path)(error.into_error()))?;
+        let hashed = self.hashed.into_inner().map_err(|error| io("write", &self.path)(error.into_error()))?;
+        let Hashed { to: file, hasher, bytes } = hashed;
         file.sync_all().map_err(io("sync", &self.path))?;
         Ok((hasher.finalize(), bytes))
     }

@@ -20,7 +20,7 @@ use ifonly_values::manifest::MAX_JSON;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ impl HttpServer {
         }
         let request = request.body(Full::new(body)).map_err(|error| TransportError::Unreachable(error.to_string()))?;
         let response =
-            self.client.request(request).await.map_err(|error| TransportError::Unreachable(chain(&error)))?;
+            self.client.request(request).await.map_err(|error| unreachable(&error, self.base.starts_with("https")))?;
         match response.status() {
             StatusCode::OK => Ok(response),
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
@@ -229,21 +229,61 @@ async fn refusal(status: StatusCode, response: Response<Incoming>) -> TransportE
         r#type: Option<String>,
         detail: Option<String>,
     }
+    let renewed = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let body = HttpServer::body(response, LONGEST_PROBLEM).await.unwrap_or_default();
     let document = serde_json::from_slice(&body).unwrap_or(Document { r#type: None, detail: None });
     let problem = document.r#type.as_deref().and_then(ProblemType::of);
-    let detail = document.detail.as_deref().map_or_else(|| "it does not say why".into(), plain);
+    let mut detail = document.detail.as_deref().map_or_else(|| "it does not say why".into(), plain);
+    if let Some(seconds) = renewed {
+        detail += &format!("; it says to come again in {}", span(seconds));
+    }
     TransportError::Refused { status: status.as_u16(), problem, detail }
+}
+
+/// A time to wait, as people say it.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} seconds"),
+        120..7200 => format!("{} minutes", seconds.div_ceil(60)),
+        7200..172_800 => format!("{} hours", seconds.div_ceil(3600)),
+        _ => format!("{} days", seconds.div_ceil(86_400)),
+    }
 }
 
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
+/// Why there is no connection, by name where something can be done about it.
+fn unreachable(error: &(dyn std::error::Error + 'static), secure: bool) -> TransportError {
+    for cause in causes(error) {
+        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
+            // TLS speaks through `io` errors, which do not give what they wrap as their source.
+            match io.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                    return TransportError::UnknownAuthority;
+                }
+                Some(rustls::Error::InvalidMessage(_)) => return TransportError::NoTls,
+                _ if io.kind() == std::io::ErrorKind::ConnectionRefused => return TransportError::NobodyListens,
+                _ => {}
+            }
+        }
+        if !secure && cause.downcast_ref().is_some_and(hyper::Error::is_parse) {
+            return TransportError::NotPlain;
+        }
+    }
+    TransportError::Unreachable(chain(error))
+}
+
 /// An error and its causes.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(|error| plain(&error.to_string())).collect::<Vec<_>>().join(": ")
+    causes(error).map(|error| plain(&error.to_string())).collect::<Vec<_>>().join(": ")
+}
+
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
 }
 
 fn is_loopback(host: &str) -> bool {
@@ -262,6 +302,12 @@ mod tests {
         assert_eq!(earlier_paths(format!("{digest}, ../../etc,{digest}x,\n{digest}").as_bytes()), [&*path, &*path]);
         assert_eq!(earlier_paths([&*digest; 9].join(",").as_bytes()).len(), 4);
         assert!(earlier_paths(b"").is_empty());
+    }
+
+    #[test]
+    fn times_to_wait_are_rounded_up() {
+        assert_eq!([1, 119, 121, 7199].map(span), ["1 seconds", "119 seconds", "3 minutes", "120 minutes"]);
+        assert_eq!([7200, 90_000, 200_000].map(span), ["2 hours", "25 hours", "3 days"]);
     }
 
     #[test]

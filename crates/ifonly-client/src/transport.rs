@@ -87,6 +87,18 @@ pub enum TransportError {
     /// No connection, or one that broke.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
+    /// Nothing listens there.
+    #[error("cannot be reached: nothing listens at this address (connection refused)")]
+    NobodyListens,
+    /// Its certificate is signed by nobody whom this machine trusts.
+    #[error("has a certificate from an authority that is not trusted here")]
+    UnknownAuthority,
+    /// Asked with TLS, it answers without.
+    #[error("does not speak TLS at this address")]
+    NoTls,
+    /// Asked without TLS, it answers something else.
+    #[error("does not speak plain HTTP at this address")]
+    NotPlain,
     /// The answer broke off.
     #[error("the answer broke off: {0}")]
     CutOff(String),
@@ -131,8 +143,8 @@ pub enum TransportError {
 impl TransportError {
     /// Whether the same bytes may be sent again: nothing here depends on what they hide.
     pub fn is_transient(&self) -> bool {
-        use TransportError::{Busy, CutOff, Damaged, Unreachable};
-        matches!(self, Unreachable(_) | CutOff(_) | Damaged | Busy { .. })
+        use TransportError::{Busy, CutOff, Damaged, NobodyListens, Unreachable};
+        matches!(self, Unreachable(_) | NobodyListens | CutOff(_) | Damaged | Busy { .. })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::tokens::TokenEntry;
 use http::HeaderValue;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 /// A server's configuration. Relative paths are relative to the file they stand in.
@@ -16,8 +16,10 @@ pub struct Config {
     /// Root keys, one per epoch.
     pub keys: Vec<PathBuf>,
     /// Where clients connect; port 0 takes a free one.
+    #[serde(deserialize_with = "some_address")]
     pub listen: Option<SocketAddr>,
     /// Where operators connect; none without.
+    #[serde(deserialize_with = "some_address")]
     pub admin: Option<SocketAddr>,
     /// Whether the admin port may be on another address than loopback.
     pub public_admin: bool,
@@ -33,6 +35,26 @@ pub struct Config {
     pub ledger: Option<PathBuf>,
     /// Who may ask; everybody without.
     pub tokens: Vec<TokenEntry>,
+}
+
+/// An address to listen on, `host:port`. A name is looked up now; where it has addresses of both kinds, the IPv4 one is taken.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let host = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    let Some((host, _)) = host else {
+        return Err("write it as host:port, such as localhost:8443 or 0.0.0.0:8443".into());
+    };
+    let found = text.to_socket_addrs().map_err(|error| format!("{host:?} cannot be looked up: {error}"))?;
+    let found: Vec<SocketAddr> = found.collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| format!("{host:?} has no address"))
+}
+
+fn some_address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+    let text = <String as serde::Deserialize>::deserialize(from)?;
+    address(&text).map(Some).map_err(serde::de::Error::custom)
 }
 
 /// Certificate and key, both PEM.
@@ -235,6 +257,20 @@ mod tests {
         }
         // What the sample gives as limits is what holds without it, except for what depends on the machine.
         assert_eq!(Limits { running: 0, ..config.limits }, Limits { running: 0, ..Limits::default() });
+    }
+
+    #[test]
+    fn addresses_may_have_names() {
+        let name = address("localhost:7001").unwrap();
+        assert!(name.ip().is_loopback() && name.port() == 7001, "{name}");
+        assert_eq!(address("[::1]:80"), Ok("[::1]:80".parse().unwrap()));
+        assert_eq!(Config::parse("listen = \"localhost:0\"").unwrap().listen.map(|address| address.port()), Some(0));
+        for text in ["7001", ":7001", "localhost", "localhost:x", "localhost:70000", ""] {
+            assert!(address(text).is_err_and(|error| error.contains("host:port")), "{text}");
+        }
+        // A label of more than 63 letters is no name, so nobody is asked for it.
+        assert!(address(&format!("{}.example:1", "x".repeat(64))).is_err_and(|error| error.contains("looked up")));
+        assert!(Config::parse("admin = \"localhost\"").unwrap_err().to_string().contains("host:port"));
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         use ifonly_core::decode::DecodeError;
         use ifonly_core::search::Fault;
-        let text = error.to_string();
+        let text = crate::advice::explained(&error);
         match error {
             ClientError::Url { .. }
             | ClientError::Certificates(_)

@@ -3,12 +3,16 @@
 //! What a program would want lives in the other crates; here are flags, files, tables and exit codes.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "ask")]
+mod advice;
 mod commands;
 #[cfg(feature = "ask")]
 mod connection;
 #[cfg(feature = "bench")]
 mod end_to_end;
 mod exit;
+#[cfg(feature = "ask")]
+mod given;
 #[cfg(all(feature = "ask", feature = "serve"))]
 mod loans;
 #[cfg(feature = "ask")]

@@ -1,4 +1,4 @@
-//! The person's values from a file, from flags, and from the keyboard.
+//! The person's values from flags and from the keyboard, and what they give beside them. Files are read in `given.rs`.
 
 use crate::exit::Failure;
 use ifonly_client::Values;
@@ -9,21 +9,6 @@ use std::path::Path;
 
 /// Longer files are no profiles.
 const LONGEST: u64 = 16 << 20;
-
-/// Reads a profile file; its ending says what it is, and `row` (counted from 1) which line of a CSV.
-pub(crate) fn load(path: &Path, row: usize) -> Result<Values, Failure> {
-    let refuse = |error: &dyn std::fmt::Display| Failure::Input(format!("profile {}: {error}", path.display()));
-    let text = read(path).map_err(|error| refuse(&error))?;
-    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
-    let values = match ending.as_ref().and_then(|ending| ending.to_str()) {
-        Some("json") => Values::from_json(&text),
-        Some("toml") => Values::from_toml(&text),
-        Some("csv") => Values::from_csv(&text, row),
-        Some("tsv") => Values::from_tsv(&text, row),
-        _ => Err("a profile ends in .json, .toml or .csv".into()),
-    };
-    values.map_err(|error| refuse(&error))
-}
 
 /// Takes a `feature=value` flag.
 pub(crate) fn set(values: &mut Values, schema: &Schema, assignment: &str) -> Result<(), Failure> {
@@ -147,11 +132,5 @@ mod tests {
         assert_eq!(items("age, income").unwrap(), ["age", "income"]);
         assert_eq!(items(r#""a, b",c,"say ""x""""#).unwrap(), ["a, b", "c", "say \"x\""]);
         assert!(items(r#""a"#).is_err());
-    }
-
-    #[test]
-    fn what_is_no_file_is_refused() {
-        assert!(load(Path::new("/nowhere/at.all"), 1).is_err());
-        assert!(load(Path::new(env!("CARGO_MANIFEST_DIR")), 1).is_err());
     }
 }

@@ -3,7 +3,8 @@
 mod support;
 
 use serde_json::Value;
-use std::process::{Command, Stdio};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 use support::{Server, fine, ifonly};
 
 const PEOPLE: &str =
@@ -56,6 +57,21 @@ impl Lender {
     }
 }
 
+/// Runs a command that reads this from standard input.
+fn piped(arguments: &[&str], input: &[u8]) -> Output {
+    let mut process = Command::new(env!("CARGO_BIN_EXE_ifonly"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    stdin.write_all(input).unwrap();
+    drop(stdin);
+    process.wait_with_output().unwrap()
+}
+
 const ME: &str = "age = 27\nincome = 21000\nhousing = \"rent\"\n";
 
 #[test]
@@ -104,6 +120,50 @@ fn a_person_can_see_what_is_asked() {
     let seen: Value = serde_json::from_str(&fine(&["inspect", first, second, "--json"])).unwrap();
     assert_eq!(seen["manifest"]["rows"], 3);
     assert!(fine(&["inspect", first, second]).lines().all(|line| line.chars().count() <= 200));
+}
+
+#[test]
+fn tables_and_profiles_may_come_from_standard_input_and_compressed() {
+    let lender = Lender::new();
+    let path = |name: &str| lender.folder.path().join(name).to_str().unwrap().to_owned();
+    let packed = |text: &str| {
+        let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    };
+    let manifest = |bundle: &str| std::fs::read_to_string(format!("{bundle}/manifest.json")).unwrap();
+    for (name, input) in [("plain", PEOPLE.as_bytes().to_vec()), ("packed", packed(PEOPLE))] {
+        let bundle = path(name);
+        let flags = ["build", "-", "-o", &bundle, "--name", "people", "--target", "approved", "--accept", "yes"];
+        let output = piped(&flags, &input);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(manifest(&bundle), manifest(&path("people.bundle")));
+    }
+    let cut = &packed(PEOPLE)[..40];
+    let output = piped(&["build", "-", "-o", &path("cut")], cut);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("standard input: cannot be unpacked as gzip") && !std::fs::exists(path("cut")).unwrap(),
+        "{said}"
+    );
+
+    let [first, second] = lender.urls();
+    let table = "housing|income|age\nown|1|1\nrent|21000|27\n";
+    std::fs::write(path("us.csv.gz"), packed(table)).unwrap();
+    let us = path("us.csv.gz");
+    for (profile, row, input) in [
+        ("-", "1", ME.as_bytes()),
+        ("-", "1", br#"{"age": 27, "income": 21000, "housing": "rent"}"#),
+        ("-", "2", table.as_bytes()),
+        ("-", "2", &packed(table)),
+        (us.as_str(), "2", b""),
+    ] {
+        let flags = ["ask", "--server", first, "--server", second, "--json", "--profile", profile, "--row", row];
+        let output = piped(&flags, input);
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        assert_eq!(answer["record"]["income"], 24_000, "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

@@ -7,17 +7,8 @@
 use super::SchemaError;
 use super::notation::Notation;
 use super::scale::{Interval, Scale};
+use super::value::{Value, find, is_missing, not_permitted, shortened};
 use ifonly_core::params::Params;
-
-/// What some tools write for a missing value. A feature that has the word among its own takes it for a value.
-const MISSING: [&str; 10] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "<NA>", "?"];
-
-/// Whether a text stands for a missing value.
-pub fn is_missing(text: &str) -> bool {
-    // Most values are longer than these words, and builds ask this of every cell.
-    let text = text.trim();
-    text.len() <= 4 && MISSING.contains(&text)
-}
 
 /// A feature of the database.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -103,16 +94,6 @@ pub struct OneHot {
     pub category: String,
 }
 
-/// A value before it is encoded. A person's values are secret, so they do not print by `Debug`; showing one takes `Display`.
-#[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// A number.
-    Number(f64),
-    /// A word, or a number as text. Empty means missing.
-    Text(String),
-}
-
 /// A level, and what it was made of. Does not print.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Encoded {
@@ -122,12 +103,6 @@ pub struct Encoded {
     pub clamped: bool,
     /// The number itself; `None` for words.
     pub number: Option<f64>,
-}
-
-impl std::fmt::Debug for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Value(..)")
-    }
 }
 
 impl std::fmt::Debug for Encoded {
@@ -248,14 +223,6 @@ impl Feature {
         })
     }
 
-    /// A number of this feature as people write it.
-    pub fn show_number(&self, number: f64) -> String {
-        match &self.kind {
-            Kind::Numeric { notation, .. } => notation.write(number),
-            _ => Notation::Plain.write(number),
-        }
-    }
-
     /// The number that a value is for this feature; the rank of an ordered word.
     pub fn number(&self, value: &Value) -> Option<f64> {
         match (&self.kind, value) {
@@ -268,14 +235,35 @@ impl Feature {
 
     /// The level of a value. A missing value has the default's.
     pub fn encode(&self, value: &Value) -> Result<Encoded, SchemaError> {
-        let value = self.filled(value)?;
-        let Kind::Numeric { scale, notation } = &self.kind else {
-            return self.encode_word(&value);
-        };
+        match (value, &self.kind) {
+            (Value::Text(text), _) => self.encode_text(text),
+            (Value::Number(number), Kind::Numeric { scale, notation }) => {
+                self.encode_number(scale, notation, Some(*number), &number.to_string())
+            }
+            (number, _) => self.encode_word(number),
+        }
+    }
+
+    /// The level of a value's text.
+    pub fn encode_text(&self, text: &str) -> Result<Encoded, SchemaError> {
+        let text = self.filled(text)?;
+        match &self.kind {
+            Kind::Numeric { scale, notation } => self.encode_number(scale, notation, notation.read(text), text),
+            _ => self.encode_word(&Value::from(text)),
+        }
+    }
+
+    fn encode_number(
+        &self,
+        scale: &Scale,
+        notation: &Notation,
+        number: Option<f64>,
+        text: &str,
+    ) -> Result<Encoded, SchemaError> {
         let (min, max) = scale.bounds();
-        let number = self.number(&value).ok_or_else(|| SchemaError::NotANumber {
+        let number = number.filter(|number| number.is_finite()).ok_or_else(|| SchemaError::NotANumber {
             feature: self.name.clone(),
-            value: shortened(&value.to_string()),
+            value: shortened(text),
             takes: notation.example(),
             min: notation.write(min),
             max: notation.write(max),
@@ -312,17 +300,19 @@ impl Feature {
 
     /// Whether a value is missing: a word for that which is none of the feature's own.
     pub fn is_missing(&self, value: &Value) -> bool {
-        let Value::Text(text) = value else { return false };
+        matches!(value, Value::Text(text) if self.is_missing_text(text))
+    }
+
+    fn is_missing_text(&self, text: &str) -> bool {
         is_missing(text) && !self.words().iter().any(|word| word == text.trim())
     }
 
-    /// The value, or the default where it is missing.
-    pub(super) fn filled(&self, value: &Value) -> Result<Value, SchemaError> {
-        match &self.default {
-            _ if !self.is_missing(value) => Ok(value.clone()),
-            Some(default) => Ok(Value::Text(default.clone())),
-            None => Err(SchemaError::Missing { feature: self.column().into() }),
+    /// The text, or the default where it is missing.
+    pub(super) fn filled<'a>(&'a self, text: &'a str) -> Result<&'a str, SchemaError> {
+        if !self.is_missing_text(text) {
+            return Ok(text);
         }
+        self.default.as_deref().ok_or_else(|| SchemaError::Missing { feature: self.column().into() })
     }
 
     pub(super) fn invalid(&self, reason: impl Into<String>) -> SchemaError {
@@ -388,84 +378,9 @@ impl Feature {
     }
 }
 
-/// The place of a value among words: the same text, or the same number ("1.0" is "1").
-pub(super) fn find<W: AsRef<str>>(words: &[W], value: &Value) -> Option<usize> {
-    let text = value.to_string();
-    let same_text = words.iter().position(|word| word.as_ref() == text.trim());
-    same_text.or_else(|| {
-        let number = value.number()?;
-        words.iter().position(|word| parse(word.as_ref()) == Some(number))
-    })
-}
-
-pub(super) fn not_permitted<W: AsRef<str>>(feature: &str, value: &Value, words: &[W]) -> SchemaError {
-    const SHOWN: usize = 20;
-    let mut listed: Vec<String> =
-        words.iter().take(SHOWN).map(|word| format!("{:?}", shortened(word.as_ref()))).collect();
-    if words.len() > SHOWN {
-        listed.push(format!("and {} more", words.len() - SHOWN));
-    }
-    SchemaError::NotPermitted {
-        feature: feature.into(),
-        value: shortened(&value.to_string()),
-        permitted: listed.join(", "),
-    }
-}
-
-/// A finite number, or nothing.
-fn parse(text: &str) -> Option<f64> {
-    text.trim().parse().ok().filter(|number: &f64| number.is_finite())
-}
-
-/// Texts from outside must not flood a message.
-fn shortened(text: &str) -> String {
-    const LONGEST: usize = 60;
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into(),
-    }
-}
-
-impl Value {
-    /// As a finite number, if it is one.
-    pub(crate) fn number(&self) -> Option<f64> {
-        match self {
-            Value::Number(number) => Some(*number).filter(|number| number.is_finite()),
-            Value::Text(text) => parse(text),
-        }
-    }
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Value::Number(number) => number.fmt(f),
-            Value::Text(text) => text.fmt(f),
-        }
-    }
-}
-
 impl From<Scale> for Kind {
     fn from(scale: Scale) -> Kind {
         Kind::Numeric { scale, notation: Notation::Plain }
-    }
-}
-
-impl From<f64> for Value {
-    fn from(number: f64) -> Value {
-        Value::Number(number)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(text: &str) -> Value {
-        Value::Text(text.into())
-    }
-}
-
-impl From<String> for Value {
-    fn from(text: String) -> Value {
-        Value::Text(text)
     }
 }
 

@@ -11,12 +11,14 @@ mod nearest;
 mod notation;
 mod round;
 mod scale;
+mod value;
 
 pub use decimal::Decimal;
-pub use feature::{Deviation, DeviationKind, Encoded, Feature, Kind, OneHot, Value, is_missing};
+pub use feature::{Deviation, DeviationKind, Encoded, Feature, Kind, OneHot};
 pub use nearest::nearest;
 pub use notation::Notation;
 pub use scale::{Form as ScaleForm, Interval, Quantiser, Run, Scale};
+pub use value::{Value, is_missing};
 
 use ifonly_core::params::Params;
 use std::collections::HashSet;
@@ -233,10 +235,13 @@ fn check_one_hot(group: &[Feature]) -> Result<(), SchemaError> {
 fn encode_one_hot(group: &[Feature], value: &Value, levels: &mut Vec<Encoded>) -> Result<(), SchemaError> {
     let parts = || group.iter().filter_map(|feature| Some((feature, feature.one_hot.as_ref()?)));
     let Some((first, _)) = parts().next() else { return Ok(()) };
-    let filled = first.filled(value)?;
+    let filled = match value {
+        Value::Text(text) => Value::from(first.filled(text)?),
+        number => number.clone(),
+    };
     let categories: Vec<&str> = parts().map(|(_, part)| part.category.as_str()).collect();
-    let Some(hit) = feature::find(&categories, &filled) else {
-        return Err(feature::not_permitted(first.column(), &filled, &categories));
+    let Some(hit) = value::find(&categories, &filled) else {
+        return Err(value::not_permitted(first.column(), &filled, &categories));
     };
     levels.extend(group.iter().enumerate().map(|(place, feature)| Encoded {
         level: if place == hit { feature.range() } else { 0 },

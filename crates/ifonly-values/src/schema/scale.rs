@@ -27,6 +27,8 @@ pub struct Scale {
     open: bool,
     /// The values of a grid or a list, or the edges; none for the paper's levels.
     numbers: Arc<[f64]>,
+    /// Where among them to look: as many equal parts of the range as there are numbers, and for each how many lie before it.
+    before: Arc<[u32]>,
 }
 
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
@@ -130,7 +132,10 @@ impl Scale {
         {
             return Err(format!("min = {min} and max = {max} must be finite and in order"));
         }
-        let scale = Scale { form, open: false, numbers: numbers.into() };
+        let mut before = vec![0; numbers.len() + 1];
+        numbers.iter().for_each(|&number| before[part(&numbers, number) + 1] += 1);
+        (1..before.len()).for_each(|place| before[place] += before[place - 1]);
+        let scale = Scale { form, open: false, numbers: numbers.into(), before: before.into() };
         match scale.range() {
             range if (1..=Params::MAX_RANGE).contains(&range) => Ok(scale),
             range => Err(format!("{range} levels; there must be 1 to {}", Params::MAX_RANGE)),
@@ -151,11 +156,6 @@ impl Scale {
     pub fn whole_numbers(from: i64, to: i64) -> Result<Scale, String> {
         let levels = to.checked_sub(from).and_then(|levels| u32::try_from(levels).ok()).unwrap_or(0);
         Scale::new(Form::Grid { from: Decimal::new(from, 0), step: Decimal::new(1, 0), levels })
-    }
-
-    /// What it is made of.
-    pub fn form(&self) -> &Form {
-        &self.form
     }
 
     /// Its name in reports.
@@ -206,11 +206,11 @@ impl Scale {
                 (step as u32).min(*levels)
             }
             Form::Edges { .. } => {
-                let above = self.numbers.partition_point(|&edge| edge <= number);
+                let above = self.count(number, |edge| edge <= number);
                 (above.saturating_sub(1) as u32).min(self.range())
             }
             Form::Grid { .. } | Form::Listed { .. } => {
-                let above = self.numbers.partition_point(|&value| value < number);
+                let above = self.count(number, |value| value < number);
                 let below = above.saturating_sub(1);
                 let nearer = match (self.numbers.get(below), self.numbers.get(above)) {
                     (Some(low), Some(high)) if number - low < high - number => below,
@@ -220,6 +220,14 @@ impl Scale {
                 nearer as u32
             }
         }
+    }
+
+    /// How many numbers lie before this one. Those of earlier parts do, those of later parts do not, so that one part is
+    /// searched, which mostly has one number: builds ask this of every cell.
+    fn count(&self, number: f64, is_before: impl Fn(f64) -> bool) -> usize {
+        let part = part(&self.numbers, number);
+        let (from, to) = (self.before[part] as usize, self.before[part + 1] as usize);
+        from + self.numbers[from..to].partition_point(|&other| is_before(other))
     }
 
     /// The numbers of a level; `None` for levels above the range.
@@ -263,6 +271,13 @@ impl Scale {
             _ => self.numbers[level.min(self.range()) as usize],
         }
     }
+}
+
+/// In which of as many equal parts of their range as there are numbers this one lies. Never falls where the number grows: a
+/// difference, a product with something positive and a cast that saturates are all like that.
+fn part(numbers: &[f64], number: f64) -> usize {
+    let [first, .., last] = numbers else { return 0 };
+    (((number - first) * (numbers.len() as f64 / (last - first))) as usize).min(numbers.len() - 1)
 }
 
 /// The smallest number above 0.
@@ -380,6 +395,26 @@ mod tests {
         let open = scale.open(true);
         assert_eq!(open.interval(0), Some(Interval { low: f64::NEG_INFINITY, high: -0.5 }));
         assert_eq!(open.interval(5), Some(Interval { low: 20.0, high: f64::INFINITY }));
+    }
+
+    #[test]
+    fn numbers_are_found_in_their_part_as_in_all_of_them() {
+        let extremes = ["-1e300", "-5", "0", "0.1", "1e300"].map(|text| Decimal::of(text.parse().unwrap()).unwrap());
+        for scale in [
+            Scale::round(0.0, 123_456.0, 1000).unwrap(),
+            Scale::round(-17.5, 4e9, 300).unwrap(),
+            Scale::logarithmic(0.001, 1e7, 500).unwrap(),
+            grid("-3", "0.1", 900),
+            Scale::new(Form::Listed { values: extremes.to_vec() }).unwrap(),
+        ] {
+            let numbers = scale.numbers.iter().flat_map(|n| [n.next_down(), *n, n.next_up(), n * 1.01, n + 0.3]);
+            for number in numbers.chain([0.0, -1e308, 1e308, f64::MIN_POSITIVE]) {
+                let below = scale.numbers.partition_point(|&other| other < number);
+                let at_most = scale.numbers.partition_point(|&other| other <= number);
+                assert_eq!(scale.count(number, |other| other < number), below, "{number}");
+                assert_eq!(scale.count(number, |other| other <= number), at_most, "{number}");
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use crate::connection::{self, Connection};
 use crate::exit::{Done, Failure};
+use crate::given;
 use crate::profile::{self, split};
 use crate::show;
 use ifonly_client::{Answer, Pins, Values, WishList};
@@ -23,10 +24,11 @@ pub(crate) struct Args {
     /// A server's address; give all of them, in any order.
     #[arg(long = "server", value_name = "URL", required = true)]
     servers: Vec<String>,
-    /// Your values: a JSON object, a TOML table, or a CSV with a header. `ifonly profile` writes one to fill in.
+    /// Your values: a JSON object, a TOML table, or a row of a CSV or Parquet file, also compressed (gzip, Zstandard); - is
+    /// standard input. `ifonly profile` writes one to fill in.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Which row of a CSV profile, counted from 1.
+    /// Which row of a profile with several, counted from 1.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     row: u64,
     /// One of your values; overrides the profile.
@@ -101,7 +103,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
 async fn ask(args: &Args) -> Result<Done, Failure> {
     // What can be wrong with files and flags is found before any server hears of it.
     let mut values = match &args.profile {
-        Some(path) => profile::load(path, args.row as usize)?,
+        Some(path) => given::profile(path, args.row)?,
         None => Values::default(),
     };
     let wishes = wishes(args)?;

@@ -45,6 +45,7 @@ fn bar(terminal: bool) -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: Progress) {
     bar.set_message(match progress.stage {
+        Stage::Unpacking => "unpacking",
         Stage::Learning => "learning",
         Stage::Encoding => "encoding",
     });

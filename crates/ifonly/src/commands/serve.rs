@@ -1,7 +1,7 @@
 //! `ifonly serve`: one server, from a configuration file, from flags, or from both.
 
 use crate::exit::{Done, Failure};
-use ifonly_server::config::{Config, ConfigError, Tls};
+use ifonly_server::config::{self, Config, ConfigError, Tls};
 use ifonly_server::daemon::{self, DaemonError};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ pub(crate) struct Args {
     /// Root keys, one per key epoch.
     #[arg(long = "key", value_name = "FILE")]
     keys: Vec<PathBuf>,
-    /// Where to listen; port 0 takes a free one. 127.0.0.1:0 unless given here or in the file.
-    #[arg(long, value_name = "ADDRESS")]
+    /// Where to listen, HOST:PORT; port 0 takes a free one. 127.0.0.1:0 unless given here or in the file.
+    #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
     listen: Option<SocketAddr>,
     /// Where to listen for operators: health, readiness and metrics.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
     admin: Option<SocketAddr>,
     /// Allow the admin port on another address than loopback, on a network of your own.
     #[arg(long)]
