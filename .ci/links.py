@@ -1,4 +1,7 @@
-"""Checks that the links in the Markdown files lead to files and headings that exist. Links to other sites are not followed."""
+"""Checks that the links in the Markdown files lead to files and headings that exist, and that the tests they name do.
+
+Links to other sites are not followed.
+"""
 
 import pathlib
 import re
@@ -9,6 +12,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)")
 # `docs/protocol.md`, `crates/ifonly-core/src/lib.rs`: a path of this repository in code quotes.
 PATH = re.compile(r"`((?:\.ci|bench|crates|docs|fuzz|vectors)/[\w./+-]+)`")
+# `a_name_of_at_least_five_words`: a test.
+TEST = re.compile(r"`([a-z0-9]+(?:_[a-z0-9]+){4,})`")
+FUNCTIONS = {
+    name for file in (ROOT / "crates").rglob("*.rs") for name in re.findall(r"\bfn (\w+)", file.read_text(encoding="utf-8"))
+}
 
 
 def prose(text):
@@ -40,6 +48,9 @@ def faults(path):
     for target in PATH.findall(text):
         if not (ROOT / target).exists():
             yield f"`{target}`: there is no such file"
+    for name in TEST.findall(text):
+        if name not in FUNCTIONS:
+            yield f"`{name}`: there is no such test"
 
 
 def main():
@@ -48,7 +59,7 @@ def main():
     files = [*ROOT.glob("*.md"), *(file for folder in folders for file in folder.rglob("*.md"))]
     files = [file for file in files if not {".venv", "node_modules", "target"} & set(file.parts[len(ROOT.parts):])]
     found = [f"{file.relative_to(ROOT)}: {fault}" for file in files for fault in faults(file)]
-    print("\n".join(found) or f"{len(files)} files, every link leads somewhere")
+    print("\n".join(found) or f"{len(files)} files, every link leads somewhere and every test is there")
     sys.exit(bool(found))
 
 
