@@ -1,0 +1,74 @@
+//! What comes to a server: whole messages, and messages whose commitments were made anew, so that what lies behind them is reached.
+
+use crate::world::BUNDLE;
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::FieldRule;
+use ifonly_core::form::Rows;
+use ifonly_core::keys::RootKey;
+use ifonly_core::memory::MemoryServer;
+use ifonly_core::params::Params;
+use ifonly_core::random::SeededRandom;
+use ifonly_core::scheme;
+use ifonly_core::search::{Outgoing, Search};
+use ifonly_core::secret::Secret;
+use ifonly_core::transcript::{Message, messages};
+use std::sync::LazyLock;
+
+/// Schemes of one phase and of two, with redundancy and verified.
+pub(crate) static DEPLOYMENTS: LazyLock<Vec<Deployment>> = LazyLock::new(|| {
+    let plain = Params { shuffle: true, ..Params::new(vec![4, 9, 1], 3) };
+    let spare = Params { silent: 1, lying: 1, ..plain.clone() };
+    let verified = Params { verified: true, ..plain.clone() };
+    [("gated-tables", &plain), ("two-phase-4", &plain), ("diff", &spare), ("gated", &verified)]
+        .map(|(name, params)| {
+            let scheme = scheme::named(name).expect("a scheme");
+            Deployment::new(scheme, params.clone(), FieldRule::Deployment).expect("a deployment")
+        })
+        .into()
+});
+
+/// All servers of each deployment.
+pub(crate) static SERVERS: LazyLock<Vec<Vec<MemoryServer>>> = LazyLock::new(|| {
+    let rows = Rows::new(&[4, 9, 1], [[0, 9, 1], [4, 0, 0], [2, 5, 1]]).expect("rows");
+    let key = RootKey::new(0, [7; 32]);
+    let servers = |deployment: &Deployment| {
+        (1..=deployment.servers() as u8).map(|index| MemoryServer::new(index, deployment, &key, &rows)).collect()
+    };
+    DEPLOYMENTS.iter().map(servers).collect()
+});
+
+/// A search that somebody makes.
+pub(crate) fn search(number: usize) -> Search {
+    let secret = Secret::new(vec![1, 2, 0]);
+    Search::new(DEPLOYMENTS[number].clone(), secret, SERVERS[number][0].audience()).expect("a search")
+}
+
+pub(crate) fn run(bytes: &[u8]) {
+    let Some((&number, bytes)) = bytes.split_first() else { return };
+    let servers = &SERVERS[usize::from(number) % SERVERS.len()];
+    for server in servers {
+        let _ = server.respond(bytes);
+    }
+    let Ok(message) = Message::decode(bytes) else { return };
+    let payloads = message.header.responders.iter().map(|_| message.payload.clone()).collect();
+    let again = messages(&message.header, payloads, &mut SeededRandom::new(1));
+    for (message, server) in again.iter().zip(servers) {
+        let _ = server.respond(&message.encode());
+    }
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    // Whatever a bundle's servers would be asked is of the same form.
+    LazyLock::force(&BUNDLE);
+    let mut seeds = Vec::new();
+    for (number, servers) in SERVERS.iter().enumerate() {
+        let (mut search, mut random) = (search(number), SeededRandom::new(1));
+        while let Some(Outgoing { messages, .. }) = search.next(&mut random) {
+            let with_number = |message: &[u8]| [&[number as u8], message].concat();
+            seeds.extend(messages.iter().map(|message| with_number(message)));
+            search
+                .receive(messages.iter().zip(servers).map(|(message, server)| server.respond(message).ok()).collect());
+        }
+    }
+    seeds
+}
