@@ -238,7 +238,7 @@ impl Secret {
     /// `None` where a gate hides the row.
     ///
     /// # Panics
-    /// If the row does not fit the ranges, or the secret has not been [checked](Secret::check).
+    /// If the row does not fit the ranges, or the secret is not one that a search takes.
     pub fn plain_cost(&self, scheme: &Scheme, params: &Params, row: &[u16]) -> Option<u64> {
         let features = || row.iter().enumerate().map(|(k, &y)| (k, u32::from(y)));
         let open = match scheme.gate {
