@@ -159,8 +159,8 @@ pub enum ConfigError {
         /// On the command line.
         flag: &'static str,
     },
-    /// A limit that lets nothing through.
-    #[error("limits.{0} must be at least 1")]
+    /// A limit that lets nothing through, or a time that no clock reaches.
+    #[error("limits.{0} must be at least 1, and seconds at most a year (31536000)")]
     Limit(&'static str),
     /// An origin that no browser sends.
     #[error("cors.origins: {0:?} is not an origin")]
@@ -212,7 +212,8 @@ impl Config {
             ("upload_seconds", limits.upload_seconds),
             ("answer_seconds", limits.answer_seconds),
         ];
-        if let Some((name, _)) = counted.iter().find(|(_, value)| *value == 0) {
+        let year = |name: &str| if name.ends_with("seconds") { 31_536_000 } else { u64::MAX };
+        if let Some((name, _)) = counted.iter().find(|(name, value)| *value == 0 || *value > year(name)) {
             return Err(ConfigError::Limit(name));
         }
         self.origins()?;
@@ -287,6 +288,8 @@ mod tests {
         Config::parse("admin = \"127.0.0.1:9100\"").unwrap().check().unwrap();
         let none = Config::parse("[limits]\nrunning = 0").unwrap();
         assert!(matches!(none.check(), Err(ConfigError::Limit("running"))));
+        let never = Config::parse("[limits]\nidle_seconds = 9000000000000000000").unwrap();
+        assert!(matches!(never.check(), Err(ConfigError::Limit("idle_seconds"))));
         assert!(Config::parse("[cors]\norigins = [\"example.org\"]").unwrap().check().is_err());
     }
 }

@@ -1,8 +1,8 @@
 //! One connection: what it waits for, and when it has waited long enough.
 //!
 //! From the first byte of the handshake to the headers of the first request it has a time limit, whatever it says in between, and
-//! between requests another one. While a request is inside, the request's own limits count. A connection that waits for its client
-//! has a [place](crate::crowd) that somebody else may get.
+//! between requests another one. While requests are inside, it has as long as the limits of all parts of a request together. A
+//! connection that waits for its client has a [place](crate::crowd) that somebody else may get.
 
 use crate::config::Limits;
 use crate::crowd::Seat;
@@ -53,7 +53,9 @@ impl Connection {
 
     /// A request has come.
     pub(crate) fn request(self: &Arc<Connection>) -> Inside {
-        self.state.send_modify(|state| *state = State { requests: state.requests + 1, greeted: true, ..*state });
+        self.state.send_modify(|state| {
+            *state = State { requests: state.requests + 1, greeted: true, since: Instant::now() };
+        });
         Inside(self.clone())
     }
 
@@ -76,17 +78,16 @@ impl Connection {
         let mut changes = self.state.subscribe();
         loop {
             let State { requests, greeted, since } = *changes.borrow_and_update();
-            let seconds = if greeted { limits.idle_seconds } else { limits.request_seconds };
-            let limit = async {
-                match requests {
-                    0 => tokio::time::sleep_until(since + Duration::from_secs(seconds)).await,
-                    _ => std::future::pending().await,
-                }
+            let seconds = match (requests, greeted) {
+                (0, false) => limits.request_seconds,
+                (0, true) => limits.idle_seconds,
+                // Messages and answers have limits of their own; this is for whatever else is not read, such as a manifest.
+                _ => limits.upload_seconds.saturating_add(limits.queue_seconds).saturating_add(limits.answer_seconds),
             };
             tokio::select! {
                 // The sender is in `self`, so this is always a change.
                 _ = changes.changed() => {}
-                () = limit => return,
+                () = tokio::time::sleep_until(since + Duration::from_secs(seconds)) => return,
             }
         }
     }
@@ -182,11 +183,14 @@ mod tests {
         let (inside, also) = (connection.request(), connection.request());
         drop(also);
         let leaving = async {
-            tokio::time::sleep(Duration::from_secs(1000)).await;
+            tokio::time::sleep(Duration::from_secs(100)).await;
             drop(inside);
         };
-        let (lasted, ()) = tokio::join!(lasted(&connection), leaving);
-        assert_eq!(lasted, 1060);
+        let (time, ()) = tokio::join!(lasted(&connection), leaving);
+        assert_eq!(time, 160);
+        // Nobody reads the response: 30 seconds to upload, 30 to wait and 120 to be answered are all there is.
+        let _unread = connection.request();
+        assert_eq!(lasted(&connection).await, 180);
     }
 
     #[tokio::test(start_paused = true)]
