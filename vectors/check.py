@@ -11,6 +11,7 @@ import sys
 
 import check_sealed
 import schemes
+import signature
 import transcript
 import values
 
@@ -19,6 +20,8 @@ def check(name, vectors):
     """Raises what is wrong."""
     if name == "transcript":
         transcript.check(vectors)
+    elif name == "signature":
+        signature.check(vectors)
     elif name == "failures":
         transcript.check_failures(vectors)
     elif name == "sealed-machine":

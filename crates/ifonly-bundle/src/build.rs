@@ -11,11 +11,13 @@ use crate::input::Input;
 use crate::options::BuildOptions;
 use crate::report::{FeatureReport, LeftOut, Report, Sizes};
 use crate::settings::{FeatureSettings, Missing, Scalar, Settings, find_column};
+use crate::signing_key::{self, Keeping};
 use crate::source::{Progress, Row, Source, Stage};
 use crate::stats::{ColumnStats, is_missing};
 use crate::write::{self, Staging};
 use ifonly_core::params::Params;
 use ifonly_core::scheme;
+use ifonly_core::signature::SIGNATURE_LENGTH;
 use ifonly_scan::RowWriter;
 use ifonly_values::manifest::{MAX_LEVELS, Manifest};
 use ifonly_values::record;
@@ -24,6 +26,7 @@ use ifonly_values::schema::{Column, Encoded, Feature, Kind, Notation, Schema, Sc
 /// Builds a bundle. `progress` is called now and then during both passes over the data.
 pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Result<Report, BuildError> {
     write::check_target(&options.output, options.replace)?;
+    let keeping = Keeping::of(options)?;
     let settings = options.schema.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
     let source = Source::of(Input::open(&options.data, progress)?, options.delimiter)?;
     let plan = Plan::new(options, &settings, &source)?;
@@ -35,18 +38,22 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     let encoded = plan.encode(&schema, &learnt, &incomplete, kept, &staging, progress)?;
     let schema = with_deviations(schema, &encoded.histograms)?;
     // `learn` has compared the number with the largest M.
-    let contents = deploy::contents(options, schema, kept as usize, encoded.record_length)?;
+    let mut contents = deploy::contents(options, schema, kept as usize, encoded.text_length + SIGNATURE_LENGTH)?;
+    contents.signer = Some(keeping.key.public());
     let manifest = Manifest::new(contents)?;
+    let subject = manifest.contents().subject();
+    let sizes = (manifest.rows(), encoded.text_length);
+    let (records_hash, records_bytes) = signing_key::sign_file(&staging, &keeping.key, &subject, sizes, progress)?;
 
     let mut file = staging.file(format::MANIFEST)?;
     file.write(manifest.json().as_bytes())?;
     let (manifest_hash, manifest_bytes) = file.finish()?;
-    let [(rows_hash, rows_bytes), (records_hash, records_bytes)] = encoded.files;
+    let (rows_hash, rows_bytes) = encoded.rows_file;
     let hashes = [(format::MANIFEST, manifest_hash), (format::ROWS, rows_hash), (format::RECORDS, records_hash)];
     let mut file = staging.file(format::CHECKSUMS)?;
     file.write(format::checksums(&hashes).as_bytes())?;
     file.finish()?;
-    staging.commit(options.replace)?;
+    keeping.keep(|| staging.commit(options.replace))?;
 
     let sizes = Sizes { manifest: manifest_bytes, rows: rows_bytes, records: records_bytes };
     let features = manifest.schema().features().iter().zip(&encoded.clamped).zip(&encoded.histograms);
@@ -56,7 +63,19 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Resu
     let not_recommended =
         (!recommended).then(|| deploy::not_offered(manifest.contents(), scheme::DEFAULT.name).to_string());
     let (rows_read, rows_accepted, rows_dropped) = (learnt.rows, kept, learnt.accepted - kept);
-    Ok(Report { rows_read, rows_accepted, rows_dropped, features, left_out, not_recommended, sizes, manifest })
+    let Keeping { path: signing_key, is_new: key_is_new, .. } = keeping;
+    Ok(Report {
+        rows_read,
+        rows_accepted,
+        rows_dropped,
+        features,
+        left_out,
+        not_recommended,
+        signing_key,
+        key_is_new,
+        sizes,
+        manifest,
+    })
 }
 
 /// The options and the file, brought together.
@@ -79,8 +98,9 @@ struct Learnt {
 
 /// What the second pass wrote.
 struct EncodedRows {
-    record_length: usize,
-    files: [(blake3::Hash, u64); 2],
+    /// Bytes of a record before its signature.
+    text_length: usize,
+    rows_file: (blake3::Hash, u64),
     /// Per feature, how many rows have each level.
     histograms: Vec<Vec<u64>>,
     /// Per feature, how many values lay outside the bounds.
@@ -309,14 +329,13 @@ impl<'a> Plan<'a> {
             .into_iter()
             .map(|column| Ok((find_column(self.source.columns(), column.name, "schema")?, column)))
             .collect::<Result<_, BuildError>>()?;
-        let record_length = format::record_length(columns.iter().map(|(place, _)| learnt.stats[*place].longest));
+        let text_length = format::record_length(columns.iter().map(|(place, _)| learnt.stats[*place].longest));
         // `learn` has compared the number with the largest M.
         let accepted = kept as usize;
         let rows_path = self.options.output.join(format::ROWS);
         let of_rows = |error| BuildError::of_rows(error, &rows_path);
         let mut rows = RowWriter::new(staging.file(format::ROWS)?, &schema.ranges(), accepted).map_err(of_rows)?;
-        let mut records = staging.file(format::RECORDS)?;
-        records.write(&format::records_header(accepted, record_length))?;
+        let mut records = staging.file(format::UNSIGNED)?;
         let mut histograms: Vec<Vec<u64>> = schema.ranges().iter().map(|&range| vec![0; range as usize + 1]).collect();
         let mut clamped = vec![0; schema.features().len()];
         let mut memory: Vec<ByText<Vec<Encoded>>> = vec![ByText::default(); columns.len()];
@@ -356,7 +375,7 @@ impl<'a> Plan<'a> {
             }
             let levels: Vec<u16> = levels.iter().map(|encoded| encoded.level as u16).collect();
             rows.push(&levels).map_err(of_rows)?;
-            let record = record::encode(&texts, record_length).map_err(|error| BuildError::Row {
+            let record = record::encode(&texts, text_length).map_err(|error| BuildError::Row {
                 path: self.source.path().clone(),
                 place: row.place,
                 reason: error.to_string(),
@@ -367,12 +386,8 @@ impl<'a> Plan<'a> {
             let reason = "the file changed while it was being read; try again".into();
             return Err(BuildError::File { path: self.source.path().clone(), reason });
         }
-        Ok(EncodedRows {
-            record_length,
-            files: [rows.finish().map_err(of_rows)?.finish()?, records.finish()?],
-            histograms,
-            clamped,
-        })
+        records.finish()?;
+        Ok(EncodedRows { text_length, rows_file: rows.finish().map_err(of_rows)?.finish()?, histograms, clamped })
     }
 
     fn cell(&self, place: Place, column: usize, reason: String) -> BuildError {

@@ -6,8 +6,9 @@
 use crate::error::{BuildError, OpenError};
 use crate::format::{self, RECORDS_HEADER};
 use crate::write::Hashed;
+use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_scan::{FileBytes, RowStore, StoreError};
-use ifonly_values::manifest::{MAX_JSON, Manifest};
+use ifonly_values::manifest::{Contents, MAX_JSON, Manifest};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -60,6 +61,23 @@ impl Bundle {
     /// A bundle without files, from its three parts: for demonstrations, measurements, tests and other programs. Its digest is that of the
     /// same bundle on disk.
     pub fn in_memory(manifest: Manifest, rows: RowStore, records: Vec<u8>) -> Result<Bundle, BuildError> {
+        Bundle::assembled(manifest, Arc::new(rows), records)
+    }
+
+    /// The same rows with signed records, in memory.
+    pub fn signed(&self, key: &SigningKey) -> Result<Bundle, BuildError> {
+        let contents = self.manifest.contents();
+        if contents.signer.is_some() {
+            return Err(BuildError::Mismatch("the records are signed already".into()));
+        }
+        let (signer, record_length) = (Some(key.public()), contents.record_length + SIGNATURE_LENGTH);
+        let manifest = Manifest::new(Contents { signer, record_length, ..contents.clone() })?;
+        let subject = contents.subject();
+        let records = crate::sign::signed(key, &subject, self.record_bytes(), contents.record_length);
+        Bundle::assembled(manifest, self.rows.clone(), records)
+    }
+
+    fn assembled(manifest: Manifest, rows: Arc<RowStore>, records: Vec<u8>) -> Result<Bundle, BuildError> {
         check_rows(&manifest, &rows).map_err(BuildError::Mismatch)?;
         let (count, length) = (manifest.rows(), manifest.record_length());
         if count.checked_mul(length) != Some(records.len()) {
@@ -75,7 +93,7 @@ impl Bundle {
         hashed.map_err(|source| BuildError::Io { action: "hash", path: format::ROWS.into(), source })?;
         let hashes = [blake3::hash(manifest.json().as_bytes()), rows_hash.hash(), records_hash.hash()];
         let data_digest = data_digest(&hashes);
-        Ok(Bundle { manifest, rows: Arc::new(rows), records: Records::Memory(records), data_digest })
+        Ok(Bundle { manifest, rows, records: Records::Memory(records), data_digest })
     }
 
     /// Reads and checks the manifest only, for whoever wants to look at a bundle but not to serve it.
@@ -95,11 +113,21 @@ impl Bundle {
 
     /// The records in order, before they are sealed.
     pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        let bytes = match &self.records {
+        self.record_bytes().chunks_exact(self.manifest.record_length())
+    }
+
+    /// The records without their signatures.
+    pub fn texts(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let signature = if self.manifest.contents().signer.is_some() { SIGNATURE_LENGTH } else { 0 };
+        // A manifest with a signer has longer records than signatures.
+        self.records().map(move |record| &record[..record.len() - signature])
+    }
+
+    fn record_bytes(&self) -> &[u8] {
+        match &self.records {
             Records::File(file) => &file.as_ref()[RECORDS_HEADER..],
             Records::Memory(bytes) => bytes,
-        };
-        bytes.chunks_exact(self.manifest.record_length())
+        }
     }
 
     /// A digest of everything in the bundle, the rows included. It must stay among the servers: with it, anybody could test

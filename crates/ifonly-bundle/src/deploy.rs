@@ -5,8 +5,8 @@ use crate::input;
 use crate::options::{BuildOptions, DeploymentOptions};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::field::FieldRule;
-use ifonly_core::scheme;
-use ifonly_values::manifest::{Contents, ManifestError, Operator};
+use ifonly_core::scheme::{self, Scheme};
+use ifonly_values::manifest::{Contents, ManifestError, Offer, Operator};
 use ifonly_values::schema::{Schema, nearest};
 
 /// The manifest's contents for `rows` accepted rows.
@@ -48,18 +48,17 @@ fn operator((text, place): (&String, usize)) -> Operator {
 }
 
 fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result<(), BuildError> {
-    for name in &wanted.schemes {
+    let named = || wanted.schemes.iter().chain(&wanted.default_scheme);
+    for name in named() {
         if !contents.schemes.iter().any(|offer| offer.name == *name) {
             return Err(not_offered(contents, name));
         }
     }
-    if !wanted.schemes.is_empty() {
-        contents.schemes.retain(|offer| wanted.schemes.contains(&offer.name));
-    }
-    let offered = |name: &&str| contents.schemes.iter().any(|offer| offer.name == **name);
+    // Only what is named goes beyond the gated family.
+    let usual = |offer: &Offer| wanted.schemes.is_empty() && scheme::named(&offer.name).is_some_and(Scheme::is_gated);
+    contents.schemes.retain(|offer| usual(offer) || named().any(|name| *name == offer.name));
     contents.default_scheme = match &wanted.default_scheme {
-        Some(name) if offered(&name.as_str()) => name.clone(),
-        Some(name) => return Err(not_offered(contents, name)),
+        Some(name) => name.clone(),
         None => {
             let offers = contents.schemes.iter().filter_map(|offer| scheme::named(&offer.name));
             scheme::preferred(offers).ok_or_else(|| not_offered(contents, scheme::DEFAULT.name))?.name.to_owned()

@@ -7,13 +7,15 @@
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const ROWS: &str = "rows";
 pub(crate) const RECORDS: &str = "records";
+/// Records on their way, before they are signed; no bundle has this file.
+pub(crate) const UNSIGNED: &str = "records.unsigned";
 pub(crate) const CHECKSUMS: &str = "checksums";
 
 /// Bytes in front of the records.
 pub(crate) const RECORDS_HEADER: usize = 32;
 const RECORDS_MAGIC: &[u8; 8] = b"ifonlyO1";
 
-/// Bytes of a record, from the longest text of each column: a multiple of 16, so that it does not tell the length of the longest row.
+/// Bytes of a record before its signature, from the longest text of each column: a multiple of 16, so that it does not tell the length of the longest row.
 pub(crate) fn record_length(longest: impl IntoIterator<Item = usize>) -> usize {
     longest.into_iter().map(|bytes| 2 + bytes).sum::<usize>().next_multiple_of(16)
 }

@@ -2,7 +2,7 @@
 //!
 //! [`build`] goes over the data twice: once to learn names, kinds and bounds (`stats`, `infer`),
 //! once to encode the accepted rows. A [`Bundle`] is a directory with the public manifest, the quantised rows, the
-//! original rows as records, and checksums; [`Bundle::open`] believes none of it before it has checked. Nothing here knows the
+//! original rows as signed records, and checksums; [`Bundle::open`] believes none of it before it has checked. Nothing here knows the
 //! network or the keys, and nothing is left half-written.
 //!
 #![cfg_attr(feature = "build", doc = "```")]
@@ -52,6 +52,9 @@ mod reading;
 mod report;
 #[cfg(feature = "build")]
 mod settings;
+mod sign;
+#[cfg(feature = "build")]
+mod signing_key;
 #[cfg(feature = "build")]
 mod source;
 #[cfg(feature = "build")]
@@ -73,6 +76,8 @@ pub use options::{BuildOptions, DeploymentOptions};
 pub use report::{FeatureReport, LeftOut, Report, Sizes};
 #[cfg(feature = "build")]
 pub use settings::{FeatureSettings, KindName, Missing, Others, Scalar, ScaleName, Settings};
+#[cfg(feature = "build")]
+pub use signing_key::{load_key, save_key};
 #[cfg(feature = "build")]
 pub use source::{Progress, Stage};
 pub use summary::{SchemeSummary, Summary, summarise};

@@ -42,6 +42,10 @@ pub struct BuildOptions {
     /// The dataset's version; "1" unless given.
     #[cfg_attr(feature = "clap", arg(id = "data_version", long = "data-version", value_name = "VERSION"))]
     pub version: Option<String>,
+    /// The key that signs the records, as `ifonly keygen --sign` makes it; unless given, the one beside the bundle, BUNDLE.signing.key,
+    /// which is made where there is none. It must not go to the servers.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "KEY"))]
+    pub sign: Option<PathBuf>,
     /// Replace a bundle of that name.
     #[cfg_attr(feature = "clap", arg(long))]
     pub replace: bool,
@@ -63,7 +67,7 @@ pub struct DeploymentOptions {
     /// Limits and parameters.
     #[cfg_attr(feature = "clap", command(flatten))]
     pub terms: TermOptions,
-    /// Which schemes to offer; all that fit unless given.
+    /// Which schemes to offer; those of the gated family that fit unless given. Others tell people more about the rows.
     #[cfg_attr(feature = "clap", arg(long = "scheme", value_name = "SCHEME"))]
     pub schemes: Vec<String>,
     /// The scheme to prefer.

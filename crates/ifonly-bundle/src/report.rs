@@ -1,8 +1,11 @@
 //! What a build did, for people and programs.
 
+use crate::summary::{SchemeSummary, summarise};
+use ifonly_core::scheme::{self, Scheme};
 use ifonly_values::manifest::Manifest;
 use ifonly_values::schema::{Feature, Kind, Notation};
 use std::fmt;
+use std::path::PathBuf;
 
 /// What was built. Its `Display` is the table that a terminal shows.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -19,6 +22,10 @@ pub struct Report {
     pub left_out: Vec<LeftOut>,
     /// Why the recommended scheme is not on offer, if it is not.
     pub not_recommended: Option<String>,
+    /// The file with the key that signed the records.
+    pub signing_key: PathBuf,
+    /// Whether that key was made just now.
+    pub key_is_new: bool,
     /// Bytes on the disk.
     pub sizes: Sizes,
     /// What was written.
@@ -140,6 +147,7 @@ impl Report {
                  levels or nearer bounds would tell them apart"
             )
         });
+        let terms = &self.manifest.contents().terms;
         let nominal = self.manifest.schema().features().iter().filter(|feature| feature.is_nominal());
         let nominal: Vec<String> = nominal.map(|feature| format!("{:?}", feature.name)).collect();
         let labels = (!nominal.is_empty()).then(|| {
@@ -150,6 +158,31 @@ impl Report {
             let default = &self.manifest.contents().default_scheme;
             format!("the default scheme is {default}, because the recommended one cannot be offered: {reason}")
         });
+        let summary = summarise(&self.manifest);
+        let beyond = |offer: &&SchemeSummary| !scheme::named(offer.name).is_some_and(Scheme::is_gated);
+        let extra = summary.schemes.iter().filter(beyond).map(|offer| {
+            let repeats = match offer.rounds > 1 && terms.shuffle {
+                true => "; its later rounds see the rows in one order, so shuffling protects them less",
+                false => "",
+            };
+            format!(
+                "scheme {} gives more away than the gated ones: {}{repeats}. Cheating: {}",
+                offer.name,
+                offer.learns,
+                offer.cheat()
+            )
+        });
+        let extra: Vec<String> = extra.collect();
+        let costly = (terms.silent + terms.lying > 0 || terms.verified).then(|| {
+            let most = summary.schemes.iter().max_by_key(|offer| (offer.cheat_bits, offer.cheat_records));
+            most.map(|offer| {
+                format!(
+                    "servers to spare and verified answers also serve clients that cheat; with {}: {}",
+                    offer.name,
+                    offer.cheat()
+                )
+            })
+        });
         let filled = self.manifest.schema().features().iter().filter_map(|feature| {
             let stands = feature.default.as_ref()?;
             Some(format!("feature {:?}: {stands:?} stands for missing values", feature.column()))
@@ -158,7 +191,16 @@ impl Report {
         filled.dedup();
         let dropped = (self.rows_dropped > 0)
             .then(|| format!("{} accepted rows are left out, because a value is missing", self.rows_dropped));
-        left_out.chain(filled).chain(dropped).chain(clamped).chain(collapsed).chain(labels).chain(scheme).collect()
+        let extra = extra.into_iter().chain(costly.flatten());
+        left_out
+            .chain(filled)
+            .chain(dropped)
+            .chain(clamped)
+            .chain(collapsed)
+            .chain(labels)
+            .chain(scheme)
+            .chain(extra)
+            .collect()
     }
 }
 
@@ -170,7 +212,11 @@ impl fmt::Display for Report {
         }
         let Sizes { manifest, rows, records } = self.sizes;
         writeln!(f, "{} of {} rows accepted", self.rows_accepted, self.rows_read)?;
-        writeln!(f, "{rows} bytes of rows, {records} bytes of records, {manifest} bytes of manifest")
+        writeln!(f, "{rows} bytes of rows, {records} bytes of records, {manifest} bytes of manifest")?;
+        let Some(signer) = self.manifest.contents().signer else { return Ok(()) };
+        let (new, key) = (if self.key_is_new { "new " } else { "" }, self.signing_key.display());
+        writeln!(f, "records signed with the {new}key {key}, public key {signer}")?;
+        writeln!(f, "keep that file from the servers and from everybody else: with it, records can be forged")
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) const MAX_COLUMNS: usize = 16_384;
 /// How far a build is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Which pass over the data.
+    /// Which part of it.
     pub stage: Stage,
     /// Bytes of a text file, or rows.
     pub done: u64,
@@ -26,7 +26,7 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// The passes over the data.
+/// The parts of a build: two passes over the data, one over the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Unpacking a compressed file.
@@ -35,6 +35,8 @@ pub enum Stage {
     Learning,
     /// Encoding the accepted rows.
     Encoding,
+    /// Signing their records.
+    Signing,
 }
 
 /// One row.

@@ -39,13 +39,22 @@ pub struct SchemeSummary {
     pub bytes_down: u64,
     /// What the user learns beside the record.
     pub learns: &'static str,
+    /// The most bits of every row that one search gives a client that breaks the protocol.
+    pub cheat_bits: u64,
+    /// How many records one fetch gives such a client.
+    pub cheat_records: usize,
+    /// Before so many searches no such client knows all rows: what a row holds, divided by these bits.
+    pub cheat_searches: u64,
 }
 
 /// The numbers of a manifest.
 pub fn summarise(manifest: &Manifest) -> Summary<'_> {
     let digest = hex::encode(manifest.digest());
+    let row_bits: f64 = manifest.schema().ranges().iter().map(|&range| f64::from(range + 1).log2()).sum();
     let scheme = |deployment: &Arc<Deployment>| {
         let (bytes_up, bytes_down) = bytes(deployment, manifest.record_length());
+        let cheat_bits = deployment.cheated_symbols() as u64 * u64::from(deployment.field().bits());
+        let fetch = Fetch::new(deployment.params(), deployment.servers(), manifest.record_length());
         SchemeSummary {
             name: deployment.scheme().name,
             servers: deployment.servers(),
@@ -55,9 +64,21 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
             bytes_up,
             bytes_down,
             learns: deployment.scheme().learns,
+            cheat_bits,
+            cheat_records: fetch.cheated_records(),
+            cheat_searches: (row_bits / cheat_bits as f64).ceil() as u64,
         }
     };
     Summary { manifest, digest, schemes: manifest.deployments().iter().map(scheme).collect() }
+}
+
+impl SchemeSummary {
+    /// What a client that breaks the protocol gets, in words.
+    pub(crate) fn cheat(&self) -> String {
+        let SchemeSummary { cheat_bits, cheat_records, cheat_searches, .. } = self;
+        let records = if *cheat_records == 1 { "1 record" } else { &format!("{cheat_records} records") };
+        format!("{cheat_bits} bits of every row and {records} per fetch; all rows not before search {cheat_searches}")
+    }
 }
 
 /// Message bytes in both directions, without HTTP and TLS.
@@ -83,6 +104,10 @@ impl fmt::Display for Summary<'_> {
         let contents = self.manifest.contents();
         writeln!(f, "{}, version {}: {} rows", contents.dataset.name, contents.dataset.version, contents.rows)?;
         writeln!(f, "manifest {}", self.digest)?;
+        match contents.signer {
+            Some(signer) => writeln!(f, "records signed by {signer}")?,
+            None => writeln!(f, "records are not signed: a lying server could forge one")?,
+        }
         for operator in &contents.operators {
             let url = operator.url.as_deref().unwrap_or("address not listed");
             writeln!(f, "server {}: {} ({url})", operator.index, operator.name)?;
@@ -102,6 +127,12 @@ impl fmt::Display for Summary<'_> {
             let name = format!("{name}{mark}");
             writeln!(f, "{name:22} {servers}  {rounds:6}  {q:>20}  {bytes_up:>12}  {bytes_down:>12}  {learns}")?;
         }
-        writeln!(f, "* default; bytes of a whole search, all servers, with one record, without HTTP and TLS")
+        writeln!(f, "* default; bytes of a whole search, all servers, with one record, without HTTP and TLS")?;
+        writeln!(f)?;
+        writeln!(f, "A client that breaks the protocol gets, per search, at most:")?;
+        for scheme in &self.schemes {
+            writeln!(f, "{:22} {}", scheme.name, scheme.cheat())?;
+        }
+        Ok(())
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 impl Bundle {
     /// The bundle of accepted rows, each with one text per column of the schema; an empty text is a missing value.
     ///
-    /// `manifest` makes the manifest from the schema (with the deviations of these rows), M and the record length.
+    /// Its records are not signed; [`Bundle::signed`] makes it one whose records are. `manifest` makes the manifest from the schema (with the deviations of these rows), M and the record length.
     pub fn of_values<R: AsRef<[S]>, S: AsRef<str>>(
         schema: &Schema,
         rows: &[R],

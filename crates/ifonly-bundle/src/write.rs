@@ -25,9 +25,14 @@ impl Staging {
         Ok(Staging { directory, target: target.into() })
     }
 
+    /// Where a file of the bundle is being made.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
     /// A file of the bundle.
     pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
-        let path = self.directory.join(name);
+        let path = self.path(name);
         let file = private_file().open(&path).map_err(io("create", &path))?;
         Ok(HashedFile { hashed: BufWriter::with_capacity(1 << 16, Hashed::new(file)), path })
     }

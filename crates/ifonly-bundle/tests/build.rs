@@ -3,8 +3,9 @@
 mod common;
 
 use common::*;
-use ifonly_bundle::{BuildOptions, Bundle, DeploymentOptions, Progress, Stage, build, summarise};
+use ifonly_bundle::{BuildOptions, Bundle, DeploymentOptions, Progress, Stage, build, load_key, save_key, summarise};
 use ifonly_core::params::TermOptions;
+use ifonly_core::signature::SigningKey;
 use ifonly_values::record::Record;
 use ifonly_values::schema::{Kind, Value};
 
@@ -31,7 +32,7 @@ fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
     assert_eq!(levels(&bundle), [[0, 2, 2, 0], [4, 3, 0, 1], [1, 0, 1, 0]]);
     assert_eq!((report.rows_read, report.rows_accepted), (4, 3));
     check_records(&bundle);
-    let record = Record::decode(bundle.manifest().schema(), bundle.records().nth(1).unwrap()).unwrap();
+    let record = Record::decode(bundle.manifest().schema(), bundle.texts().nth(1).unwrap()).unwrap();
     assert_eq!(record.value("income"), Some("3000"));
     assert_eq!(record.value("job"), Some("baker"));
     assert_eq!(record.value("approved"), None);
@@ -79,17 +80,45 @@ fn numbers_may_be_compared_to_accept() {
 }
 
 #[test]
-fn the_same_input_gives_the_same_bytes() {
+fn the_same_input_and_key_give_the_same_bytes() {
     let desk = Desk::new();
     let data = desk.write("loans.csv", LOANS);
+    let sign = Some(desk.path("key"));
+    save_key(&desk.path("key"), &SigningKey::new(&[8; 32])).unwrap();
     for name in ["one", "two"] {
-        quietly(&BuildOptions { data: data.clone(), output: desk.path(name), ..loans() }).unwrap();
+        quietly(&BuildOptions { data: data.clone(), output: desk.path(name), sign: sign.clone(), ..loans() }).unwrap();
     }
     for file in ["manifest.json", "rows", "records", "checksums"] {
         let read = |name: &str| std::fs::read(desk.path(name).join(file)).unwrap();
         assert_eq!(read("one"), read("two"), "{file}");
     }
-    assert_eq!(desk.names(), ["loans.csv", "one", "two"]);
+    assert_eq!(desk.names(), ["key", "loans.csv", "one", "two"]);
+}
+
+#[test]
+fn a_key_is_made_beside_the_bundle_used_again_and_never_goes_into_it() {
+    let desk = Desk::new();
+    let mut options = desk.csv(LOANS, "");
+    let first = quietly(&options).unwrap();
+    assert!(first.key_is_new && first.signing_key == desk.path("bundle.signing.key"), "{first}");
+    assert!(first.to_string().contains("keep that file from the servers"), "{first}");
+    let key = load_key(&first.signing_key).unwrap();
+    assert_eq!(first.manifest.contents().signer, Some(key.public()));
+    let secret: String = key.expose().iter().map(|byte| format!("{byte:02x}")).collect();
+    for file in ["manifest.json", "rows", "records", "checksums"] {
+        let bytes = std::fs::read(options.output.join(file)).unwrap();
+        for needle in [&key.expose()[..], secret.as_bytes()] {
+            assert!(!bytes.windows(needle.len()).any(|window| window == needle), "{file} has the key in it");
+        }
+    }
+    options.replace = true;
+    let second = quietly(&options).unwrap();
+    assert!(!second.key_is_new);
+    assert_eq!(second.manifest.digest(), first.manifest.digest());
+    check_records(&Bundle::open(&options.output).unwrap());
+    // Another key that is not there is an error, found before anything is read.
+    options.sign = Some(desk.path("nowhere"));
+    assert!(quietly(&options).unwrap_err().to_string().contains("keygen --sign"));
 }
 
 #[test]
@@ -108,10 +137,10 @@ fn quotes_crlf_byte_order_marks_and_semicolons_change_nothing() {
     ] {
         let (_, bundle) = bundle(&text, "");
         assert_eq!(levels(&bundle), levels(&expected), "{what}");
-        assert!(bundle.records().eq(expected.records()), "{what}");
+        assert!(bundle.texts().eq(expected.texts()), "{what}");
     }
     let (_, quoted) = bundle("a,b\n1,\"x, \"\"y\"\"\nz\"\n2,w\n3,w\n", "");
-    let record = Record::decode(quoted.manifest().schema(), quoted.records().next().unwrap()).unwrap();
+    let record = Record::decode(quoted.manifest().schema(), quoted.texts().next().unwrap()).unwrap();
     assert_eq!(record.value("b"), Some("x, \"y\"\nz"));
 }
 
@@ -152,7 +181,7 @@ fn a_schema_file_overrides_what_would_be_inferred() {
     check_records(&bundle);
     // The zip codes are labels, so only tables may compare them.
     let offered: Vec<&str> = bundle.manifest().deployments().iter().map(|offer| offer.scheme().name).collect();
-    assert_eq!(offered, ["table", "gated-costs", "gated-tables"]);
+    assert_eq!(offered, ["gated-costs", "gated-tables"]);
 }
 
 #[test]
@@ -162,7 +191,7 @@ fn a_missing_value_takes_the_default_and_stays_missing_in_the_record() {
     assert_eq!(bundle.manifest().schema().feature("b").unwrap().words(), ["x", "y", "unknown"]);
     assert_eq!(levels(&bundle), [[0, 0], [1, 1], [2, 2], [4, 0]]);
     check_records(&bundle);
-    let record = Record::decode(bundle.manifest().schema(), bundle.records().nth(1).unwrap()).unwrap();
+    let record = Record::decode(bundle.manifest().schema(), bundle.texts().nth(1).unwrap()).unwrap();
     assert_eq!(record.value("a"), Some(""));
 }
 
@@ -215,6 +244,48 @@ fn the_deployment_is_as_asked() {
 }
 
 #[test]
+fn what_goes_beyond_the_gated_family_is_offered_by_name_only_and_says_what_it_gives_away() {
+    let desk = Desk::new();
+    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+    options.deployment.servers = Some(4);
+    let report = quietly(&options).unwrap();
+    assert!(report.manifest.deployments().iter().all(|offer| offer.scheme().is_gated()));
+    assert!(!report.warnings().iter().any(|warning| warning.contains("gives more away")), "{report}");
+    (options.replace, options.deployment.default_scheme) = (true, Some("two-phase".into()));
+    let report = quietly(&options).unwrap();
+    assert!(report.manifest.deployment("two-phase").is_ok() && report.manifest.deployment("gated-tables").is_ok());
+    let warning = report.warnings().into_iter().find(|warning| warning.contains("two-phase gives more away")).unwrap();
+    assert!(warning.contains("one order") && warning.contains("all rows not before search 1"), "{warning}");
+}
+
+#[test]
+fn servers_to_spare_and_verified_answers_say_what_a_cheating_client_gets() {
+    let desk = Desk::new();
+    let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
+    (options.replace, options.deployment.servers) = (true, Some(4));
+    let mut cheat = |silent, lying, verified| {
+        let terms = TermOptions {
+            silent: Some(silent),
+            lying: Some(lying),
+            verified: Some(verified),
+            ..TermOptions::default()
+        };
+        options.deployment.terms = terms;
+        let report = quietly(&options).unwrap();
+        let summary = summarise(&report.manifest);
+        let tables = summary.schemes.iter().find(|offer| offer.name == "gated-tables").unwrap();
+        let (bits, records) = (tables.cheat_bits / u64::from(tables.bits), tables.cheat_records);
+        let said = report.warnings().iter().any(|warning| warning.contains("serve clients that cheat"));
+        assert!(summary.to_string().contains(&format!("{} bits of every row", tables.cheat_bits)), "{summary}");
+        (bits, records, said)
+    };
+    assert_eq!(cheat(0, 0, false), (1, 1, false));
+    assert_eq!(cheat(1, 0, false), (3, 2, true));
+    assert_eq!(cheat(0, 1, false), (5, 3, true));
+    assert_eq!(cheat(0, 0, true), (3, 1, true));
+}
+
+#[test]
 fn a_recommended_scheme_that_does_not_fit_is_not_dropped_in_silence() {
     let desk = Desk::new();
     let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
@@ -231,7 +302,7 @@ fn progress_runs_through_both_passes_and_arrives() {
     let options = desk.csv(csv, "");
     let mut seen: Vec<Progress> = vec![];
     build(&options, &mut |progress| seen.push(progress)).unwrap();
-    for stage in [Stage::Learning, Stage::Encoding] {
+    for stage in [Stage::Learning, Stage::Encoding, Stage::Signing] {
         let of_stage: Vec<&Progress> = seen.iter().filter(|progress| progress.stage == stage).collect();
         assert!(of_stage.len() >= 4 && of_stage.windows(2).all(|pair| pair[0].done <= pair[1].done));
         assert!(of_stage.last().is_some_and(|last| last.done == last.total && last.total > 0));
@@ -253,7 +324,7 @@ fn a_bundle_is_replaced_only_when_asked() {
     desk.write("data.csv", "a,b\n1,5\n2\n");
     quietly(&options).unwrap_err();
     assert_eq!(Bundle::open(&options.output).unwrap().manifest().rows(), 4);
-    assert_eq!(desk.names(), ["bundle", "data.csv"]);
+    assert_eq!(desk.names(), ["bundle", "bundle.signing.key", "data.csv"]);
     // What is not a bundle is never replaced.
     std::fs::create_dir(desk.path("precious")).unwrap();
     options.output = desk.path("precious");

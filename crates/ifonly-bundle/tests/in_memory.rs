@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use ifonly_bundle::Bundle;
+use ifonly_bundle::{BuildOptions, Bundle, save_key};
+use ifonly_core::signature::SigningKey;
 use ifonly_scan::RowStore;
 use ifonly_values::manifest::{Contents, Manifest};
 
@@ -11,16 +12,21 @@ const CSV: &str = "a,b\n1,x\n2,y\n5,z\n4,z\n3,y\n";
 
 #[test]
 fn values_in_memory_and_a_file_of_them_make_the_same_bundle() {
-    let (_, built) = bundle(CSV, "");
+    let (desk, key) = (Desk::new(), SigningKey::new(&[4; 32]));
+    let options = BuildOptions { sign: Some(desk.path("key")), ..desk.csv(CSV, "") };
+    save_key(&desk.path("key"), &key).unwrap();
+    quietly(&options).unwrap();
+    let built = Bundle::open(&options.output).unwrap();
     let rows: Vec<Vec<&str>> = CSV.lines().skip(1).map(|line| line.split(',').collect()).collect();
-    let contents = built.manifest().contents().clone();
+    let contents = Contents { signer: None, ..built.manifest().contents().clone() };
     let bare = {
         let mut features = contents.schema.features().to_vec();
         features.iter_mut().for_each(|feature| feature.deviation = None);
         ifonly_values::schema::Schema::new(features).unwrap()
     };
     let manifest = |schema, rows, record_length| Manifest::new(Contents { schema, rows, record_length, ..contents });
-    let made = Bundle::of_values(&bare, &rows, manifest).unwrap();
+    let made = Bundle::of_values(&bare, &rows, manifest).unwrap().signed(&key).unwrap();
+    assert!(made.signed(&key).unwrap_err().to_string().contains("signed already"));
     assert_eq!(made.manifest().json(), built.manifest().json());
     assert!(made.records().eq(built.records()));
     assert!(made.rows().levels().eq(built.rows().levels()));
@@ -46,7 +52,7 @@ fn parts_of_different_bundles_do_not_make_one() {
 #[test]
 fn a_value_that_does_not_fit_is_named_by_row_and_column() {
     let (_, built) = bundle(CSV, "");
-    let contents = built.manifest().contents().clone();
+    let contents = Contents { signer: None, ..built.manifest().contents().clone() };
     let make = |rows: &[Vec<&str>]| {
         let contents = contents.clone();
         Bundle::of_values(&contents.schema.clone(), rows, |schema, rows, record_length| {

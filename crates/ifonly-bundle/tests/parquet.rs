@@ -44,6 +44,7 @@ fn write(path: &Path, compression: Compression) {
 fn parquet_and_csv_give_the_same_bundle() {
     let desk = Desk::new();
     let schema = "[features.debt]\ndefault = 0.25\n";
+    let key = signing_key(&desk);
     let (_, expected) = bundle(CSV, schema);
     for (name, compression) in [
         ("plain.parquet", Compression::UNCOMPRESSED),
@@ -58,6 +59,7 @@ fn parquet_and_csv_give_the_same_bundle() {
         options.schema = Some(desk.write("schema.toml", schema));
         options.output = desk.path(&format!("{name}.bundle"));
         options.name = Some("data".into());
+        options.sign = Some(key.clone());
         quietly(&options).unwrap_or_else(|error| panic!("{name}: {error}"));
         let bundle = Bundle::open(&options.output).unwrap();
         assert_eq!(bundle.manifest().json(), expected.manifest().json(), "{name}");

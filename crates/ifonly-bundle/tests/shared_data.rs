@@ -19,7 +19,7 @@ fn wine_has_the_rows_that_its_description_says() {
     assert!(report.features.iter().all(|feature| feature.kind == "numeric" && feature.range <= 1000));
     let bundle = Bundle::open(&options.output).unwrap();
     check_records(&bundle);
-    let distinct: HashSet<&[u8]> = bundle.records().collect();
+    let distinct: HashSet<&[u8]> = bundle.texts().collect();
     assert_eq!(distinct.len(), 3788);
 }
 

@@ -9,16 +9,17 @@
 use crate::answer::Answer;
 use crate::error::{ClientError, Trouble};
 use crate::explain::Explanation;
+use crate::pace::{self, Clock};
 use crate::profile::{Profile, Values};
 use crate::search::Report;
-use crate::transport::{Greeting, Transport, TransportError};
+use crate::seats;
+use crate::transport::{Greeting, Transport};
 use crate::wishlist::WishList;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::scheme::Metric;
-use ifonly_core::secret::Secret;
-use ifonly_values::manifest::Manifest;
+use ifonly_core::signature::PublicKey;
+use ifonly_values::manifest::{Manifest, Operator};
 use ifonly_values::wishes::{Compiled, Note, Wishes};
 use std::sync::Arc;
 
@@ -38,7 +39,9 @@ pub struct Pins {
     pub threshold: Option<usize>,
     /// The manifest's digest, as 64 hexadecimal digits.
     pub manifest: Option<String>,
-    /// Who runs the servers, by name and in the order of their numbers.
+    /// Whose key signed the records.
+    pub signer: Option<PublicKey>,
+    /// Who runs the servers, in the order of their numbers: a name, or `NAME=ADDRESS`.
     pub operators: Option<Vec<String>>,
 }
 
@@ -53,10 +56,24 @@ impl Pins {
         if let Some(pinned) = self.manifest.as_ref().filter(|pinned| !pinned.eq_ignore_ascii_case(&digest)) {
             return refuse("manifest digest", pinned.clone(), digest);
         }
-        let names: Vec<&str> = manifest.operators().iter().map(|operator| operator.name.as_str()).collect();
-        match &self.operators {
-            Some(pinned) if *pinned != names => refuse("operators", pinned.join(", "), names.join(", ")),
-            _ => Ok(()),
+        let offered = manifest.contents().signer;
+        if let Some(signer) = self.signer.filter(|&signer| offered != Some(signer)) {
+            let offered = offered.map_or("records that nobody signed".into(), |signer| signer.to_string());
+            return refuse("signer", signer.to_string(), offered);
+        }
+        let Some(pinned) = &self.operators else { return Ok(()) };
+        let offered = manifest.operators();
+        let with_address = |operator: &Operator| match &operator.url {
+            Some(url) => format!("{}={url}", operator.name),
+            None => operator.name.clone(),
+        };
+        let same = |(pin, operator): (&String, &Operator)| *pin == operator.name || *pin == with_address(operator);
+        match pinned.len() == offered.len() && pinned.iter().zip(offered).all(same) {
+            true => Ok(()),
+            false => {
+                let offered: Vec<String> = offered.iter().map(with_address).collect();
+                refuse("operators", pinned.join(", "), offered.join(", "))
+            }
         }
     }
 }
@@ -73,6 +90,7 @@ pub struct Client {
     /// Server n at place n − 1; empty where nobody answered.
     pub(crate) seats: Vec<Option<Arc<dyn Transport>>>,
     pub(crate) troubles: Vec<Trouble>,
+    pub(crate) clock: Option<Arc<dyn Clock>>,
 }
 
 impl std::fmt::Debug for Client {
@@ -102,21 +120,10 @@ impl Client {
         };
         let manifest = Manifest::from_json(offer)?;
         pins.check(&manifest)?;
-        let mut seats: Vec<Option<Arc<dyn Transport>>> = vec![None; manifest.operators().len()];
-        for (server, Greeting { index, .. }) in present {
-            match usize::from(index).checked_sub(1).and_then(|place| seats.get_mut(place)) {
-                None => {
-                    let error = TransportError::Manifest(format!("it says it is server {index}, which there is not"));
-                    troubles.push(Trouble { server: server.name(), error });
-                }
-                Some(Some(first)) => {
-                    let (first, second) = (first.name(), server.name());
-                    return Err(ClientError::SameIndex { index, first, second });
-                }
-                Some(seat) => *seat = Some(server),
-            }
-        }
-        Ok(Client { manifest, seats, troubles })
+        let (seats, odd) = seats::seat(present, &manifest)?;
+        troubles.extend(odd);
+        let clock = seats.iter().flatten().find_map(|server| server.clock());
+        Ok(Client { manifest, seats, troubles, clock })
     }
 
     /// What they offer.
@@ -175,14 +182,8 @@ impl Client {
     pub async fn decoy(&self, wishes: &WishList) {
         let named = wishes.scheme.as_ref().and_then(|name| self.manifest.deployment(name).ok());
         let deployment = named.unwrap_or_else(|| self.manifest.default_deployment());
-        let ranges = self.manifest.schema().ranges();
-        let mut nobody = Secret::new(vec![0; ranges.len()]);
-        if deployment.scheme().metric == Metric::Table {
-            // Costs of nothing fit under every limit; squared levels need not, and then there would be no decoy.
-            nobody = nobody.cost_tables(ranges.iter().map(|&range| vec![0; range as usize + 1]).collect());
-        }
         // Whatever comes of it, the person is told about their mistake.
-        let _ = self.search(deployment, nobody, wishes.top).await;
+        let _ = self.search(deployment, pace::nobody(deployment), wishes.top).await;
     }
 
     fn question(&self, values: &Values, wishes: &WishList) -> Result<Question<'_>, ClientError> {

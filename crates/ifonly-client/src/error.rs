@@ -50,6 +50,18 @@ pub enum ClientError {
         /// The other.
         second: String,
     },
+    /// A server at another address than the manifest lists for its number.
+    #[error(
+        "{address} says it is server {index}, but the manifest lists that one at {listed}; ask there, or have the bundle built with its address"
+    )]
+    OtherAddress {
+        /// The number.
+        index: u8,
+        /// Where it was met.
+        address: String,
+        /// What the manifest says.
+        listed: String,
+    },
     /// The servers do not offer the same.
     #[error(
         "the servers offer different manifests, so nothing was asked: {}; their operators must serve the same bundle (if one has just been reloaded, ask again in a moment)",

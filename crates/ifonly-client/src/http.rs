@@ -4,7 +4,8 @@
 //! shares together.
 
 use crate::error::ClientError;
-use crate::patience::{Patient, Policy};
+use crate::pace::Clock;
+use crate::patience::{Patient, Policy, Timer};
 use crate::transport::{Checked, Exchange, Greeting, Pending, Receive, Transport, TransportError};
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -17,6 +18,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use ifonly_core::service::{self, CHECKSUM_LENGTH, ProblemType, Route};
 use ifonly_values::manifest::MAX_JSON;
+use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -62,11 +64,13 @@ impl Trust {
     }
 
     fn with(roots: RootCertStore) -> Result<Trust, ClientError> {
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| ClientError::Certificates(error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
+        // A resumed session would show a server that two searches are one person's, whatever their addresses.
+        config.resumption = Resumption::disabled();
         Ok(Trust { config, plain_http: false })
     }
 }
@@ -166,6 +170,14 @@ pub fn servers(
 impl Exchange for HttpServer {
     fn name(&self) -> String {
         self.base.clone()
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.base.clone())
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        Some(Arc::new(Timer::start()))
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {
@@ -294,6 +306,51 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether the server saw a resumed session in the second of two handshakes with the same configuration.
+    fn resumes(client: ClientConfig, server: Arc<rustls::ServerConfig>) -> bool {
+        let client = Arc::new(client);
+        let handshake = || {
+            let name = "localhost".try_into().unwrap();
+            let mut client = rustls::ClientConnection::new(client.clone(), name).unwrap();
+            let mut server = rustls::ServerConnection::new(server.clone()).unwrap();
+            // Tickets come after the handshake, so there is one exchange more.
+            for _ in 0..4 {
+                let mut bytes = vec![];
+                client.write_tls(&mut bytes).unwrap();
+                server.read_tls(&mut bytes.as_slice()).unwrap();
+                server.process_new_packets().unwrap();
+                bytes.clear();
+                server.write_tls(&mut bytes).unwrap();
+                client.read_tls(&mut bytes.as_slice()).unwrap();
+                client.process_new_packets().unwrap();
+            }
+            assert!(!client.is_handshaking());
+            server.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+        };
+        handshake();
+        handshake()
+    }
+
+    #[test]
+    fn no_session_is_resumed_though_the_server_offers_it() {
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let private = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let server = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], private)
+            .unwrap();
+        let server = Arc::new(server);
+        let trust = Trust::pem(cert.pem().as_bytes()).unwrap();
+        assert!(!resumes(trust.config.clone(), server.clone()));
+        // The server would: somebody who allows it is recognised.
+        let mut careless = trust.config;
+        careless.resumption = Resumption::default();
+        assert!(resumes(careless, server));
+    }
 
     #[test]
     fn earlier_manifests_are_asked_for_by_digest_and_only_a_few() {

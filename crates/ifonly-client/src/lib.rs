@@ -15,10 +15,12 @@ pub mod error;
 pub mod explain;
 #[cfg(feature = "http")]
 pub mod http;
+pub mod pace;
 #[cfg(feature = "http")]
 pub mod patience;
 pub mod profile;
 pub mod search;
+mod seats;
 mod template;
 pub mod transport;
 pub mod wishlist;
@@ -28,6 +30,7 @@ pub use client::{Client, Pins};
 pub use error::{ClientError, Trouble};
 pub use explain::{Change, Explanation};
 pub use ifonly_core::service::Route;
+pub use pace::Clock;
 #[cfg(feature = "http")]
 pub use patience::{Patient, Policy};
 pub use profile::{Profile, Values};

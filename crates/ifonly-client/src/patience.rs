@@ -3,6 +3,7 @@
 //! The policy is fixed beforehand and knows nothing of the search. A retry carries the same transcript and gets the same
 //! answer, so it tells a server nothing and the user nothing more.
 
+use crate::pace::Clock;
 use crate::transport::{Exchange, Greeting, Pending, Receive, Transport, TransportError};
 use bytes::Bytes;
 use ifonly_core::service::Route;
@@ -31,6 +32,14 @@ impl std::fmt::Debug for Patient {
 impl Exchange for Patient {
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn address(&self) -> Option<String> {
+        self.inner.address()
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        self.inner.clock()
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {
@@ -62,6 +71,30 @@ impl Exchange for Patient {
                 response.restart();
             }
         }))
+    }
+}
+
+/// The runtime's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Timer(tokio::time::Instant);
+
+impl Timer {
+    /// One that starts now.
+    pub fn start() -> Timer {
+        Timer(tokio::time::Instant::now())
+    }
+}
+
+impl Clock for Timer {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn wait_until(&self, time: Duration) -> Pending<'_, ()> {
+        Box::pin(async move {
+            tokio::time::sleep_until(self.0 + time).await;
+            Ok(())
+        })
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! There is no way out in between. A server that fails is asked again in the next step as if nothing had happened, and a
 //! search that has nothing to look for any more goes on with dummies; so the number, order and sizes of requests are those of
-//! the manifest, the scheme and k.
+//! the manifest, the scheme and k. When they leave is the [`pace`]'s matter.
 
 use crate::client::Client;
 use crate::error::{ClientError, Trouble};
+use crate::pace::{self, Clock};
 use crate::transport::{Receive, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -16,6 +17,7 @@ use ifonly_core::secret::Secret;
 use ifonly_core::spir::Fetch;
 use ifonly_scan::decode::ByKernels;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// What went over the wire, bodies only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,13 +64,21 @@ impl Client {
         }
         self.check_seats(deployment)?;
         let search = Search::nearest(deployment.clone(), secret, self.manifest.audience(), top)?;
-        self.run(search.interpolated_by(&ByKernels), &mut OsRandom::default()).await
+        let step = self.clock.as_deref().map(|clock| pace::step(deployment, self.manifest.audience(), top, clock));
+        self.run(search.interpolated_by(&ByKernels), step.unwrap_or_default(), &mut OsRandom::default()).await
     }
 
-    async fn run(&self, mut search: Search, random: &mut OsRandom) -> Result<Report, ClientError> {
+    async fn run(&self, mut search: Search, step: Duration, random: &mut OsRandom) -> Result<Report, ClientError> {
         let (mut traffic, mut troubles) = (Traffic::default(), vec![]);
+        let mut ended: Option<Duration> = None;
         while let Some(outgoing) = search.next(random) {
+            if let (Some(clock), Some(ended)) = (&self.clock, ended) {
+                // A clock that cannot wait is no reason to ask nothing.
+                let _ = clock.wait_until(pace::departure(ended, clock.now(), step)).await;
+            }
+            ended = None;
             for exchanged in self.step(&mut search, outgoing).await {
+                ended = ended.max(exchanged.ended);
                 traffic.up += exchanged.up;
                 traffic.down += exchanged.down;
                 troubles.extend(exchanged.trouble.filter(|trouble| !troubles.contains(trouble)));
@@ -89,16 +99,20 @@ impl Client {
             // Wiped when the last retry has let go of it.
             let bytes = Bytes::from_owner(message);
             let up = bytes.len() as u64;
-            let mut part = Part { search, server: place + 1, received: 0 };
+            let clock = self.clock.as_deref();
+            let mut part = Part { search, server: place + 1, received: 0, clock, last: None };
             let result = server.send(route, bytes, response_length, &mut part).await;
             // Transports promise the length; one that does not keep it is worth as much as silence.
             let have = part.received as u64;
             match result {
-                Ok(()) if have == response_length as u64 => Exchanged { up, down: have, trouble: None },
+                Ok(()) if have == response_length as u64 => {
+                    Exchanged { up, down: have, trouble: None, ended: part.last }
+                }
                 result => {
                     let error = result.err().unwrap_or(TransportError::Length { have, need: response_length });
                     part.restart();
-                    Exchanged { up, down: 0, trouble: Some(Trouble { server: server.name(), error }) }
+                    let ended = clock.map(|clock| clock.now());
+                    Exchanged { up, down: 0, trouble: Some(Trouble { server: server.name(), error }), ended }
                 }
             }
         });
@@ -123,6 +137,8 @@ struct Exchanged {
     up: u64,
     down: u64,
     trouble: Option<Trouble>,
+    /// When its last bytes came, or it was given up.
+    ended: Option<Duration>,
 }
 
 /// One server's part of a step's responses.
@@ -130,10 +146,15 @@ struct Part<'s> {
     search: &'s Mutex<&'s mut Search>,
     server: usize,
     received: usize,
+    clock: Option<&'s dyn Clock>,
+    /// When the last bytes came.
+    last: Option<Duration>,
 }
 
 impl Receive for Part<'_> {
     fn part(&mut self, bytes: &[u8]) {
+        // Before they are read: that takes time.
+        self.last = self.clock.map(|clock| clock.now());
         self.received += bytes.len();
         let mut search = self.search.lock().unwrap_or_else(PoisonError::into_inner);
         search.receive_part(self.server, bytes);

@@ -1,8 +1,10 @@
 //! One server as the client sees it: something that takes a message and gives as many bytes as the protocol says.
 
+use crate::pace::Clock;
 use bytes::Bytes;
 use ifonly_core::service::{CHECKSUM_LENGTH, ProblemType, Route};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a transport will give.
@@ -30,6 +32,17 @@ pub trait Exchange {
 
     /// Asks who it is and what it offers.
     fn greet(&self) -> Pending<'_, Greeting>;
+
+    /// The address at which it proved who it is, where there is such a thing; it is compared with the manifest's.
+    fn address(&self) -> Option<String> {
+        None
+    }
+
+    /// The clock by which requests to it are paced (see [`pace`](crate::pace)). Whoever can see when requests leave must have one; within
+    /// a process there is nobody to see it.
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        None
+    }
 
     /// Sends a message. The response's bytes go to `response` as they come, exactly `length` in the end; anything else is an
     /// error, found before memory is used for it. After an error, what was received is worth nothing.

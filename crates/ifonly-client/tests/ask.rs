@@ -118,7 +118,8 @@ async fn less_than_was_promised_is_refused() {
     };
     let digest: String = world.manifest.digest().iter().map(|byte| format!("{byte:02X}")).collect();
     let names: Vec<String> = world.manifest.operators().iter().map(|operator| operator.name.clone()).collect();
-    let kept = Pins { threshold: Some(2), manifest: Some(digest.clone()), operators: Some(names.clone()) };
+    let kept =
+        Pins { threshold: Some(2), manifest: Some(digest.clone()), operators: Some(names.clone()), ..Pins::default() };
     connect(kept).await.unwrap();
     connect(Pins { threshold: Some(1), ..Pins::default() }).await.unwrap();
     let refused = [

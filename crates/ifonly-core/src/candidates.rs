@@ -1,26 +1,31 @@
 //! From decoded values to the nearest rows.
 //!
-//! Values pass through a `Sieve`, run by run, and are forgotten; what stays is which rows qualify and the k nearest.
+//! Values pass through a `Sieve`, run by run, and are forgotten; what stays is which rows qualify and the k nearest. All rows
+//! are read by the same steps whatever they hold: no branch depends on a value, an impossible one ends nothing, and what was
+//! found is taken back by arithmetic. So the time until the next request tells servers nothing, a lying one included.
 
 use crate::deployment::Deployment;
 use crate::field::Field;
 use crate::interpolate::Words;
 use crate::round::Values;
 use crate::scheme::Reading;
-use std::collections::BinaryHeap;
+use crate::smallest::{OUT, Smallest, mask};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Values that are widened at a time.
+/// Values that are read at a time; an even number, so that runs are of whole rows.
 const RUN: usize = 1024;
+/// Ranks are signed; with this bit flipped, they compare as unsigned numbers, all of them below `OUT`.
+const SIGN: u64 = 1 << 63;
 
 /// The rows that may be chosen, by position, and the nearest of them; a smaller rank is nearer.
 #[derive(Clone, Default)]
 pub struct Candidates {
-    /// The farthest on top.
-    nearest: BinaryHeap<(i64, usize)>,
+    /// Nearest first; what is out comes last.
+    nearest: Vec<(u64, usize)>,
     theta: Vec<bool>,
     count: usize,
     meaning: Meaning,
+    work: u64,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -34,7 +39,7 @@ enum Meaning {
 
 impl Drop for Candidates {
     fn drop(&mut self) {
-        std::mem::take(&mut self.nearest).into_vec().zeroize();
+        self.nearest.zeroize();
         self.theta.zeroize();
     }
 }
@@ -75,14 +80,9 @@ impl Candidates {
     ) -> Result<Candidates, Implausible> {
         let empty = decoded.empty_row.first().map_or(0, |symbol| symbol.value());
         let mut sieve = Sieve::new(deployment, phase, theta, empty, k);
-        // An even number at a time, so that runs are of whole rows.
-        let mut words = Zeroizing::new(Vec::with_capacity(RUN));
-        for run in decoded.values.chunks(RUN) {
-            words.clear();
-            words.extend(run.iter().map(|symbol| symbol.value()));
-            sieve.take(Words::Wide(&words));
-        }
-        sieve.finish()
+        sieve.take_values(decoded);
+        let (candidates, fault) = sieve.finish();
+        fault.map_or(Ok(candidates), Err)
     }
 
     /// Which positions qualify, without leaving it here.
@@ -97,10 +97,13 @@ impl Candidates {
 
     /// The k nearest of those that were kept, nearest first; ties go to the lower position.
     pub fn nearest(&self, k: usize) -> Vec<(usize, Price)> {
-        let mut order = self.nearest.clone().into_sorted_vec();
-        let nearest = order.iter().take(k).map(|&(rank, position)| (position, self.price(rank))).collect();
-        order.zeroize();
-        nearest
+        let nearest = self.nearest.iter().take(k).filter(|&&(rank, _)| rank != OUT);
+        nearest.map(|&(rank, position)| (position, self.price((rank ^ SIGN) as i64))).collect()
+    }
+
+    /// How many values were read and compared for this: a number that public sizes decide.
+    pub(crate) fn work(&self) -> u64 {
+        self.work
     }
 
     fn price(&self, rank: i64) -> Price {
@@ -125,15 +128,14 @@ pub(crate) struct Sieve {
     before: Zeroizing<Vec<bool>>,
     /// The value of a row that no share selects.
     empty: u64,
-    k: usize,
-    /// A row must be nearer than this to be kept.
-    limit: i64,
+    smallest: Smallest,
     /// Values read.
     position: usize,
     /// The rank of the last row, and the least and largest so far, where values are differences.
     walk: (i64, i64, i64),
     kept: Candidates,
-    fault: Option<Implausible>,
+    /// Where the first impossible value is; beyond all rows where there is none.
+    fault: u64,
 }
 
 impl std::fmt::Debug for Sieve {
@@ -157,7 +159,6 @@ impl Sieve {
         let word = |bound: u128| u64::try_from(bound).unwrap_or(u64::MAX);
         let most = if let Reading::Scaled(most) = reading { most(params) } else { 0 };
         // Room for all that is ever kept, so that nothing is left behind by growing.
-        let nearest = BinaryHeap::with_capacity(k.min(params.rows) + 1);
         let theta = Vec::with_capacity(params.rows);
         let mut sieve = Sieve {
             reading,
@@ -166,19 +167,16 @@ impl Sieve {
             most: word(most),
             before: Zeroizing::new(if matches!(reading, Reading::Selected) { before.to_vec() } else { vec![] }),
             empty,
-            k,
-            limit: if k == 0 { i64::MIN } else { i64::MAX },
+            smallest: Smallest::new(k),
             position: 0,
             walk: (0, 0, 0),
-            kept: Candidates { nearest, theta, count: 0, meaning },
-            fault: None,
+            kept: Candidates { nearest: vec![], theta, count: 0, meaning, work: 0 },
+            fault: u64::MAX,
         };
         if matches!(reading, Reading::Difference) {
             // Ranks are relative to the first row.
             sieve.kept.theta.push(true);
-            if k > 0 {
-                sieve.keep(0, 0);
-            }
+            sieve.smallest.take(&[SIGN], 0);
         }
         sieve
     }
@@ -191,88 +189,103 @@ impl Sieve {
         }
     }
 
-    /// What was found, or the first value that cannot be.
-    pub(crate) fn finish(mut self) -> Result<Candidates, Implausible> {
-        self.kept.count = self.kept.theta.iter().filter(|&&qualifies| qualifies).count();
-        self.fault.map_or(Ok(self.kept), Err)
+    /// All values of a phase.
+    pub(crate) fn take_values(&mut self, decoded: &Values) {
+        let mut words = Zeroizing::new(Vec::with_capacity(RUN));
+        for run in decoded.values.chunks(RUN) {
+            words.clear();
+            words.extend(run.iter().map(|symbol| symbol.value()));
+            self.take(Words::Wide(&words));
+        }
+    }
+
+    /// What was found, and the first value that cannot be; where there is one, nothing was found.
+    pub(crate) fn finish(self) -> (Candidates, Option<Implausible>) {
+        let Sieve { mut kept, smallest, fault, .. } = self;
+        let sound = fault == u64::MAX;
+        let mut count = 0;
+        for qualifies in &mut kept.theta {
+            *qualifies &= sound;
+            count += usize::from(*qualifies);
+        }
+        let (mut nearest, compared) = smallest.finish();
+        nearest.iter_mut().for_each(|(rank, _)| *rank |= mask(!sound));
+        kept.work = kept.theta.len() as u64 + compared;
+        (kept.nearest, kept.count) = (nearest, count);
+        (kept, (!sound).then_some(Implausible { position: fault as usize }))
     }
 
     fn put<W: Copy + Into<u64>>(&mut self, words: &[W]) {
+        words.chunks(RUN).for_each(|run| self.put_run(run));
+    }
+
+    fn put_run<W: Copy + Into<u64>>(&mut self, words: &[W]) {
         let (bound, most, empty) = (self.bound, self.most, self.empty);
         let values = words.iter().map(|&word| word.into());
         match self.reading {
-            Reading::Cost | Reading::Masked => self.each(values, |_, v| (v <= bound).then_some(Some(v as i64))),
-            Reading::Gain => self.each(values, |_, v| (v <= bound).then_some(Some(-(v as i64)))),
-            Reading::Zeros => self.each(values, |_, v| Some((v == 0).then_some(0))),
-            Reading::Scaled(_) => {
-                self.each(values, |_, v| (v <= bound).then_some((v <= most).then_some(v as i64)));
-            }
+            Reading::Cost | Reading::Masked => self.each(values, |_, v| Row::sound(v <= bound, true, v)),
+            Reading::Gain => self.each(values, |_, v| Row::sound(v <= bound, true, v.wrapping_neg())),
+            Reading::Zeros => self.each(values, |_, v| Row::sound(true, v == 0, 0)),
+            Reading::Scaled(_) => self.each(values, |_, v| Row::sound(v <= bound, v <= most, v)),
             Reading::Selected => {
                 let before = std::mem::take(&mut self.before);
-                self.each(values, |i, v| match before.get(i) {
-                    Some(true) => (v <= bound).then_some(Some(v as i64)),
-                    _ => (v == empty).then_some(None),
+                self.each(values, |i, v| {
+                    let selected = before.get(i).copied().unwrap_or_default();
+                    Row::sound(selected & (v <= bound) | !selected & (v == empty), selected, v)
                 });
                 self.before = before;
             }
             Reading::Gated => {
                 let pairs = words.as_chunks().0.iter().map(|&[gate, cost]| (gate.into(), cost.into()));
-                self.each(pairs, |_, (gate, cost): (u64, u64)| match gate {
-                    0 => (cost <= bound).then_some(Some(cost as i64)),
-                    _ => Some(None),
+                self.each(pairs, |_, (gate, cost): (u64, u64)| {
+                    Row::sound((gate != 0) | (cost <= bound), gate == 0, cost)
                 });
             }
             Reading::Difference => {
                 // d_{i+1} = d_i − (d_i − d_{i+1}). Honest ranks spread over at most half the bound.
-                let (field, mut walk) = (self.field.clone(), self.walk);
+                let (q, mut walk) = (self.field.q(), self.walk);
                 self.each(values, |_, v| {
                     let (rank, lowest, highest) = &mut walk;
-                    *rank = rank.saturating_sub(field.signed(field.symbol(v).unwrap_or_default()));
+                    // As `Field::signed` has it.
+                    let difference = v.wrapping_sub(q & mask(v > q / 2)) as i64;
+                    *rank = rank.saturating_sub(difference);
                     (*lowest, *highest) = ((*lowest).min(*rank), (*highest).max(*rank));
-                    (highest.abs_diff(*lowest) <= bound / 2).then_some(Some(*rank))
+                    Row::sound(highest.abs_diff(*lowest) <= bound / 2, true, *rank as u64)
                 });
                 self.walk = walk;
             }
         }
     }
 
-    /// `read` gives a row's rank, none if it does not qualify, or nothing if the value cannot be.
-    fn each<V>(
-        &mut self,
-        values: impl ExactSizeIterator<Item = V>,
-        mut read: impl FnMut(usize, V) -> Option<Option<i64>>,
-    ) {
-        if self.fault.is_some() {
-            return;
+    /// The rows of one run.
+    fn each<V>(&mut self, values: impl ExactSizeIterator<Item = V>, mut read: impl FnMut(usize, V) -> Row) {
+        let mut ranks = Zeroizing::new([0; RUN]);
+        let (count, first) = (values.len(), self.kept.theta.len());
+        self.kept.theta.resize(first + count, false);
+        let mut fault = self.fault;
+        let places = self.kept.theta[first..].iter_mut().zip(ranks.iter_mut());
+        for (run, ((qualifies, rank), value)) in places.zip(values).enumerate() {
+            let row = read(self.position + run, value);
+            *qualifies = row.qualifies;
+            *rank = row.rank ^ SIGN | mask(!row.qualifies);
+            fault = fault.min((self.position + run) as u64 | mask(row.sound));
         }
-        let mut theta = std::mem::take(&mut self.kept.theta);
-        let first = theta.len();
-        theta.resize(first + values.len(), false);
-        let mut limit = self.limit;
-        for (run, (qualifies, value)) in theta[first..].iter_mut().zip(values).enumerate() {
-            let Some(rank) = read(self.position + run, value) else {
-                self.fault = Some(Implausible { position: self.position + run });
-                break;
-            };
-            *qualifies = rank.is_some();
-            // Rows come in order, so a row of equal rank is the later one and stays out.
-            if let Some(rank) = rank.filter(|&rank| rank < limit) {
-                self.keep(rank, first + run);
-                limit = self.limit;
-            }
-        }
-        self.position += theta.len() - first;
-        self.kept.theta = theta;
+        self.fault = fault;
+        self.smallest.take(&ranks[..count], first);
+        self.position += count;
     }
+}
 
-    #[cold]
-    fn keep(&mut self, rank: i64, place: usize) {
-        self.kept.nearest.push((rank, place));
-        if self.kept.nearest.len() > self.k {
-            self.kept.nearest.pop();
-        }
-        if self.kept.nearest.len() == self.k {
-            self.limit = self.kept.nearest.peek().map_or(i64::MAX, |&(rank, _)| rank);
-        }
+/// What a decoded value says about its row.
+struct Row {
+    sound: bool,
+    qualifies: bool,
+    /// A signed number in two's complement.
+    rank: u64,
+}
+
+impl Row {
+    fn sound(sound: bool, qualifies: bool, rank: u64) -> Row {
+        Row { sound, qualifies, rank }
     }
 }

@@ -5,7 +5,7 @@ use crate::field::{Field, FieldError, Symbol};
 use crate::form::Program;
 use crate::params::{Params, ParamsError};
 use crate::random::Random;
-use crate::scheme::{Opening, Phase, Scheme, Setting, Slot};
+use crate::scheme::{Opening, Phase, Reading, Scheme, Setting, Slot};
 use crate::secret::Secret;
 use crate::share::{Points, PointsError, Vectors, share};
 
@@ -58,6 +58,14 @@ pub enum DeploymentError {
         scheme: &'static str,
         /// N.
         servers: usize,
+    },
+    /// A verified mask can be taken off.
+    #[error(
+        "scheme {scheme} cannot be verified: whoever shares r = 0 gets the second answers without their masks; offer it unverified"
+    )]
+    MaskNotVerifiable {
+        /// The scheme.
+        scheme: &'static str,
     },
     /// Verified answers need linearity.
     #[error(
@@ -125,6 +133,9 @@ impl Deployment {
         }
         if points.len() != need {
             return Err(DeploymentError::Servers { scheme: scheme.name, need, have: points.len() });
+        }
+        if params.verified && scheme.phases.iter().any(|phase| matches!(phase.reading, Reading::Masked)) {
+            return Err(DeploymentError::MaskNotVerifiable { scheme: scheme.name });
         }
         if params.verified && scheme.phases.iter().any(|phase| (phase.degree)(&params) != 1) {
             return Err(DeploymentError::NotVerifiable { scheme: scheme.name });
@@ -195,6 +206,18 @@ impl Deployment {
     /// Symbols per answered row.
     pub fn outputs(&self, phase: usize) -> usize {
         self.phase(phase).reading.outputs() * if self.params.verified { 2 } else { 1 }
+    }
+
+    /// The most symbols of every row that a client gets per search if it breaks the protocol: with κ pads an output tells N − κ
+    /// symbols to whoever asks every server something else, and ρ takes one of a gated row's.
+    pub fn cheated_symbols(&self) -> usize {
+        let phase = |phase: usize| match self.phase(phase).reading {
+            // Whether it is zero, and nothing else.
+            Reading::Zeros => 0,
+            Reading::Gated => self.outputs(phase) * (self.responders(phase) - self.kappa(phase)) - 1,
+            _ => self.outputs(phase) * (self.responders(phase) - self.kappa(phase)),
+        };
+        (0..self.phases()).map(phase).sum()
     }
 
     /// Symbols in one server's answer.

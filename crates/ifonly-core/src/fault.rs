@@ -36,6 +36,11 @@ pub enum Fault {
     /// The fetched bytes are no record.
     #[error("the fetched bytes are not a record: a server lied or holds another database")]
     NotARecord,
+    /// The record is not the institution's.
+    #[error(
+        "the fetched record is not signed by the institution's key: a server forged it, or serves records of another bundle"
+    )]
+    Forged,
     /// The record does not have the cost that was decoded for it.
     #[error(
         "the fetched record does not have the cost that was decoded for it: a server lied or holds another database"

@@ -75,6 +75,8 @@ pub mod search;
 pub mod secret;
 pub mod service;
 pub mod share;
+pub mod signature;
+mod smallest;
 pub mod spir;
 #[cfg(test)]
 mod tests;

@@ -21,8 +21,12 @@ impl MemoryServer {
         let records: Vec<Vec<u8>> =
             rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
         // There is no manifest; all servers of one experiment share this digest.
-        let audience =
-            Audience { digest: [0; 32], epoch: key.epoch(), record_length: 2 * deployment.params().features() };
+        let audience = Audience {
+            digest: [0; 32],
+            epoch: key.epoch(),
+            record_length: 2 * deployment.params().features(),
+            signer: None,
+        };
         let replica =
             Replica::new(index, audience.digest, vec![deployment.clone()], vec![key.clone()], audience.record_length);
         let sealed = replica.seal(key, records.iter().map(Vec::as_slice));

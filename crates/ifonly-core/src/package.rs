@@ -32,6 +32,11 @@ pub(crate) fn seal_into(record: &[u8], key: &[u8; KEY], sealed: &mut [u8]) {
 
 /// The record, if the bytes are one whole encoding.
 pub fn open(sealed: &[u8]) -> Option<Vec<u8>> {
+    unmask(sealed).filter(|(_, whole)| *whole).map(|(record, _)| record)
+}
+
+/// What the bytes decode to, and whether they are one whole encoding; `None` if they are too short for any.
+pub(crate) fn unmask(sealed: &[u8]) -> Option<(Vec<u8>, bool)> {
     let (body, tail) = sealed.split_at_checked(sealed.len().checked_sub(KEY)?)?;
     let mut key = [0; KEY];
     key.copy_from_slice(tail);
@@ -39,7 +44,7 @@ pub fn open(sealed: &[u8]) -> Option<Vec<u8>> {
     let mut record = body.to_vec();
     mask(&mut record, &key);
     let zeros = record.split_off(record.len().checked_sub(ZEROS)?);
-    (zeros == [0; ZEROS]).then_some(record)
+    Some((record, zeros == [0; ZEROS]))
 }
 
 fn mask(bytes: &mut [u8], key: &[u8; KEY]) {

@@ -35,7 +35,7 @@ impl Live {
     }
 
     /// The candidates of whole answers; `None` if one could not be read.
-    pub(crate) fn finish(self) -> Option<Result<Candidates, Implausible>> {
+    pub(crate) fn finish(self) -> Option<(Candidates, Option<Implausible>)> {
         (!self.unreadable).then(|| self.sieve.finish())
     }
 }

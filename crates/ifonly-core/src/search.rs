@@ -28,6 +28,7 @@ use crate::round::Round;
 use crate::secret::{Secret, SecretError};
 use crate::service::Route;
 use crate::share::Vectors;
+use crate::signature::Signer;
 use crate::spir::Fetch;
 use crate::transcript::{Header, Message, Parent, Stage, messages};
 use crate::wire;
@@ -41,8 +42,10 @@ pub struct Audience {
     pub digest: [u8; 32],
     /// The current key epoch.
     pub epoch: u32,
-    /// Bytes of a record.
+    /// Bytes of a record, its signature included.
     pub record_length: usize,
+    /// Who must have signed it; `None` where nobody signs.
+    pub signer: Option<Signer>,
 }
 
 impl Audience {
@@ -124,6 +127,7 @@ pub struct Search {
     malformed: Vec<usize>,
     fault: Option<Fault>,
     interpolate: Option<&'static dyn Interpolate>,
+    work: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -192,6 +196,7 @@ impl Search {
             malformed: vec![],
             fault: None,
             interpolate: None,
+            work: 0,
         })
     }
 
@@ -260,6 +265,12 @@ impl Search {
         }
     }
 
+    /// Values read and compared, and bytes of records opened, until now. Public sizes decide it, and whose answers came: never what they
+    /// decode to. A test holds that against people, lies and results of every kind.
+    pub fn work(&self) -> u64 {
+        self.work
+    }
+
     /// The end: what was found, or the first fault. It comes after [`Search::next`] has given `None`.
     pub fn finish(mut self) -> Result<Outcome, Fault> {
         if let Some(fault) = self.fault.take() {
@@ -325,7 +336,11 @@ impl Search {
         let candidates = self.candidates_of(phase, reception, random);
         self.theta.zeroize();
         match candidates {
-            Ok(mut candidates) => {
+            Ok((mut candidates, implausible)) => {
+                self.work += candidates.work();
+                if let Some(implausible) = implausible {
+                    self.fault.get_or_insert(implausible.into());
+                }
                 self.theta = candidates.take_theta();
                 self.candidates = candidates;
             }
@@ -346,19 +361,22 @@ impl Search {
         phase: usize,
         mut reception: Reception,
         random: &mut impl Random,
-    ) -> Result<Candidates, Fault> {
+    ) -> Result<(Candidates, Option<Implausible>), Fault> {
         let deployment = self.deployment.clone();
         let live = reception.take_live();
         let bodies = self.bodies(&reception)?;
         if let Some(candidates) = self.interpolated(phase, live, &bodies) {
-            return Ok(candidates?);
+            return Ok(candidates);
         }
         let (field, count) = (deployment.field(), deployment.answer_length(phase));
         let answers = self.parse(&bodies, |body| wire::unpack(field, body, count).ok());
         let values = self.rounds[phase].decode(&deployment, answers, random);
         let values = values.map_err(|error| self.blame(error.into()))?;
         self.liars.extend(&values.liars);
-        Ok(Candidates::read(&deployment, phase, &values, &self.theta, self.wanted.len())?)
+        let empty = values.empty_row.first().map_or(0, |symbol| symbol.value());
+        let mut sieve = Sieve::new(&deployment, phase, &self.theta, empty, self.wanted.len());
+        sieve.take_values(&values);
+        Ok(sieve.finish())
     }
 
     /// The common case, decoded as the answers lie there. `None` where it does not apply or an answer cannot be read; then the
@@ -368,7 +386,7 @@ impl Search {
         phase: usize,
         live: Option<Live>,
         bodies: &Bodies<'_>,
-    ) -> Option<Result<Candidates, Implausible>> {
+    ) -> Option<(Candidates, Option<Implausible>)> {
         let spoke: Vec<usize> = (0..bodies.len()).filter(|&server| bodies[server].is_some()).collect();
         let answers: Vec<&[u8]> = bodies.iter().copied().flatten().collect();
         let (field, count) = (self.deployment.field(), self.deployment.answer_length(phase));
@@ -399,9 +417,10 @@ impl Search {
     }
 
     fn read_record(&mut self, number: usize, reception: &Reception, random: &mut impl Random) {
-        // Nothing was wanted, so nothing can be learnt from the bytes.
+        let opened = self.opened(reception, random);
+        // Nothing was wanted, so nothing can be learnt from the bytes; but reading them took as long as ever.
         let Some((position, price)) = self.wanted[number] else { return };
-        match self.opened(reception, random) {
+        match opened {
             Ok(record) => self.found.push(Found { position, price, record }),
             Err(fault) => {
                 self.fault.get_or_insert(fault);
@@ -416,7 +435,17 @@ impl Search {
         let decoded = self.sizes().decode(&answers, random);
         let (sealed, liars) = decoded.map_err(|error| self.blame(error.into()))?;
         self.liars.extend(liars);
-        package::open(&sealed).ok_or(Fault::NotARecord)
+        self.work += sealed.len() as u64;
+        let (record, whole) = package::unmask(&sealed).ok_or(Fault::NotARecord)?;
+        let (record, signed) = match &self.audience.signer {
+            Some(signer) => signer.open(record).ok_or(Fault::NotARecord)?,
+            None => (record, true),
+        };
+        match (whole, signed) {
+            (true, true) => Ok(record),
+            (true, false) => Err(Fault::Forged),
+            (false, _) => Err(Fault::NotARecord),
+        }
     }
 
     /// A response that does not parse is worth as much as silence and is borne like it, but its server is remembered.

@@ -62,6 +62,12 @@ impl Fetch {
         if self.is_binary() { self.rows.div_ceil(8) } else { self.rows * self.stripes }
     }
 
+    /// How many records a client gets per fetch if it breaks the protocol: T pads hide as many of the N answers, and every stripe beyond
+    /// one record's is another record's.
+    pub fn cheated_records(&self) -> usize {
+        (self.servers - self.threshold.min(self.servers)) / self.stripes
+    }
+
     /// The point of server n, counted from 0.
     fn point(&self, server: usize) -> u8 {
         server as u8 + 1

@@ -72,7 +72,13 @@ impl Engine {
             Some(replica) => replica.seal(&key, records.iter().map(Vec::as_slice)),
             None => Vec::new(),
         };
-        Ok(Engine { deployment, rows, sealed, replicas, audience: Audience { digest, epoch: 1, record_length } })
+        Ok(Engine {
+            deployment,
+            rows,
+            sealed,
+            replicas,
+            audience: Audience { digest, epoch: 1, record_length, signer: None },
+        })
     }
 
     /// The scheme under its parameters.

@@ -232,7 +232,7 @@ mod tests {
                 let sealed = replica.seal(&key, records.iter().map(Vec::as_slice));
                 let plain = Rows::new(&ranges, &rows).unwrap();
                 let databases = [1, 2, 3, 7].map(|count| in_parts(&ranges, &rows, &sealed, count));
-                let audience = Audience { digest: [1; 32], epoch: 3, record_length: length };
+                let audience = Audience { digest: [1; 32], epoch: 3, record_length: length, signer: None };
                 let mut search = Search::new(deployment, Secret::new(vec![2, 2, 100, 1]), audience).unwrap();
                 while let Some(outgoing) = search.next(&mut random) {
                     let message = &outgoing.messages[0];

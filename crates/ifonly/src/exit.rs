@@ -101,7 +101,7 @@ pub(crate) fn finish(result: Result<Done, Failure>) -> ExitCode {
         Ok(Done::Fine) => ExitCode::SUCCESS,
         Ok(Done::NothingQualifies) => ExitCode::from(3),
         Err(failure) => {
-            eprintln!("ifonly: {failure}");
+            eprintln!("ifonly: {}", plain(&failure.to_string()));
             ExitCode::from(failure.code())
         }
     }
@@ -123,13 +123,61 @@ pub(crate) fn bear_closed_pipes() {
     }));
 }
 
-/// Prints to standard output. Whoever reads it may stop (`| head`), which is no fault; a full disk is.
+/// Whether a character can steer a terminal or make a line read as another: controls of both blocks, direction marks, separators
+/// of lines. What comes from a manifest, a record or a server may hold any of them.
+fn steers(c: char) -> bool {
+    let marks = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}', '\u{feff}'];
+    c.is_control()
+        || ('\u{202a}'..='\u{202e}').contains(&c)
+        || ('\u{2066}'..='\u{2069}').contains(&c)
+        || marks.contains(&c)
+}
+
+/// The same text without anything that steers a terminal; lines stay lines.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if steers(c) && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Prints text to standard output, without anything in it that steers a terminal.
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
+    write(&plain(text))
+}
+
+/// Prints JSON to standard output. Such characters can only be in its strings, where they are written as escapes, so that nothing is
+/// lost to programs.
+pub(crate) fn out_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(value).map_err(Failure::machine)?;
+    let escaped = json.chars().fold(String::with_capacity(json.len() + 1), |mut text, c| {
+        match steers(c) {
+            true => text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}"))),
+            false => text.push(c),
+        }
+        text
+    });
+    write(&(escaped + "\n"))
+}
+
+/// Whoever reads it may stop (`| head`), which is no fault; a full disk is.
+fn write(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::Machine(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left_in_a_text_and_lines_stay() {
+        let nasty = "a\u{1b}[31mb\u{9b}2Jc\u{7}d\u{202e}e\u{2066}f\u{200f}g\u{2028}h\r\u{7f}\n\u{feff}ü→";
+        let clean = plain(nasty);
+        assert!(!clean.chars().any(|c| steers(c) && c != '\n'), "{clean:?}");
+        assert_eq!(clean.chars().count(), nasty.chars().count());
+        assert!(clean.ends_with("ü→") && clean.contains('\n'));
     }
 }

@@ -19,6 +19,8 @@ mod loans;
 mod profile;
 #[cfg(feature = "ask")]
 mod show;
+#[cfg(feature = "bench")]
+mod timing;
 
 #[cfg(not(any(feature = "ask", feature = "serve", feature = "build", feature = "lab")))]
 compile_error!("a command line without commands: enable ask, serve, build, lab or bench");

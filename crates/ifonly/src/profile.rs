@@ -1,6 +1,6 @@
 //! The person's values from flags and from the keyboard, and what they give beside them. Files are read in `given.rs`.
 
-use crate::exit::Failure;
+use crate::exit::{Failure, plain};
 use ifonly_client::Values;
 use ifonly_values::schema::{Kind, Schema, Value};
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ fn prompt(schema: &Schema, name: &str) -> Result<Value, Failure> {
     };
     loop {
         let suggestion = if feature.suggest_immutable { "; suggested to stay as it is" } else { "" };
-        eprint!("{name} ({hint}{suggestion}): ");
+        eprint!("{}", plain(&format!("{name} ({hint}{suggestion}): ")));
         std::io::stderr().flush().map_err(Failure::machine)?;
         let mut line = String::new();
         if std::io::stdin().lock().read_line(&mut line).map_err(Failure::machine)? == 0 {
@@ -118,7 +118,7 @@ fn prompt(schema: &Schema, name: &str) -> Result<Value, Failure> {
         let value = Value::from(line.trim());
         match schema.encode_column(column, &value, &mut vec![]) {
             Ok(()) => return Ok(value),
-            Err(error) => eprintln!("  {error}"),
+            Err(error) => eprintln!("  {}", plain(&error.to_string())),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tables and numbers for people.
 
-pub(crate) use crate::exit::out;
+pub(crate) use crate::exit::{out, plain};
 use ifonly_client::{Change, Explanation};
 
 /// "feature | yours | theirs | cost", only the changes. Differences within one level are marked.
@@ -49,14 +49,9 @@ pub(crate) fn rounded(number: f64) -> String {
     }
 }
 
-/// The same for a text of several lines.
-pub(crate) fn clean_lines(text: &str) -> String {
-    text.lines().map(|line| clean(line) + "\n").collect()
-}
-
-/// Texts from outside must not steer a terminal.
+/// A text from outside as one line of a table.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    plain(text).replace('\n', "\u{fffd}")
 }
 
 /// 12,345,678.

@@ -11,7 +11,10 @@ const GATED: [&str; 6] = ["gated", "gated+", "gated-ranges", "gated-ranges+", "g
 
 #[test]
 fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
-    let place = Place::new(120, 1, &["--servers", "4", "--levels", "20", "--scale", "paper"]);
+    let mut build = vec!["--servers", "4", "--levels", "20", "--scale", "paper"];
+    build.extend(ifonly_core::scheme::ALL.iter().flat_map(|scheme| ["--scheme", scheme.name]));
+    build.extend(["--default-scheme", "gated-tables"]);
+    let place = Place::new(120, 1, &build);
     let summary: serde_json::Value =
         serde_json::from_str(&fine(&["inspect", &place.path("bundle"), "--json"])).unwrap();
     let manifest = &summary["manifest"];
@@ -227,7 +230,8 @@ fn get(address: &str, path: &str) -> String {
 
 #[test]
 fn tokens_wishes_and_profiles_work_from_the_command_line() {
-    let place = Place::new(60, 7, &["--levels", "20"]);
+    let place =
+        Place::new(60, 7, &["--levels", "20", "--scheme", "gated-tables", "--scheme", "baseline", "--scheme", "gated"]);
     let printed = fine(&["keygen", "--token", "me", "--sessions", "11"]);
     let token = printed.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
     let config = format!("ledger = \"ledger\"\n{printed}");

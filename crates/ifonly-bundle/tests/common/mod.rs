@@ -1,7 +1,8 @@
 //! Small files, and what a build makes of them.
 #![allow(dead_code, unreachable_pub)]
 
-use ifonly_bundle::{BuildError, BuildOptions, Bundle, Report, build};
+use ifonly_bundle::{BuildError, BuildOptions, Bundle, Report, build, save_key};
+use ifonly_core::signature::SigningKey;
 use ifonly_values::record::Record;
 use std::path::{Path, PathBuf};
 
@@ -48,10 +49,17 @@ pub fn quietly(options: &BuildOptions) -> Result<Report, BuildError> {
     build(options, &mut |_| {})
 }
 
-/// Builds from a CSV text and opens the bundle.
+/// Always the same key.
+pub fn signing_key(desk: &Desk) -> PathBuf {
+    let path = desk.path("key");
+    save_key(&path, &SigningKey::new(&[8; 32])).unwrap();
+    path
+}
+
+/// Builds from a CSV text, always with the same key, and opens the bundle.
 pub fn bundle(csv: impl AsRef<[u8]>, schema: &str) -> (Report, Bundle) {
     let desk = Desk::new();
-    let options = desk.csv(csv, schema);
+    let options = BuildOptions { sign: Some(signing_key(&desk)), ..desk.csv(csv, schema) };
     let report = quietly(&options).unwrap_or_else(|error| panic!("{error}"));
     (report, Bundle::open(&options.output).unwrap())
 }
@@ -74,12 +82,17 @@ pub fn levels(bundle: &Bundle) -> Vec<Vec<u16>> {
     bundle.rows().levels().collect()
 }
 
-/// Checks that every record gives the stored row back.
+/// Checks that every record gives the stored row back, and that its signature holds.
 pub fn check_records(bundle: &Bundle) {
     let schema = bundle.manifest().schema();
     assert_eq!(bundle.records().len(), bundle.manifest().rows());
-    for (row, record) in bundle.rows().levels().zip(bundle.records()) {
-        assert_eq!(Record::decode(schema, record).unwrap().levels(schema).unwrap(), row);
+    for (row, text) in bundle.rows().levels().zip(bundle.texts()) {
+        assert_eq!(Record::decode(schema, text).unwrap().levels(schema).unwrap(), row);
+    }
+    let signer = bundle.manifest().signer().expect("a build signs");
+    for record in bundle.records() {
+        let (text, signature) = record.split_last_chunk().unwrap();
+        assert!(signer.signed(text, signature));
     }
 }
 

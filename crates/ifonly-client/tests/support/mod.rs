@@ -12,6 +12,7 @@ use ifonly_client::{Client, Greeting, Patient, Pins, Policy, Receive, Route, Tra
 use ifonly_core::keys::RootKey;
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::service::{MANIFEST_PATH, SERVER_HEADER};
+use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Message;
 use ifonly_scan::RowStore;
 use ifonly_server::Holding;
@@ -34,6 +35,11 @@ pub fn schema() -> Schema {
         Feature::new("grade", Kind::Ordinal { ranks: words(&["low", "middle", "high"]) }),
     ])
     .unwrap()
+}
+
+/// The institution's.
+pub fn signing_key() -> SigningKey {
+    SigningKey::new(&[9; 32])
 }
 
 #[derive(Clone)]
@@ -60,19 +66,31 @@ impl World {
             })
             .collect();
         let length = texts.iter().map(|texts| record::encoded_length(texts)).max().unwrap();
-        let mut contents = Contents::new("test", schema, rows, length, servers);
+        let mut contents = Contents::new("test", schema, rows, length + SIGNATURE_LENGTH, servers);
+        contents.signer = Some(signing_key().public());
         tune(&mut contents);
         contents.offer_all();
         let manifest = Manifest::new(contents).unwrap();
         World { manifest, levels, texts, key: [7; 32] }
     }
 
-    pub fn holding(&self, index: u8) -> Holding {
+    /// A row as its record, with the signature of whoever has this key.
+    pub fn record(&self, texts: &[String], key: &SigningKey) -> Vec<u8> {
         let length = self.manifest.record_length();
-        let records = self.texts.iter().flat_map(|texts| record::encode(texts, length).unwrap());
+        let Some(signer) = self.manifest.signer() else { return record::encode(texts, length).unwrap() };
+        let mut record = record::encode(texts, length - SIGNATURE_LENGTH).unwrap();
+        record.extend(key.sign(&signer.subject, &record));
+        record
+    }
+
+    pub fn bundle(&self) -> Bundle {
+        let records = self.texts.iter().flat_map(|texts| self.record(texts, &signing_key()));
         let rows = RowStore::build(&self.manifest.schema().ranges(), &self.levels).unwrap();
-        let bundle = Bundle::in_memory(self.manifest.clone(), rows, records.collect()).unwrap();
-        Holding::new(&bundle, index, vec![RootKey::new(0, self.key)]).unwrap()
+        Bundle::in_memory(self.manifest.clone(), rows, records.collect()).unwrap()
+    }
+
+    pub fn holding(&self, index: u8) -> Holding {
+        Holding::new(&self.bundle(), index, vec![RootKey::new(0, self.key)]).unwrap()
     }
 
     pub fn router(&self, index: u8) -> Router {

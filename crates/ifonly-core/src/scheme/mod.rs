@@ -48,6 +48,11 @@ impl Scheme {
         }
     }
 
+    /// Whether it belongs to the gated family: one round, and rows that do not qualify reveal nothing.
+    pub fn is_gated(&self) -> bool {
+        matches!(self.phases, [Phase { reading: Reading::Gated, .. }])
+    }
+
     /// Whether constraints of this kind can be asked for: tables hold any, and every gate holds immutable features.
     pub fn carries_gate(&self, wanted: Gate) -> bool {
         match wanted {
@@ -317,8 +322,11 @@ pub fn leanest(metric: Metric, gate: Gate) -> &'static Scheme {
 /// The scheme to prefer among these: violators reveal nothing, one round, and as wide a choice of costs, then of constraints,
 /// as there is. The first where none is like that.
 pub fn preferred(mut schemes: impl Iterator<Item = &'static Scheme> + Clone) -> Option<&'static Scheme> {
-    let gated = |scheme: &&Scheme| matches!(scheme.phases, [Phase { reading: Reading::Gated, .. }]);
-    schemes.clone().filter(gated).max_by_key(|scheme| (scheme.metric, scheme.gate)).or_else(|| schemes.next())
+    schemes
+        .clone()
+        .filter(|scheme| scheme.is_gated())
+        .max_by_key(|scheme| (scheme.metric, scheme.gate))
+        .or_else(|| schemes.next())
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ fn page() -> String {
          ## A large database: d = 32, R = 255, M = 1,000,000\n\n{}\n\
          ## Verified answers: d = 11, R = 100, M = 500\n\n\
          Every vector is shared twice, the second time scaled by a secret r. Schemes that are not linear in the shares have \
-         no such form.\n\n{}",
+         no such form, and masks must not: whoever shares r = 0 would take them off.\n\n{}",
         table(&params(100, 11, 500)),
         table(&params(255, 32, 1_000_000)),
         table(&verified),

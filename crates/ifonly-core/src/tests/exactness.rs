@@ -9,7 +9,7 @@ use crate::field::Symbol;
 use crate::form::Rows;
 use crate::params::Params;
 use crate::random::{Exhaustive, Random, SeededRandom};
-use crate::scheme::{Gate, Reading};
+use crate::scheme::{Gate, Phase, Reading};
 use crate::search::{Found, confirm};
 use crate::secret::Secret;
 
@@ -28,7 +28,7 @@ fn every_scheme_equals_brute_force() {
             instance.params.verified = chance(&mut random, 30);
             let rule = if chance(&mut random, 50) { FieldRule::Deployment } else { FieldRule::Paper };
             let deployment = match Deployment::new(scheme, instance.params.clone(), rule) {
-                Err(DeploymentError::NotVerifiable { .. }) => {
+                Err(DeploymentError::NotVerifiable { .. } | DeploymentError::MaskNotVerifiable { .. }) => {
                     instance.params.verified = false;
                     instance.deployment(scheme, rule)
                 }
@@ -196,7 +196,8 @@ fn verified_answers_show_a_lie_to_two_servers() {
             let mut instance = Instance::random(scheme, (1, 0, 0), 200, 12, &mut random);
             instance.params.verified = true;
             let Ok(deployment) = Deployment::new(scheme, instance.params.clone(), FieldRule::Deployment) else {
-                assert!(scheme.phases.iter().any(|phase| (phase.degree)(&instance.params) != 1));
+                let masked = |phase: &Phase| matches!(phase.reading, Reading::Masked);
+                assert!(scheme.phases.iter().any(|phase| (phase.degree)(&instance.params) != 1 || masked(phase)));
                 continue;
             };
             let answers_something = !matches!(scheme.phases[0].reading, Reading::Difference) || instance.rows.len() > 1;

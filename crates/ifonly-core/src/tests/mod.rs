@@ -2,6 +2,7 @@
 //!
 //! They are in the crate because they look at shares, answers and decoded values, which are nobody else's.
 
+mod cheating;
 mod common;
 mod costs;
 mod database_privacy;
@@ -15,3 +16,4 @@ mod search;
 mod tickets;
 mod user_privacy;
 mod vectors;
+mod work;

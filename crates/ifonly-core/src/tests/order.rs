@@ -16,7 +16,7 @@ use crate::wire;
 use zeroize::Zeroizing;
 
 const ROWS: usize = 50;
-const AUDIENCE: Audience = Audience { digest: [5; 32], epoch: 3, record_length: 4 };
+const AUDIENCE: Audience = Audience { digest: [5; 32], epoch: 3, record_length: 4, signer: None };
 
 fn key() -> RootKey {
     RootKey::new(AUDIENCE.epoch, [9; 32])

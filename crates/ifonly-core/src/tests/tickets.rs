@@ -39,7 +39,7 @@ impl World {
             |name: &&str| Deployment::new(scheme::named(name).unwrap(), params.clone(), FieldRule::Deployment).unwrap();
         let deployments: Vec<Deployment> = schemes.iter().map(deploy).collect();
         let keys = [1, 2].map(|epoch| RootKey::new(epoch, [epoch as u8; 32]));
-        let audience = Audience { digest: [6; 32], epoch: 1, record_length: 2 };
+        let audience = Audience { digest: [6; 32], epoch: 1, record_length: 2, signer: None };
         let servers = deployments.iter().map(Deployment::servers).max().unwrap() as u8;
         let replicas: Vec<Replica> = (1..=servers)
             .map(|n| Replica::new(n, audience.digest, deployments.clone(), keys.to_vec(), audience.record_length))

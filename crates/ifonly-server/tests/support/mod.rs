@@ -37,6 +37,7 @@ pub fn manifest_of(version: &str, rows: usize) -> Manifest {
     let mut contents = Contents::new("test", schema, rows, 16, 4);
     contents.dataset.version = version.into();
     contents.terms.top_limit = 2;
+    contents.offer_all();
     Manifest::new(contents).unwrap()
 }
 

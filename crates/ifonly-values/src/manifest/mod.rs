@@ -10,6 +10,7 @@ use ifonly_core::field::FieldRule;
 use ifonly_core::params::{Params, Terms};
 use ifonly_core::scheme::{self, Metric, Scheme};
 use ifonly_core::search::Audience;
+use ifonly_core::signature::{PublicKey, SIGNATURE_LENGTH, Signer, Subject};
 use ifonly_core::transcript::VERSION;
 use std::sync::Arc;
 
@@ -43,8 +44,10 @@ pub struct Contents {
     pub schema: Schema,
     /// M.
     pub rows: usize,
-    /// Bytes of every record.
+    /// Bytes of every record, its signature included.
     pub record_length: usize,
+    /// Whose key signed the records; `None` where nobody did.
+    pub signer: Option<PublicKey>,
     /// Its limits and parameters.
     #[serde(flatten)]
     pub terms: Terms,
@@ -87,6 +90,7 @@ pub struct Manifest {
     deployments: Vec<Arc<Deployment>>,
     json: String,
     digest: [u8; 32],
+    subject: Subject,
 }
 
 /// Why a manifest is refused. Whoever made the bundle must repair it; a client must not ask under it.
@@ -174,7 +178,7 @@ pub enum ManifestError {
 }
 
 impl Contents {
-    /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10, and every scheme that fits.
+    /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10, and the gated schemes that fit.
     pub fn new(name: &str, schema: Schema, rows: usize, record_length: usize, servers: u8) -> Contents {
         let operator = |index: u8| Operator { index, name: format!("server {index}"), url: None };
         let mut contents = Contents {
@@ -183,6 +187,7 @@ impl Contents {
             dataset: Dataset { name: name.into(), version: "1".into() },
             rows,
             record_length,
+            signer: None,
             terms: Terms { immutable_limit: schema.features().len(), ..Terms::default() },
             schemes: vec![],
             default_scheme: scheme::DEFAULT.name.into(),
@@ -191,7 +196,7 @@ impl Contents {
             schema,
         };
         contents.terms.cost_limit = contents.usual_cost_limit();
-        contents.offer_all();
+        contents.offer_gated();
         contents
     }
 
@@ -203,9 +208,22 @@ impl Contents {
         SUM / self.schema.features().len().max(1) as u64
     }
 
+    /// Lists the gated schemes that fit, after the other fields have been set: people need no others, and others tell more about rows.
+    pub fn offer_gated(&mut self) {
+        self.offer_all();
+        self.schemes.retain(|offer| scheme::named(&offer.name).is_some_and(Scheme::is_gated));
+    }
+
     /// Lists every scheme that fits, after the other fields have been set.
     pub fn offer_all(&mut self) {
         self.schemes = offers(&self.schema, &self.params(), self.operators.len());
+    }
+
+    /// What the records are signed for.
+    pub fn subject(&self) -> Subject {
+        // Plain data with texts as keys always has a JSON form.
+        let schema = serde_json::to_string(&self.schema).unwrap_or_default();
+        Subject::new(&self.dataset.name, &self.dataset.version, &schema)
     }
 
     /// What the schemes need to know.
@@ -231,7 +249,8 @@ impl Manifest {
             return Err(ManifestError::TooLong { bytes: json.len() });
         }
         let digest = *blake3::Hasher::new_derive_key(DIGEST_CONTEXT).update(json.as_bytes()).finalize().as_bytes();
-        let manifest = Manifest { contents, deployments, json, digest };
+        let subject = contents.subject();
+        let manifest = Manifest { contents, deployments, json, digest, subject };
         manifest.deployment(&manifest.contents.default_scheme)?;
         Ok(manifest)
     }
@@ -271,7 +290,12 @@ impl Manifest {
         self.contents.rows
     }
 
-    /// Bytes of every record.
+    /// What the records are signed for, and by whom; `None` where nobody signed them.
+    pub fn signer(&self) -> Option<Signer> {
+        self.contents.signer.map(|key| Signer { key, subject: self.subject })
+    }
+
+    /// Bytes of every record, its signature included.
     pub fn record_length(&self) -> usize {
         self.contents.record_length
     }
@@ -311,7 +335,7 @@ impl Manifest {
     pub fn audience(&self) -> Audience {
         // `new` refuses an empty list of epochs.
         let epoch = self.contents.epochs.first().copied().unwrap_or_default();
-        Audience { digest: self.digest, epoch, record_length: self.contents.record_length }
+        Audience { digest: self.digest, epoch, record_length: self.contents.record_length, signer: self.signer() }
     }
 }
 
@@ -386,6 +410,9 @@ fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
     }
     if contents.record_length == 0 || contents.record_length > MAX_RECORD {
         return refuse("record_length", contents.record_length, "must be in 1..=1048576");
+    }
+    if contents.signer.is_some() && contents.record_length <= SIGNATURE_LENGTH {
+        return refuse("record_length", contents.record_length, "leaves no room for a text beside the signature");
     }
     if contents.terms.top_limit == 0 || contents.terms.top_limit > MAX_TOP {
         return refuse("top_limit", contents.terms.top_limit, "must be in 1..=1000");

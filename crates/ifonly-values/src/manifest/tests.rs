@@ -1,6 +1,7 @@
 use super::*;
 use crate::schema::{Deviation, DeviationKind, Encoded, Feature, Kind, Quantiser, Scale};
 use crate::wishes::{Pricing, Wishes};
+use ifonly_core::signature::SigningKey;
 
 fn numeric(name: &str) -> Feature {
     Feature::new(name, Kind::from(Scale::levels(0.1, 0.7, 100, Quantiser::Round).unwrap()))
@@ -12,7 +13,10 @@ fn nominal(name: &str) -> Feature {
 }
 
 fn contents(servers: u8) -> Contents {
-    Contents::new("loans", Schema::new(vec![numeric("income"), numeric("debt")]).unwrap(), 1000, 64, servers)
+    let schema = Schema::new(vec![numeric("income"), numeric("debt")]).unwrap();
+    let mut contents = Contents::new("loans", schema, 1000, 64, servers);
+    contents.offer_all();
+    contents
 }
 
 fn names(contents: &Contents) -> Vec<&str> {
@@ -28,15 +32,15 @@ fn the_canonical_form_round_trips_and_fixes_the_digest() {
     assert_eq!(serde_json::to_string(&manifest).unwrap(), manifest.json());
     let other = Manifest::new(Contents { rows: 1001, ..contents(2) }).unwrap();
     assert_ne!(other.digest(), manifest.digest());
-    assert_eq!(manifest.audience(), Audience { digest: manifest.digest(), epoch: 0, record_length: 64 });
+    assert_eq!(manifest.audience(), Audience { digest: manifest.digest(), epoch: 0, record_length: 64, signer: None });
 }
 
 #[test]
 fn the_fields_stand_in_their_order_all_at_the_top() {
     let json = Manifest::new(contents(2)).unwrap().json().to_owned();
-    let fields = "format protocol dataset schema rows record_length threshold silent lying shuffle verified weight_limit \
+    let fields = "format protocol dataset schema rows record_length signer threshold silent lying shuffle verified weight_limit \
                   immutable_limit mask exponent cost_limit top_limit schemes default_scheme epochs operators";
-    let terms = "\"record_length\":64,\"threshold\":1,\"silent\":0,\"lying\":0,\"shuffle\":true,\"verified\":false,\
+    let terms = "\"record_length\":64,\"signer\":null,\"threshold\":1,\"silent\":0,\"lying\":0,\"shuffle\":true,\"verified\":false,\
                  \"weight_limit\":10,\"immutable_limit\":2,\"mask\":1,\"exponent\":4,\"cost_limit\":549755813376,\"top_limit\":10,\
                  \"schemes\":[";
     assert!(json.contains(terms), "{json}");
@@ -78,6 +82,13 @@ fn the_same_meaning_in_another_form_is_refused() {
 }
 
 #[test]
+fn little_is_offered_unless_asked_for() {
+    let schema = Schema::new(vec![numeric("income"), numeric("debt")]).unwrap();
+    let contents = Contents::new("loans", schema, 1000, 64, 4);
+    assert_eq!(names(&contents), ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"]);
+}
+
+#[test]
 fn more_operators_mean_more_schemes() {
     let (two, three, four) = (contents(2), contents(3), contents(4));
     assert!(names(&two).contains(&"gated-tables") && !names(&two).contains(&"two-phase"));
@@ -94,6 +105,8 @@ fn more_operators_mean_more_schemes() {
 fn labels_are_compared_by_tables_only() {
     let schema = Schema::new(vec![numeric("income"), nominal("colour")]).unwrap();
     let mut contents = Contents::new("loans", schema, 10, 64, 4);
+    assert_eq!(names(&contents), ["gated-costs", "gated-tables"]);
+    contents.offer_all();
     assert_eq!(names(&contents), ["table", "gated-costs", "gated-tables"]);
     assert!(Manifest::new(contents.clone()).is_ok());
     contents.schemes.push(Offer { name: "baseline".into(), q: 32_749, alphas: vec![1, -1] });
@@ -117,6 +130,7 @@ fn what_is_wrong_is_named() {
     says(&|c| c.rows = usize::MAX, "rows");
     says(&|c| c.record_length = 0, "record_length = 0");
     says(&|c| c.record_length = usize::MAX, "record_length");
+    says(&|c| c.signer = Some(SigningKey::new(&[1; 32]).public()), "no room for a text");
     says(&|c| c.terms.top_limit = 0, "top_limit");
     says(&|c| c.terms.exponent = 3, "exponent = 3");
     says(&|c| c.epochs.clear(), "epochs");
@@ -162,7 +176,11 @@ fn verified_deployments_offer_what_can_be_verified() {
     contents.terms.verified = true;
     contents.offer_all();
     assert!(names(&contents).contains(&"gated-tables") && !names(&contents).contains(&"two-phase"));
-    assert!(Manifest::new(contents).is_ok());
+    assert!(!names(&contents).iter().any(|name| name.contains("mask")), "r = 0 would take the mask off");
+    assert!(Manifest::new(contents.clone()).is_ok());
+    // A server that offers one all the same is refused by every client.
+    contents.schemes = vec![Offer { name: "mask".into(), q: 32_749, alphas: vec![1, -1] }];
+    assert!(Manifest::new(contents).unwrap_err().to_string().contains("r = 0"));
 }
 
 #[test]

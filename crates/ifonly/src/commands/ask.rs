@@ -3,11 +3,12 @@
 //! The scheme is the manifest's default or the person's open choice, never a consequence of their wishes: servers see it.
 
 use crate::connection::{self, Connection};
-use crate::exit::{Done, Failure};
+use crate::exit::{self, Done, Failure};
 use crate::given;
 use crate::profile::{self, split};
 use crate::show;
 use ifonly_client::{Answer, Pins, Values, WishList};
+use ifonly_core::signature::PublicKey;
 use ifonly_values::schema::Value;
 use ifonly_values::wishes::Pricing;
 use std::collections::BTreeMap;
@@ -82,6 +83,9 @@ pub(crate) struct Args {
     /// Refuse another manifest than the one with this digest, which `ifonly inspect` prints.
     #[arg(long, value_name = "DIGEST")]
     manifest: Option<String>,
+    /// Refuse records that are not signed by this public key, which `ifonly inspect` prints.
+    #[arg(long, value_name = "KEY")]
+    signer: Option<PublicKey>,
     /// Refuse servers of other operators than these, in the order of their numbers.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     operators: Option<Vec<String>>,
@@ -95,7 +99,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let result = connection::run(ask(args));
     if let (true, Err(failure)) = (args.json, &result) {
-        println!("{}", failure.json());
+        exit::out_json(&failure.json())?;
     }
     result
 }
@@ -107,7 +111,12 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
         None => Values::default(),
     };
     let wishes = wishes(args)?;
-    let pins = Pins { threshold: args.threshold, manifest: args.manifest.clone(), operators: args.operators.clone() };
+    let pins = Pins {
+        threshold: args.threshold,
+        manifest: args.manifest.clone(),
+        signer: args.signer,
+        operators: args.operators.clone(),
+    };
     let client = args.connection.connect(&args.servers, &pins).await?;
     let schema = client.manifest().schema();
     let set = args.set.iter().try_for_each(|assignment| profile::set(&mut values, schema, assignment));
@@ -118,7 +127,7 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
     }
     let answer = client.ask(&values, &wishes).await?;
     match args.json {
-        true => show::out(&format!("{}\n", serde_json::to_string(&answer).map_err(Failure::machine)?))?,
+        true => exit::out_json(&answer)?,
         false => show::out(&text(&answer))?,
     }
     for note in &answer.notes {

@@ -1,6 +1,6 @@
 //! `ifonly build`: from a table to the bundle that servers load.
 
-use crate::exit::{Done, Failure};
+use crate::exit::{Done, Failure, out, out_json};
 use ifonly_bundle::{BuildError, BuildOptions, Progress, Stage, build};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -27,8 +27,8 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         other => Failure::input(other),
     })?;
     match args.json {
-        true => println!("{}", serde_json::to_string(&report).map_err(Failure::machine)?),
-        false => println!("{report}wrote {}", args.options.output.display()),
+        true => out_json(&report)?,
+        false => out(&format!("{report}wrote {}\n", args.options.output.display()))?,
     }
     Ok(Done::Fine)
 }
@@ -48,6 +48,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
         Stage::Unpacking => "unpacking",
         Stage::Learning => "learning",
         Stage::Encoding => "encoding",
+        Stage::Signing => "signing",
     });
     bar.set_length(progress.total);
     bar.set_position(progress.done);

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use ifonly_bundle::Bundle;
 use ifonly_client::http::{self, Trust};
 use ifonly_client::transport::{Exchange, Pending};
-use ifonly_client::{Answer, Client, Greeting, Pins, Policy, Receive, Route, Transport, Values, WishList};
+use ifonly_client::{Answer, Client, Clock, Greeting, Pins, Policy, Receive, Route, Transport, Values, WishList};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::keys::RootKey;
 use ifonly_core::random::{OsRandom, SeededRandom};
 use ifonly_core::scheme::Gate;
+use ifonly_core::signature::SigningKey;
 use ifonly_core::transcript::Message;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
@@ -65,7 +66,11 @@ impl World {
             .find(Application::narrowly_rejected)
             .unwrap_or_else(|| accepted[0].clone());
         let texts: Vec<Vec<String>> = accepted.iter().map(Application::texts).collect();
-        let contents = |schema, rows, length, servers| Contents::new("made-up loans", schema, rows, length, servers);
+        let contents = |schema, rows, length, servers| {
+            let mut contents = Contents::new("made-up loans", schema, rows, length, servers);
+            contents.offer_all();
+            contents
+        };
         // As many servers as the scheme needs and no more.
         let all = Manifest::new(contents(schema.clone(), texts.len(), 1, 8)).map_err(Failure::machine)?;
         let servers = all.deployment(&args.scheme).map_err(Failure::input)?.servers() as u8;
@@ -73,6 +78,8 @@ impl World {
             let contents = contents(schema, rows, length, servers);
             Manifest::new(Contents { default_scheme: args.scheme.clone(), ..contents })
         });
+        let key = SigningKey::generate(&mut OsRandom::default());
+        let bundle = bundle.and_then(|bundle| bundle.signed(&key));
         Ok(World { bundle: bundle.map_err(Failure::machine)?, applicant })
     }
 }
@@ -159,6 +166,10 @@ struct Tap {
 impl Exchange for Tap {
     fn name(&self) -> String {
         self.inner.name()
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        self.inner.clock()
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {

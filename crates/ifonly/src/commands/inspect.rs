@@ -1,6 +1,6 @@
 //! `ifonly inspect`: what a bundle holds, or what servers offer, and what their schemes cost.
 
-use crate::exit::{Done, Failure, out};
+use crate::exit::{Done, Failure, out, out_json};
 use ifonly_bundle::{Bundle, summarise};
 use ifonly_values::manifest::Manifest;
 use std::path::Path;
@@ -29,15 +29,10 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let manifest = manifest(args)?;
     let summary = summarise(&manifest);
     match args.json {
-        true => out(&format!("{}\n", serde_json::to_string(&summary).map_err(Failure::machine)?))?,
-        false => out(&clean(&summary.to_string()))?,
+        true => out_json(&summary)?,
+        false => out(&summary.to_string())?,
     }
     Ok(Done::Fine)
-}
-
-/// Texts of a manifest must not steer a terminal.
-fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
 fn manifest(args: &Args) -> Result<Manifest, Failure> {

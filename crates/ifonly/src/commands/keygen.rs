@@ -1,21 +1,28 @@
-//! `ifonly keygen`: a new root key, or a token for a person or a program.
+//! `ifonly keygen`: a new root key, a key that signs records, or a token for a person or a program.
 
 use crate::exit::{Done, Failure};
 use ifonly_core::random::{OsRandom, Random};
+#[cfg(feature = "build")]
+use ifonly_core::signature::SigningKey;
 use ifonly_server::keyfile;
 use std::path::PathBuf;
 
-/// Make a root key file that only its owner can read, or a bearer token.
+/// Make a root key or a signing key, in a file that only its owner can read, or a bearer token.
 ///
-/// All servers of a deployment need the same root key, and nobody else may have it.
+/// All servers of a deployment need the same root key, and nobody else may have it. A signing key is for whoever builds bundles,
+/// and no server may have it.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: ifonly keygen -o root.key\n         ifonly keygen --token branch-office --sessions 1000"
+    after_help = "Example: ifonly keygen -o root.key\n         ifonly keygen --sign -o loans.signing.key\n         ifonly keygen --token branch-office --sessions 1000"
 )]
 pub(crate) struct Args {
-    /// Where to write the key; an existing file is never overwritten.
-    #[arg(short, long, value_name = "FILE", default_value = "root.key")]
-    output: PathBuf,
+    /// Where to write the key, root.key or signing.key unless given; an existing file is never overwritten.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Make a key that signs records, for `ifonly build --sign`.
+    #[cfg(feature = "build")]
+    #[arg(long, conflicts_with_all = ["epoch", "token"])]
+    sign: bool,
     /// Which key epoch it is for; the manifest names the epochs in use.
     #[arg(long, default_value_t = 0)]
     epoch: u32,
@@ -28,11 +35,21 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+    let output = |usual: &str| args.output.clone().unwrap_or_else(|| usual.into());
+    #[cfg(feature = "build")]
+    if args.sign {
+        let (output, key) = (output("signing.key"), SigningKey::generate(&mut OsRandom::default()));
+        ifonly_bundle::save_key(&output, &key).map_err(Failure::machine)?;
+        println!("wrote {}; keep it from the servers: with it, records can be forged", output.display());
+        println!("public key {}", key.public());
+        return Ok(Done::Fine);
+    }
     let Some(name) = &args.token else {
-        keyfile::create(&args.output, args.epoch).map_err(Failure::machine)?;
+        let output = output("root.key");
+        keyfile::create(&output, args.epoch).map_err(Failure::machine)?;
         println!(
             "wrote {} for key epoch {}; copy it to all servers over a safe way, and to nobody else",
-            args.output.display(),
+            output.display(),
             args.epoch
         );
         return Ok(Done::Fine);

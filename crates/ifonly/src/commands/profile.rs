@@ -20,6 +20,6 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let client = connection::run(args.connection.connect(&args.servers, &Pins::default()))?;
-    show::out(&show::clean_lines(&ifonly_client::template(client.manifest())))?;
+    show::out(&ifonly_client::template(client.manifest()))?;
     Ok(Done::Fine)
 }

@@ -1,10 +1,11 @@
-//! Test vectors for other implementations: `vectors/*.json`, one file per scheme, `failures.json` for what must be refused and
-//! `transcript.json` for messages, keyed derivations and records. These tests compute them anew and compare;
+//! Test vectors for other implementations: `vectors/*.json`, one file per scheme, `failures.json` for what must be refused,
+//! `transcript.json` for messages, keyed derivations and records, `signature.json` for a signed one. These tests compute them anew and compare;
 //! `IFONLY_BLESS=1 cargo test -p ifonly-core tests::vectors` writes them. `vectors/check.py` recomputes every number
 //! without this crate, and no field of a file is without a say in that: what a scheme does not use is not written.
 
 mod failures;
 mod schemes;
+mod signature;
 mod transcript;
 
 use crate::field::Symbol;

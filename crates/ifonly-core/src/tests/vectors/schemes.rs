@@ -12,7 +12,7 @@ use crate::order;
 use crate::params::Params;
 use crate::random::{Random, SeededRandom};
 use crate::round::Round;
-use crate::scheme::{self, Gate, Length, Metric, Reading, Scheme};
+use crate::scheme::{self, Gate, Length, Metric, Phase, Reading, Scheme};
 use crate::share::Vectors;
 use serde_json::{Map, Value, json};
 
@@ -293,7 +293,9 @@ fn scheme_vectors_are_what_the_engine_computes() {
         let mut random = SeededRandom::new(2000 + number as u64);
         let exponent = 4;
         let params = Params { exponent, ..Params::new(vec![1], 1) };
-        let verified = scheme.phases.iter().all(|phase| (phase.degree)(&params) == 1);
+        // A verified mask could be taken off.
+        let masked = |phase: &Phase| matches!(phase.reading, Reading::Masked);
+        let verified = scheme.phases.iter().all(|phase| (phase.degree)(&params) == 1 && !masked(phase));
         let tables = has_tables(scheme);
         // Levels of two bytes; tables of so many entries in one scheme only, to keep the files small.
         let wide = if tables { 3 } else { 300 };

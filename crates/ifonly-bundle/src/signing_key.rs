@@ -1,0 +1,165 @@
+//! The institution's key: the file that it is kept in, and a bundle's records signed with it.
+//!
+//! Records are signed when everything else is known: a signature covers the schema, whose deviations come from all rows. The key
+//! stands beside the bundle unless the builder has one, and never inside: whoever has it can forge records, and servers are
+//! just whom the signatures guard against.
+
+use crate::error::BuildError;
+use crate::format;
+use crate::options::BuildOptions;
+use crate::sign::signed;
+use crate::source::{Progress, Stage};
+use crate::write::Staging;
+use ifonly_core::random::OsRandom;
+use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey, Subject};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use zeroize::{Zeroize, Zeroizing};
+
+/// A key, the file that it is in, and whether that is still to be written.
+pub(crate) struct Keeping {
+    pub(crate) key: SigningKey,
+    pub(crate) path: PathBuf,
+    pub(crate) is_new: bool,
+}
+
+impl Keeping {
+    /// The key that a build was given, or the one beside the bundle, or a new one.
+    pub(crate) fn of(options: &BuildOptions) -> Result<Keeping, BuildError> {
+        if let Some(path) = &options.sign {
+            return Ok(Keeping { key: load_key(path)?, path: path.clone(), is_new: false });
+        }
+        let mut name = options.output.file_name().unwrap_or_default().to_owned();
+        name.push(".signing.key");
+        let path = options.output.with_file_name(name);
+        match path.exists() {
+            true => Ok(Keeping { key: load_key(&path)?, path, is_new: false }),
+            false => Ok(Keeping { key: SigningKey::generate(&mut OsRandom::default()), path, is_new: true }),
+        }
+    }
+
+    /// Writes a new key to its file, then does what needs it; where that fails, the file goes again.
+    pub(crate) fn keep(&self, then: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
+        if self.is_new {
+            save_key(&self.path, &self.key)?;
+        }
+        then().inspect_err(|_| {
+            if self.is_new {
+                let _ = std::fs::remove_file(&self.path);
+            }
+        })
+    }
+}
+
+/// From the unsigned records of a bundle in the making to its signed ones; gives checksum and length of their file.
+pub(crate) fn sign_file(
+    staging: &Staging,
+    key: &SigningKey,
+    subject: &Subject,
+    (rows, text_length): (usize, usize),
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(blake3::Hash, u64), BuildError> {
+    const BATCH: usize = 1 << 12;
+    let path = staging.path(format::UNSIGNED);
+    let io = |source| BuildError::Io { action: "read", path: path.clone(), source };
+    let mut texts = File::open(&path).map_err(io)?;
+    let mut records = staging.file(format::RECORDS)?;
+    records.write(&format::records_header(rows, text_length + SIGNATURE_LENGTH))?;
+    let mut batch = vec![0; BATCH.min(rows) * text_length];
+    for first in (0..rows).step_by(BATCH) {
+        progress(Progress { stage: Stage::Signing, done: first as u64, total: rows as u64 });
+        let batch = &mut batch[..BATCH.min(rows - first) * text_length];
+        texts.read_exact(batch).map_err(io)?;
+        records.write(&signed(key, subject, batch, text_length))?;
+    }
+    progress(Progress { stage: Stage::Signing, done: rows as u64, total: rows as u64 });
+    std::fs::remove_file(&path).map_err(|source| BuildError::Io { action: "remove", path: path.clone(), source })?;
+    records.finish()
+}
+
+#[derive(serde::Deserialize, Zeroize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    public_key: String,
+    signing_key: String,
+}
+
+/// Reads a signing key, which only its owner may be able to read.
+pub fn load_key(path: &Path) -> Result<SigningKey, BuildError> {
+    const LONGEST: u64 = 4096;
+    let refuse = |reason: String| BuildError::File { path: path.into(), reason };
+    let io = |source: std::io::Error| match source.kind() {
+        ErrorKind::NotFound => refuse("there is no such signing key; `ifonly keygen --sign` makes one".into()),
+        _ => BuildError::Io { action: "read", path: path.into(), source },
+    };
+    let file = File::open(path).map_err(io)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        if file.metadata().map_err(io)?.permissions().mode() & 0o077 != 0 {
+            let path = path.display();
+            return Err(refuse(format!("others than its owner can read this signing key; run: chmod 600 {path}")));
+        }
+    }
+    let malformed = || refuse("this is not a signing key; `ifonly keygen --sign` makes one".into());
+    let mut text = Zeroizing::new(String::new());
+    file.take(LONGEST).read_to_string(&mut text).map_err(|_| malformed())?;
+    let parsed = Zeroizing::new(toml::from_str::<Text>(&text).map_err(|_| malformed())?);
+    let mut bytes = Zeroizing::new([0; 32]);
+    hex::decode_to_slice(&parsed.signing_key, bytes.as_mut()).map_err(|_| malformed())?;
+    let key = SigningKey::new(&bytes);
+    match key.public().to_string() == parsed.public_key {
+        true => Ok(key),
+        false => Err(refuse("the public key in it is another one's; it was changed or damaged".into())),
+    }
+}
+
+/// Writes a key to a file that only its owner can read. An existing file is never overwritten.
+pub fn save_key(path: &Path, key: &SigningKey) -> Result<(), BuildError> {
+    let hex = Zeroizing::new(hex::encode(key.expose()));
+    let text = Zeroizing::new(format!(
+        "# Records are signed with this key. It stays with whoever builds bundles: with it, servers could forge records.\n\
+         public_key = \"{}\"\nsigning_key = \"{}\"\n",
+        key.public(),
+        hex.as_str()
+    ));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    let io = |source| BuildError::Io { action: "create", path: path.into(), source };
+    let mut file = options.open(path).map_err(io)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_round_trip_are_private_and_never_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("signing.key");
+        let key = SigningKey::new(&[3; 32]);
+        assert!(load_key(&path).unwrap_err().to_string().contains("keygen --sign"));
+        save_key(&path, &key).unwrap();
+        assert_eq!(load_key(&path).unwrap().expose(), key.expose());
+        assert!(matches!(save_key(&path, &key), Err(BuildError::Io { .. })));
+        let text = std::fs::read_to_string(&path).unwrap();
+        for other in [text.replace("signing_key = \"03", "signing_key = \"04"), text.replace('"', ""), String::new()] {
+            std::fs::write(&path, other).unwrap();
+            assert!(matches!(load_key(&path), Err(BuildError::File { .. })));
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+            assert!(load_key(&path).unwrap_err().to_string().contains("chmod 600"));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The next request leaves when public sizes say, however long reading the answers took.
+
+mod support;
+
+use bytes::Bytes;
+use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::{Client, Clock, Greeting, Pins, Receive, Route, Transport};
+use ifonly_core::secret::Secret;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::World;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// Stands still but for a tick whenever somebody looks at it: that long everything takes between two looks.
+#[derive(Default)]
+struct Clockwork {
+    now: Mutex<Duration>,
+    tick: Mutex<Duration>,
+}
+
+impl Clock for Clockwork {
+    fn now(&self) -> Duration {
+        let mut now = self.now.lock().unwrap();
+        let seen = *now;
+        *now += *self.tick.lock().unwrap();
+        seen
+    }
+
+    fn wait_until(&self, time: Duration) -> Pending<'_, ()> {
+        let mut now = self.now.lock().unwrap();
+        assert!(time + *self.tick.lock().unwrap() >= *now, "nobody can wait for what is over");
+        *now = time;
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// When requests came, and when the last bytes of their answers left.
+type Log = Arc<Mutex<Vec<(Route, Duration, Duration)>>>;
+
+struct Watched {
+    inner: Arc<dyn Transport>,
+    clock: Arc<Clockwork>,
+    /// What a look costs once the search has begun.
+    tick: Duration,
+    log: Log,
+}
+
+impl Exchange for Watched {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        self.inner.greet()
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        Some(self.clock.clone())
+    }
+
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let came = *self.clock.now.lock().unwrap();
+            let mut bytes = vec![];
+            self.inner.send(route, message, length, &mut bytes).await?;
+            *self.clock.tick.lock().unwrap() = self.tick;
+            self.log.lock().unwrap().push((route, came, *self.clock.now.lock().unwrap()));
+            response.part(&bytes);
+            Ok(())
+        })
+    }
+}
+
+/// From the end of each step's answers to the next step's request, for somebody whose answers take `tick` to read on a machine
+/// that took `rehearsal` for the empty ones.
+async fn pauses(world: &World, scheme: &str, secret: Secret, rehearsal: Duration, tick: Duration) -> Vec<Duration> {
+    let clock = Arc::new(Clockwork::default());
+    *clock.tick.lock().unwrap() = rehearsal;
+    let log = Log::default();
+    let watched =
+        |inner| -> Arc<dyn Transport> { Arc::new(Watched { inner, clock: clock.clone(), tick, log: log.clone() }) };
+    let client = Client::connect(world.servers().into_iter().map(watched).collect(), &Pins::default()).await.unwrap();
+    let deployment = world.manifest.deployment(scheme).unwrap();
+    client.search(deployment, secret, 3).await.unwrap();
+    let log = log.lock().unwrap();
+    // Servers of one step are asked at one time; whoever answered last ended it.
+    let mut steps: Vec<(Duration, Duration)> = vec![];
+    for &(_, came, ended) in log.iter() {
+        match steps.last_mut() {
+            Some(step) if step.0 == came => step.1 = step.1.max(ended),
+            _ => steps.push((came, ended)),
+        }
+    }
+    steps.windows(2).map(|pair| pair[1].0 - pair[0].1).collect()
+}
+
+#[tokio::test]
+async fn every_request_leaves_a_step_after_the_last_answer_however_long_reading_took() {
+    let world = World::new(40, 4, 8, |_| {});
+    let anybody = Secret::new(vec![3, 2, 4, 1]);
+    for (scheme, steps) in [("gated", 3), ("two-phase", 4)] {
+        for immutable in [vec![false; 4], vec![true, true, false, true]] {
+            for reading in [MS / 2, MS, 3 * MS, 5 * MS] {
+                let secret = anybody.clone().immutable(immutable.clone());
+                let pauses = pauses(&world, scheme, secret, 4 * MS, reading).await;
+                // Twice the rehearsal's 4 ms is 8 ms, a power of two.
+                assert_eq!(pauses, vec![8 * MS; steps], "{scheme}, {reading:?}");
+            }
+        }
+    }
+    // Another machine, another step; and whoever is slower than the step leaves at one of its multiples.
+    assert_eq!(pauses(&world, "gated", anybody.clone(), MS, MS).await, [2 * MS; 3]);
+    assert_eq!(pauses(&world, "gated", anybody, MS, 3 * MS).await, [4 * MS; 3]);
+}

@@ -1,0 +1,95 @@
+//! Which server is which: numbers are claims, addresses are shown by TLS.
+
+mod support;
+
+use bytes::Bytes;
+use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::{Client, ClientError, Greeting, Pins, Receive, Route, Transport};
+use ifonly_core::secret::Secret;
+use std::sync::Arc;
+use support::World;
+
+/// A server that claims a number and has an address.
+struct Claims {
+    inner: Arc<dyn Transport>,
+    claim: u8,
+    address: Option<String>,
+}
+
+impl Exchange for Claims {
+    fn name(&self) -> String {
+        self.inner.name()
+    }
+
+    fn address(&self) -> Option<String> {
+        self.address.clone()
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        Box::pin(async { Ok(Greeting { index: self.claim, ..self.inner.greet().await? }) })
+    }
+
+    fn send<'a>(
+        &'a self,
+        route: Route,
+        message: Bytes,
+        length: usize,
+        response: &'a mut dyn Receive,
+    ) -> Pending<'a, ()> {
+        self.inner.send(route, message, length, response)
+    }
+}
+
+/// The servers of a world in order, with these claims and, where there are some, addresses.
+fn claiming(world: &World, claims: &[u8], addresses: &[&str]) -> Vec<Arc<dyn Transport>> {
+    let servers = world.servers().into_iter().zip(claims).enumerate();
+    let claim = |(place, (inner, &claim)): (usize, (Arc<dyn Transport>, &u8))| -> Arc<dyn Transport> {
+        Arc::new(Claims { inner, claim, address: addresses.get(place).map(|&address| address.into()) })
+    };
+    servers.map(claim).collect()
+}
+
+#[tokio::test]
+async fn a_server_that_claims_anothers_number_does_not_end_a_search_that_bears_lies() {
+    let world = World::new(30, 4, 61, |contents| contents.terms.lying = 1);
+    let deployment = world.manifest.default_deployment();
+    assert_eq!(deployment.servers(), 4);
+    for claims in [[1, 2, 2, 4], [4, 2, 3, 4], [1, 1, 3, 4], [1, 2, 3, 0], [1, 2, 3, 200]] {
+        let client = Client::connect(claiming(&world, &claims, &[]), &Pins::default()).await.unwrap();
+        assert!(!client.troubles().is_empty());
+        let found = client.search(deployment, Secret::new(vec![3, 2, 4, 1]), 1).await;
+        assert_eq!(found.unwrap().outcome.found.len(), 1, "{claims:?}");
+    }
+    // Where no lie is borne, nobody can say who is right.
+    let strict = World::new(30, 2, 61, |_| {});
+    let error = Client::connect(claiming(&strict, &[2, 2], &[]), &Pins::default()).await.unwrap_err();
+    assert!(matches!(error, ClientError::SameIndex { index: 2, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn the_manifests_addresses_decide_and_other_ones_are_refused() {
+    const LISTED: [&str; 2] = ["https://a.example", "https://b.example:8443/x"];
+    let world = World::new(30, 2, 62, |contents| {
+        contents.operators.iter_mut().zip(LISTED).for_each(|(operator, url)| operator.url = Some(url.into()));
+    });
+    // Both claim the same number; their addresses say who they are.
+    let servers = claiming(&world, &[2, 2], &["https://A.example:443/", LISTED[1]]);
+    let client = Client::connect(servers, &Pins::default()).await.unwrap();
+    let deployment = world.manifest.default_deployment();
+    assert_eq!(client.search(deployment, Secret::new(vec![3, 2, 4, 1]), 1).await.unwrap().outcome.found.len(), 1);
+    let servers = claiming(&world, &[1, 2], &[LISTED[0], "https://c.example"]);
+    let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
+    assert!(
+        matches!(&error, ClientError::OtherAddress { index: 2, address, .. } if address == "https://c.example"),
+        "{error}"
+    );
+    // Names and addresses can be pinned.
+    let pins = |operators: [&str; 2]| Pins { operators: Some(operators.map(String::from).into()), ..Pins::default() };
+    let connect = |pins: Pins| {
+        let servers = claiming(&world, &[1, 2], &LISTED);
+        async move { Client::connect(servers, &pins).await.map(|_| ()) }
+    };
+    connect(pins(["server 1", "server 2=https://b.example:8443/x"])).await.unwrap();
+    let error = connect(pins(["server 1=https://c.example", "server 2"])).await.unwrap_err();
+    assert!(matches!(error, ClientError::Pinned { what: "operators", .. }), "{error}");
+}

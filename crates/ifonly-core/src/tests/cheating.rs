@@ -1,0 +1,113 @@
+//! What a client that breaks the protocol gets where servers are to spare, and why masks are not verified.
+
+use crate::deployment::{Deployment, DeploymentError};
+use crate::field::FieldRule;
+use crate::field::Symbol;
+use crate::form::Rows;
+use crate::keys::RootKey;
+use crate::memory::MemoryServer;
+use crate::params::Params;
+use crate::random::SeededRandom;
+use crate::scheme;
+use crate::service::CHECK_LENGTH;
+use crate::spir::Fetch;
+use crate::transcript::{Message, Stage, Tau, messages};
+use crate::{package, wire};
+
+const ROWS: [[u16; 2]; 5] = [[3, 1], [0, 2], [4, 4], [1, 0], [2, 3]];
+
+struct World {
+    deployment: Deployment,
+    servers: Vec<MemoryServer>,
+}
+
+impl World {
+    fn new(name: &str, silent: usize, lying: usize) -> World {
+        let rows = Rows::new(&[4, 4], ROWS).unwrap();
+        let params = Params { silent, lying, ..Params::new(vec![4, 4], rows.len()) };
+        let deployment = Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap();
+        let key = RootKey::new(1, [3; 32]);
+        let server = |index| MemoryServer::new(index, &deployment, &key, &rows);
+        World { servers: (1..=deployment.servers() as u8).map(server).collect(), deployment }
+    }
+
+    /// Asks every server what the cheat likes, under one transcript.
+    fn ask(&self, stage: Stage, parent: Tau, payloads: Vec<Vec<u8>>) -> (Tau, Vec<Vec<u8>>) {
+        let header = self.servers[0].audience().header(&self.deployment, stage, payloads.len(), parent);
+        let sent = messages(&header, payloads, &mut SeededRandom::new(4));
+        let answer = |(server, message): (&MemoryServer, &Message)| {
+            server.respond(&message.encode()).unwrap()[CHECK_LENGTH..].to_vec()
+        };
+        (sent[0].tau(), self.servers.iter().zip(&sent).map(answer).collect())
+    }
+
+    fn table(&self, entry: impl Fn(usize, u16) -> u64) -> Vec<u8> {
+        let field = self.deployment.field();
+        let entries: Vec<Symbol> = (0..2)
+            .flat_map(|k| (0..=4).map(move |level| (k, level)))
+            .map(|(k, level)| field.reduce(entry(k, level)))
+            .collect();
+        wire::pack(field, &entries)
+    }
+}
+
+#[test]
+fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
+    for (silent, lying, symbols) in [(0, 0, 1), (1, 0, 2), (0, 1, 3), (1, 1, 4)] {
+        let world = World::new("table", silent, lying);
+        let (deployment, field) = (&world.deployment, world.deployment.field());
+        assert_eq!(deployment.cheated_symbols(), symbols);
+        // Server 1 is asked for nothing, so its answer is the pad; every other one for a table of its own.
+        let table = |server: usize| {
+            world.table(|k, level| if server == 0 { 0 } else { 7 * server as u64 + u64::from(level) * [1, 10][k] })
+        };
+        let payloads = (0..deployment.servers()).map(table).collect();
+        let (tau, answers) = world.ask(Stage::Phase(0), Tau::default(), payloads);
+        let answers: Vec<Vec<Symbol>> =
+            answers.iter().map(|bytes| wire::unpack(field, bytes, ROWS.len()).unwrap()).collect();
+        let points = deployment.points();
+        let mut opened = 0;
+        for server in 1..deployment.servers() {
+            for (position, row) in ROWS.iter().enumerate() {
+                let pad = field.mul(answers[0][position], field.inverse(points[0]).unwrap());
+                let symbol = field.sub(answers[server][position], field.mul(points[server], pad));
+                assert_eq!(symbol, field.reduce(14 * server as u64 + u64::from(row[0]) + 10 * u64::from(row[1])));
+            }
+            opened += 1;
+        }
+        assert_eq!(opened, symbols);
+        // The same with records: server 1 sends the pad, every other one the record that it was asked for.
+        let fetch = Fetch::new(deployment.params(), deployment.servers(), 4);
+        assert_eq!((fetch.cheated_records(), fetch.stripes()), (symbols, 1));
+        let wish = |server: usize| {
+            let mut payload = vec![0; fetch.query_length()];
+            match (server, fetch.is_binary()) {
+                (0, _) => {}
+                (_, true) => payload[0] = 1 << server,
+                (_, false) => payload[server] = 1,
+            }
+            payload
+        };
+        let (_, answers) = world.ask(Stage::Record, tau, (0..deployment.servers()).map(wish).collect());
+        let records = (1..deployment.servers()).filter(|&server| {
+            let sealed: Vec<u8> = answers[server].iter().zip(&answers[0]).map(|(a, b)| a ^ b).collect();
+            package::open(&sealed).is_some_and(|record| crate::memory::levels(&record) == ROWS[server])
+        });
+        assert_eq!(records.count(), symbols, "S = {silent}, B = {lying}");
+    }
+}
+
+#[test]
+fn masks_are_not_verified_because_r_zero_takes_them_off() {
+    for name in ["mask", "linear-mask+"] {
+        let params = Params { verified: true, mask: 3, ..Params::new(vec![4], 2) };
+        let scheme = scheme::named(name).unwrap();
+        let refused = Deployment::new(scheme, params.clone(), FieldRule::Deployment).unwrap_err();
+        assert_eq!(refused, DeploymentError::MaskNotVerifiable { scheme: scheme.name });
+        let plain =
+            Deployment::new(scheme, Params { verified: false, ..params.clone() }, FieldRule::Deployment).unwrap();
+        let alphas: Vec<i64> = plain.points().iter().map(|&point| plain.field().signed(point)).collect();
+        let read = Deployment::with_field(scheme, params, plain.field().q(), &alphas).unwrap_err();
+        assert_eq!(read, DeploymentError::MaskNotVerifiable { scheme: scheme.name });
+    }
+}

@@ -1,0 +1,31 @@
+//! A signed record: what is signed, and the signature.
+
+use super::{compare, hex};
+use crate::signature::{Signer, SigningKey, Subject};
+use serde_json::json;
+
+#[test]
+fn a_signed_record() {
+    let (name, version) = ("loans", "2026-11");
+    let schema = r#"{"features":[{"name":"größe","kind":{"type":"ordinal","ranks":["klein","groß"]}}]}"#;
+    let text = b"\x05\0gro\xc3\x9f\0\0\0\0\0\0\0\0".to_vec();
+    let key = SigningKey::new(&std::array::from_fn(|place| 3 * place as u8));
+    let subject = Subject::new(name, version, schema);
+    let signature = key.sign(&subject, &text);
+    assert!(Signer { key: key.public(), subject }.signed(&text, &signature));
+    let message = subject.message(&text);
+    compare(
+        "signature",
+        &json!({
+            "signing_key": hex(key.expose()),
+            "public_key": key.public().to_string(),
+            "name": name,
+            "version": version,
+            "schema": schema,
+            "text": hex(&text),
+            "subject": hex(&message[16..48]),
+            "message": hex(&message),
+            "signature": hex(&signature),
+        }),
+    );
+}

@@ -1,0 +1,95 @@
+//! A client does the same work whatever it decodes: the time until its next request must not tell a server, and least of all one
+//! that lies in order to see the difference.
+
+use super::common::for_all_schemes;
+use crate::deployment::Deployment;
+use crate::field::FieldRule;
+use crate::form::Rows;
+use crate::keys::RootKey;
+use crate::memory::MemoryServer;
+use crate::params::Params;
+use crate::random::{Random, SeededRandom};
+use crate::scheme::Gate;
+use crate::search::{Fault, Outcome, Outgoing, Search};
+use crate::secret::Secret;
+use crate::service::CHECK_LENGTH;
+use crate::{package, wire};
+
+const ROWS: usize = 700;
+
+/// The work of each step of a search in which server 1 adds `lie` to every symbol of its answers, and the search's end.
+fn work(
+    deployment: &Deployment,
+    servers: &[MemoryServer],
+    secret: Secret,
+    k: usize,
+    lie: u64,
+) -> (Vec<u64>, Result<Outcome, Fault>) {
+    let field = deployment.field();
+    let random = &mut SeededRandom::new(2);
+    let mut search = Search::nearest(deployment.clone(), secret, servers[0].audience(), k).unwrap();
+    let (mut steps, mut phase) = (vec![], 0);
+    while let Some(Outgoing { messages, .. }) = search.next(random) {
+        steps.push(search.work());
+        let mut responses: Vec<Vec<u8>> =
+            messages.iter().zip(servers).map(|(message, server)| server.respond(message).unwrap()).collect();
+        if phase < deployment.phases() && lie > 0 {
+            let (check, body) = responses[0].split_at(CHECK_LENGTH);
+            let mut symbols = wire::unpack(field, body, deployment.answer_length(phase)).unwrap();
+            symbols.iter_mut().for_each(|symbol| *symbol = field.add(*symbol, field.reduce(lie)));
+            responses[0] = [check, &wire::pack(field, &symbols)].concat();
+        }
+        phase += 1;
+        search.receive(responses.into_iter().map(Some).collect());
+    }
+    steps.push(search.work());
+    (steps, search.finish())
+}
+
+#[test]
+fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
+    for_all_schemes(|scheme| {
+        let mut random = SeededRandom::new(3);
+        let ranges = vec![30, 4, 30];
+        let rows: Vec<Vec<u16>> =
+            (0..ROWS).map(|_| ranges.iter().map(|&range| random.below(u64::from(range)) as u16).collect()).collect();
+        let rows = Rows::new(&ranges, &rows).unwrap();
+        let params = Params { cost_limit: 900, ..Params::new(ranges, ROWS) };
+        let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+        let key = RootKey::new(1, [3; 32]);
+        let servers: Vec<MemoryServer> =
+            (1..=deployment.servers() as u8).map(|index| MemoryServer::new(index, &deployment, &key, &rows)).collect();
+        for k in [1, 5] {
+            let (mut found, mut empty, mut impossible) = (0, 0, 0);
+            let mut expected: Option<Vec<u64>> = None;
+            let anybody = Secret::new(vec![3, 2, 9]);
+            let mut people = vec![anybody.clone()];
+            if scheme.gate != Gate::None {
+                people.push(anybody.clone().immutable(vec![false, true, false]));
+                // No row has the last level of the first feature.
+                people.push(Secret::new(vec![30, 4, 30]).immutable(vec![true; 3]));
+            }
+            for secret in people {
+                for lie in [0, 1, deployment.field().q() / 2] {
+                    let (steps, end) = work(&deployment, &servers, secret.clone(), k, lie);
+                    match end {
+                        Ok(outcome) if outcome.found.is_empty() => empty += 1,
+                        Ok(_) => found += 1,
+                        Err(Fault::Implausible(_)) => impossible += 1,
+                        Err(other) => panic!("{}: {other}", scheme.name),
+                    }
+                    // All rows are read, and of every record the whole encoding is opened.
+                    let record = (servers[0].audience().record_length + package::OVERHEAD) as u64;
+                    let last = steps.len() - 1;
+                    assert!(steps[last - k] > deployment.phases() as u64 * ROWS as u64, "{}", scheme.name);
+                    assert!(steps[last - k..].windows(2).all(|pair| pair[1] == pair[0] + record), "{}", scheme.name);
+                    assert_eq!(*expected.get_or_insert(steps.clone()), steps, "{}, k = {k}, lie {lie}", scheme.name);
+                }
+            }
+            assert!(found > 0, "{}", scheme.name);
+            assert!(empty > 0 || scheme.gate == Gate::None, "{}", scheme.name);
+            let any_value_is_possible = deployment.field().q() <= (scheme.bound)(deployment.params()) as u64 + 1;
+            assert!(impossible > 0 || any_value_is_possible || scheme.gate != Gate::None, "{}", scheme.name);
+        }
+    });
+}

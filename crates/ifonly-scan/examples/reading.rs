@@ -1,0 +1,58 @@
+//! Reads one search's answers as a client does, for a tool that counts instructions: `reading CASE ROWS K TIMES`. In the case
+//! `nothing` no row qualifies, in `half` every second one does, in `lie` their costs are impossible as well. `bench/reading.py`
+//! demands equal counts.
+
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::FieldRule;
+use ifonly_core::field::Symbol;
+use ifonly_core::params::Params;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::search::{Audience, Search};
+use ifonly_core::secret::Secret;
+use ifonly_core::service::CHECK_LENGTH;
+use ifonly_core::{scheme, spir, wire};
+use ifonly_scan::decode::ByKernels;
+use std::error::Error;
+use std::hint::black_box;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, case, rows, k, times] = &arguments[..] else {
+        return Err("usage: reading nothing|half|lie ROWS K TIMES".into());
+    };
+    let (half, lie) = match case.as_str() {
+        "nothing" => (false, false),
+        "half" => (true, false),
+        "lie" => (true, true),
+        other => return Err(format!("no case {other:?}").into()),
+    };
+    let scheme = scheme::named("gated").ok_or("no such scheme")?;
+    let deployment = Deployment::new(scheme, Params::new(vec![200; 4], rows.parse()?), FieldRule::Deployment)?;
+    let (field, bound) = (deployment.field(), 4 * 200 * 200);
+    let random = &mut SeededRandom::new(1);
+    let mut symbols = vec![];
+    for row in 0..deployment.params().rows {
+        let (gate, other, near) = (field.sample_nonzero(random), field.sample(random), random.below(bound));
+        let cost = field.reduce(if lie { near + bound } else { near });
+        let qualifies = half && row % 2 == 0;
+        symbols.extend([if qualifies { Symbol::ZERO } else { gate }, if qualifies { cost } else { other }]);
+    }
+    let check = [0; CHECK_LENGTH];
+    // Equal answers of all servers are the values themselves.
+    let answer = [&check[..], &wire::pack(field, &symbols)].concat();
+    let fetch = spir::Fetch::new(deployment.params(), deployment.servers(), 64);
+    let record = vec![0; CHECK_LENGTH + fetch.stripe_length()];
+    let audience = Audience { digest: [0; 32], epoch: 0, record_length: 64, signer: None };
+    for _ in 0..times.parse::<usize>()? {
+        let mut sent = 0;
+        let secret = Secret::new(vec![0; 4]);
+        let search = Search::nearest(deployment.clone(), secret, audience, k.parse()?)?.interpolated_by(&ByKernels);
+        // The same draws every time.
+        let end = search.run(&mut SeededRandom::new(2), |_, _| {
+            sent += 1;
+            Some(if sent <= deployment.servers() { answer.clone() } else { record.clone() })
+        });
+        let _ = black_box(end);
+    }
+    Ok(())
+}

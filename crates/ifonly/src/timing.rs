@@ -1,0 +1,287 @@
+//! Does the time between an answer and the next request tell what was decoded? What a server could measure, measured.
+//!
+//! Answers are made once per case and given to the real client from memory: nothing qualifies, half of the rows qualify, or half
+//! do and a lie makes their costs impossible. The time is that from the last bytes of the answers to the request for the
+//! record, with requests that leave at once and with paced ones. AUC is how well one time tells two cases apart: 0.5 is not
+//! at all, 1 always.
+
+use crate::exit::Failure;
+use bytes::Bytes;
+use ifonly_client::patience::Timer;
+use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::{Client, Clock, Greeting, Pins, Receive, Route, Transport};
+use ifonly_core::deployment::Deployment;
+use ifonly_core::field::Symbol;
+use ifonly_core::keys::RootKey;
+use ifonly_core::random::{Random, SeededRandom};
+use ifonly_core::replica::Replica;
+use ifonly_core::secret::Secret;
+use ifonly_core::service::CHECK_LENGTH;
+use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
+use ifonly_core::wire;
+use ifonly_values::manifest::{Contents, Manifest};
+use ifonly_values::schema::{Feature, Kind, Scale, Schema};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+const CASES: [&str; 3] = ["nothing", "half", "lie"];
+const ROWS: [usize; 2] = [300_000, 2_000_000];
+const SCHEME: &str = "gated";
+
+/// What was measured.
+#[derive(Debug, serde::Serialize)]
+pub(crate) struct Timing {
+    scheme: &'static str,
+    searches_per_case: usize,
+    lines: Vec<Line>,
+}
+
+/// One number of rows, paced or not.
+#[derive(Debug, serde::Serialize)]
+struct Line {
+    rows: usize,
+    paced: bool,
+    /// Milliseconds, case by case.
+    medians: [f64; 3],
+    /// Nothing or half, nothing or lie, half or lie.
+    auc: [f64; 3],
+}
+
+impl std::fmt::Display for Timing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(
+            f,
+            "From the last byte of the answers to the request for the record: scheme {}, two servers, {} searches per case",
+            self.scheme, self.searches_per_case
+        )?;
+        writeln!(f, "{:>9}  {:8}  {:^26}  {:^32}", "", "", "median, milliseconds", "AUC")?;
+        writeln!(
+            f,
+            "{:>9}  {:8}  {:>8} {:>8} {:>8}  {:>12} {:>11} {:>7}",
+            "rows", "requests", CASES[0], CASES[1], CASES[2], "nothing/half", "nothing/lie", "half/lie"
+        )?;
+        for Line { rows, paced, medians: [a, b, c], auc: [ab, ac, bc] } in &self.lines {
+            let requests = if *paced { "paced" } else { "at once" };
+            writeln!(f, "{rows:>9}  {requests:8}  {a:>8.3} {b:>8.3} {c:>8.3}  {ab:>12.3} {ac:>11.3} {bc:>7.3}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Measures, with so many searches of each case.
+pub(crate) fn measure(searches: usize, seed: u64) -> Result<Timing, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(Failure::machine)?;
+    let mut lines = vec![];
+    for rows in ROWS {
+        let stage = Stage::new(rows, seed)?;
+        for paced in [false, true] {
+            lines.push(runtime.block_on(stage.line(searches, paced, seed))?);
+        }
+    }
+    Ok(Timing { scheme: SCHEME, searches_per_case: searches, lines })
+}
+
+/// A manifest, and what servers say in each case.
+struct Stage {
+    manifest: Manifest,
+    /// By case; the same from both servers, since weights of interpolation sum to one.
+    answers: [Bytes; 3],
+    /// By case and server; their sum is the sealed record, or nothing.
+    records: [[Bytes; 2]; 3],
+}
+
+impl Stage {
+    fn new(rows: usize, seed: u64) -> Result<Stage, Failure> {
+        let kind = Kind::from(Scale::whole_numbers(0, 255).map_err(Failure::Input)?);
+        let features = (0..4).map(|k| Feature::new(format!("feature {k}"), kind.clone())).collect();
+        let schema = Schema::new(features).map_err(Failure::input)?;
+        let key = SigningKey::new(&[1; 32]);
+        let mut contents = Contents::new("timing", schema, rows, 64 + SIGNATURE_LENGTH, 2);
+        contents.signer = Some(key.public());
+        let subject = contents.subject();
+        let manifest = Manifest::new(contents).map_err(Failure::machine)?;
+        let deployment = manifest.deployment(SCHEME).map_err(Failure::machine)?;
+        let random = &mut SeededRandom::new(seed);
+        let answers = [false, true, true].map(|half| answer(deployment, half, random));
+        let lie = lied(deployment, &answers[2])?;
+        let [nothing, half, _] = answers;
+        let mut record = vec![0; 64];
+        record.extend(key.sign(&subject, &record));
+        let root = RootKey::new(0, [2; 32]);
+        let replica = Replica::new(
+            1,
+            manifest.digest(),
+            manifest.deployments().to_vec(),
+            vec![root.clone()],
+            manifest.record_length(),
+        );
+        let sealed = replica.seal(&root, [record.as_slice()].into_iter()).concat();
+        let shares = |wanted: bool, random: &mut SeededRandom| {
+            let mut first = vec![0; CHECK_LENGTH + sealed.len()];
+            random.fill(&mut first[CHECK_LENGTH..]);
+            let mut second = first.clone();
+            if wanted {
+                second[CHECK_LENGTH..].iter_mut().zip(&sealed).for_each(|(byte, bits)| *byte ^= bits);
+            }
+            [first.into(), second.into()]
+        };
+        let records = [false, true, false].map(|wanted| shares(wanted, random));
+        Ok(Stage { manifest, answers: [nothing, half, lie], records })
+    }
+
+    async fn line(&self, searches: usize, paced: bool, seed: u64) -> Result<Line, Failure> {
+        let watch = Arc::new(Watch::default());
+        let clock = paced.then(|| Arc::new(Timer::start()) as Arc<dyn Clock>);
+        let server = |index: u8| -> Arc<dyn Transport> {
+            let manifest = self.manifest.json().to_owned().into();
+            let records = [0, 1, 2].map(|case: usize| self.records[case][usize::from(index) - 1].clone());
+            let (watch, clock, answers) = (watch.clone(), clock.clone(), self.answers.clone());
+            Arc::new(Canned { index, manifest, answers, records, watch, clock })
+        };
+        let client = Client::connect(vec![server(1), server(2)], &Pins::default()).await?;
+        let deployment = client.manifest().deployment(SCHEME).map_err(Failure::machine)?;
+        let mut times: [Vec<f64>; 3] = Default::default();
+        let random = &mut SeededRandom::new(seed);
+        // A few to warm up. Cases come in a fresh order, so that nothing that drifts is on the side of one.
+        for round in 0..searches + 3 {
+            let mut order = [0, 1, 2];
+            for last in (1..3).rev() {
+                order.swap(last, random.below(last as u64 + 1) as usize);
+            }
+            for case in order {
+                watch.case.store(case, Ordering::Relaxed);
+                let found = client.search(deployment, Secret::new(vec![0; 4]), 1).await;
+                let right = match &found {
+                    Ok(report) => case == usize::from(!report.outcome.found.is_empty()),
+                    Err(_) => case == 2,
+                };
+                if !right {
+                    return Err(Failure::Machine(format!("the case {:?} ended as another: {found:?}", CASES[case])));
+                }
+                if round >= 3 {
+                    times[case].push(watch.took());
+                }
+            }
+        }
+        let auc = [(0, 1), (0, 2), (1, 2)].map(|(a, b)| auc(&times[a], &times[b]));
+        Ok(Line { rows: self.manifest.rows(), paced, medians: times.map(median), auc })
+    }
+}
+
+/// Gates and costs, in an answer's form: half of the rows qualify, or none.
+fn answer(deployment: &Deployment, half: bool, random: &mut SeededRandom) -> Bytes {
+    let field = deployment.field();
+    let mut symbols: Vec<Symbol> = vec![];
+    for _ in 0..deployment.params().rows {
+        // Costs are distances here, so all values are possible but few.
+        let qualifies = half && random.below(2) == 0;
+        let gate = if qualifies { Symbol::ZERO } else { field.sample_nonzero(random) };
+        let cost = if qualifies { field.reduce(random.below(200_000)) } else { field.sample(random) };
+        symbols.extend([gate, cost]);
+    }
+    let mut bytes = vec![0; CHECK_LENGTH];
+    bytes.extend(wire::pack(field, &symbols));
+    bytes.into()
+}
+
+/// The same with a constant added to every cost, so that some are impossible.
+fn lied(deployment: &Deployment, answer: &Bytes) -> Result<Bytes, Failure> {
+    let field = deployment.field();
+    let (check, body) = answer.split_at(CHECK_LENGTH);
+    let symbols = wire::unpack(field, body, deployment.answer_length(0)).map_err(Failure::machine)?;
+    let lie = field.reduce(field.q() - 100_000);
+    let bent: Vec<Symbol> = symbols.chunks_exact(2).flat_map(|pair| [pair[0], field.add(pair[1], lie)]).collect();
+    Ok([check, &wire::pack(field, &bent)].concat().into())
+}
+
+/// How probably a time of the second case is the longer one.
+fn auc(first: &[f64], second: &[f64]) -> f64 {
+    let wins = |a: &f64| {
+        second
+            .iter()
+            .map(|b| {
+                if b > a {
+                    1.0
+                } else if b == a {
+                    0.5
+                } else {
+                    0.0
+                }
+            })
+            .sum::<f64>()
+    };
+    first.iter().map(wins).sum::<f64>() / (first.len() * second.len()) as f64
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// Which case is on, and when what was seen.
+#[derive(Default)]
+struct Watch {
+    case: AtomicUsize,
+    last_bytes: Mutex<Option<Instant>>,
+    request: Mutex<Option<Instant>>,
+}
+
+impl Watch {
+    fn mark(place: &Mutex<Option<Instant>>) {
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Milliseconds from the last bytes to the request.
+    fn took(&self) -> f64 {
+        let read = |place: &Mutex<Option<Instant>>| *place.lock().unwrap_or_else(PoisonError::into_inner);
+        let both = read(&self.last_bytes).zip(read(&self.request));
+        both.map_or(0.0, |(from, to)| to.saturating_duration_since(from).as_secs_f64() * 1e3)
+    }
+}
+
+/// A server that says what it was given.
+struct Canned {
+    index: u8,
+    manifest: Bytes,
+    answers: [Bytes; 3],
+    records: [Bytes; 3],
+    watch: Arc<Watch>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+impl Exchange for Canned {
+    fn name(&self) -> String {
+        format!("server {}", self.index)
+    }
+
+    fn greet(&self) -> Pending<'_, Greeting> {
+        Box::pin(std::future::ready(Ok(Greeting { index: self.index, manifest: self.manifest.clone(), earlier: vec![] })))
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        self.clock.clone()
+    }
+
+    fn send<'a>(&'a self, route: Route, _: Bytes, _: usize, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+        Box::pin(async move {
+            let case = self.watch.case.load(Ordering::Relaxed);
+            match route {
+                Route::Answer => {
+                    // As a network brings it.
+                    for piece in self.answers[case].chunks(16 << 10) {
+                        Watch::mark(&self.watch.last_bytes);
+                        response.part(piece);
+                    }
+                }
+                Route::Record => {
+                    if self.index == 1 {
+                        Watch::mark(&self.watch.request);
+                    }
+                    response.part(&self.records[case]);
+                }
+            }
+            Ok(())
+        })
+    }
+}
