@@ -256,7 +256,11 @@ impl Exchange for Canned {
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {
-        Box::pin(std::future::ready(Ok(Greeting { index: self.index, manifest: self.manifest.clone(), earlier: vec![] })))
+        Box::pin(std::future::ready(Ok(Greeting {
+            index: self.index,
+            manifest: self.manifest.clone(),
+            earlier: vec![],
+        })))
     }
 
     fn clock(&self) -> Option<Arc<dyn Clock>> {

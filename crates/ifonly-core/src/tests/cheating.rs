@@ -9,9 +9,9 @@ use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
-use crate::service::CHECK_LENGTH;
+use crate::service::{CHECK_LENGTH, TICKET_LENGTH};
 use crate::spir::Fetch;
-use crate::transcript::{Message, Stage, Tau, messages};
+use crate::transcript::{Message, Parent, Stage, messages};
 use crate::{package, wire};
 
 const ROWS: [[u16; 2]; 5] = [[3, 1], [0, 2], [4, 4], [1, 0], [2, 3]];
@@ -32,13 +32,22 @@ impl World {
     }
 
     /// Asks every server what the cheat likes, under one transcript.
-    fn ask(&self, stage: Stage, parent: Tau, payloads: Vec<Vec<u8>>) -> (Tau, Vec<Vec<u8>>) {
+    fn ask(&self, stage: Stage, parent: Parent, payloads: Vec<Vec<u8>>) -> (Parent, Vec<Vec<u8>>) {
         let header = self.servers[0].audience().header(&self.deployment, stage, payloads.len(), parent);
         let sent = messages(&header, payloads, &mut SeededRandom::new(4));
         let answer = |(server, message): (&MemoryServer, &Message)| {
             server.respond(&message.encode()).unwrap()[CHECK_LENGTH..].to_vec()
         };
-        (sent[0].tau(), self.servers.iter().zip(&sent).map(answer).collect())
+        let mut answers: Vec<Vec<u8>> = self.servers.iter().zip(&sent).map(answer).collect();
+        let mut begun = parent;
+        if stage == Stage::Phase(0) {
+            begun.tau = sent[0].tau();
+            for answer in &mut answers {
+                let body = answer.split_off(TICKET_LENGTH);
+                begun.ticket.copy_from_slice(&std::mem::replace(answer, body));
+            }
+        }
+        (begun, answers)
     }
 
     fn table(&self, entry: impl Fn(usize, u16) -> u64) -> Vec<u8> {
@@ -62,7 +71,7 @@ fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
             world.table(|k, level| if server == 0 { 0 } else { 7 * server as u64 + u64::from(level) * [1, 10][k] })
         };
         let payloads = (0..deployment.servers()).map(table).collect();
-        let (tau, answers) = world.ask(Stage::Phase(0), Tau::default(), payloads);
+        let (parent, answers) = world.ask(Stage::Phase(0), Parent::default(), payloads);
         let answers: Vec<Vec<Symbol>> =
             answers.iter().map(|bytes| wire::unpack(field, bytes, ROWS.len()).unwrap()).collect();
         let points = deployment.points();
@@ -88,7 +97,7 @@ fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
             }
             payload
         };
-        let (_, answers) = world.ask(Stage::Record, tau, (0..deployment.servers()).map(wish).collect());
+        let (_, answers) = world.ask(Stage::Record, parent, (0..deployment.servers()).map(wish).collect());
         let records = (1..deployment.servers()).filter(|&server| {
             let sealed: Vec<u8> = answers[server].iter().zip(&answers[0]).map(|(a, b)| a ^ b).collect();
             package::open(&sealed).is_some_and(|record| crate::memory::levels(&record) == ROWS[server])
