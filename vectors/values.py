@@ -57,6 +57,12 @@ def check_manifest(manifest):
     must([operator["index"] for operator in manifest["operators"]] == list(range(1, len(manifest["operators"]) + 1)), "operators")
     labels = any(kind["type"] == "categorical" and len(kind["categories"]) > 2 for kind in (f["kind"] for f in features))
     for offer in manifest["schemes"]:
+        if offer["name"] == "sealed":
+            plain = (manifest["threshold"], manifest["silent"], manifest["lying"], manifest["verified"]) == (1, 0, 0, False)
+            bits = (len(ranges) * manifest["cost_limit"]).bit_length() + len(ranges).bit_length()
+            must(plain and offer["q"] == 2**bits and bits <= 63 and offer["alphas"] == [1, 2, 3], "sealed")
+            must(len(manifest["operators"]) >= 3, "N")
+            continue
         must(not labels or offer["name"] in ("table", "gated-costs", "gated-tables"), "labels need tables")
         delta, tables = sum(r * r for r in ranges), len(ranges) * manifest["cost_limit"]
         bound = {"table": tables, "gated-costs": max(tables, delta), "gated-tables": max(tables, len(ranges))}[offer["name"]]

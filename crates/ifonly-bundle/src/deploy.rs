@@ -6,6 +6,7 @@ use crate::options::{BuildOptions, DeploymentOptions};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::field::FieldRule;
 use ifonly_core::scheme::{self, Scheme};
+use ifonly_core::sealed::{self, Sealed};
 use ifonly_values::manifest::{Contents, ManifestError, Offer, Operator};
 use ifonly_values::schema::{Schema, nearest};
 
@@ -54,11 +55,16 @@ fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result
             return Err(not_offered(contents, name));
         }
     }
-    // Only what is named goes beyond the gated family.
-    let usual = |offer: &Offer| wanted.schemes.is_empty() && scheme::named(&offer.name).is_some_and(Scheme::is_gated);
+    // Only what is named goes beyond the gated family and the sealed search.
+    let little = |name: &str| name == sealed::SCHEME.name || scheme::named(name).is_some_and(Scheme::is_gated);
+    let usual = |offer: &Offer| wanted.schemes.is_empty() && little(&offer.name);
     contents.schemes.retain(|offer| usual(offer) || named().any(|name| *name == offer.name));
     contents.default_scheme = match &wanted.default_scheme {
         Some(name) => name.clone(),
+        // One record per search, whoever asks, is the best promise to the institution; three operators can give it.
+        None if contents.schemes.iter().any(|offer| offer.name == sealed::SCHEME.name) => {
+            sealed::SCHEME.name.to_owned()
+        }
         None => {
             let offers = contents.schemes.iter().filter_map(|offer| scheme::named(&offer.name));
             scheme::preferred(offers).ok_or_else(|| not_offered(contents, scheme::DEFAULT.name))?.name.to_owned()
@@ -69,6 +75,15 @@ fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result
 
 /// Why a scheme is not among the offers: let the manifest's own checks say it.
 pub(crate) fn not_offered(contents: &Contents, name: &str) -> BuildError {
+    if name == sealed::SCHEME.name {
+        return match Sealed::new(contents.params()) {
+            Err(source) => ManifestError::Deployment { scheme: name.into(), source }.into(),
+            Ok(_) => {
+                let (need, have) = (sealed::SERVERS, contents.operators.len());
+                ManifestError::TooFewOperators { scheme: sealed::SCHEME.name, need, have }.into()
+            }
+        };
+    }
     let Some(scheme) = scheme::named(name) else {
         let near = nearest(name, scheme::ALL.iter().map(|scheme| scheme.name)).map(str::to_owned);
         return ManifestError::UnknownScheme { name: name.into(), nearest: near }.into();

@@ -2,12 +2,12 @@
 
 use crate::report::{FeatureReport, write_features};
 use ifonly_core::deployment::Deployment;
+use ifonly_core::sealed::{self, Sealed};
 use ifonly_core::spir::Fetch;
 use ifonly_core::transcript::{Message, Stage};
 use ifonly_core::wire;
-use ifonly_values::manifest::Manifest;
+use ifonly_values::manifest::{Manifest, Offered};
 use std::fmt;
-use std::sync::Arc;
 
 /// A manifest for people and programs. Its `Display` is what a terminal shows.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -51,7 +51,7 @@ pub struct SchemeSummary {
 pub fn summarise(manifest: &Manifest) -> Summary<'_> {
     let digest = hex::encode(manifest.digest());
     let row_bits: f64 = manifest.schema().ranges().iter().map(|&range| f64::from(range + 1).log2()).sum();
-    let scheme = |deployment: &Arc<Deployment>| {
+    let scans = |deployment: &Deployment| {
         let (bytes_up, bytes_down) = bytes(deployment, manifest.record_length());
         let cheat_bits = deployment.cheated_symbols() as u64 * u64::from(deployment.field().bits());
         let fetch = Fetch::new(deployment.params(), deployment.servers(), manifest.record_length());
@@ -69,7 +69,28 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
             cheat_searches: (row_bits / cheat_bits as f64).ceil() as u64,
         }
     };
-    Summary { manifest, digest, schemes: manifest.deployments().iter().map(scheme).collect() }
+    let sealed = |sealed: &Sealed| {
+        let cost = sealed.bytes(1, manifest.record_length());
+        SchemeSummary {
+            name: sealed::SCHEME.name,
+            servers: sealed::SERVERS,
+            rounds: 1,
+            q: 1 << sealed.bits(),
+            bits: sealed.bits() as u32,
+            bytes_up: cost.up as u64,
+            bytes_down: cost.down as u64,
+            learns: sealed::SCHEME.learns,
+            // A cheat gets the nearest records of a table of its own, and nothing of any other row.
+            cheat_bits: 0,
+            cheat_records: manifest.top_limit(),
+            cheat_searches: manifest.rows().div_ceil(manifest.top_limit()) as u64,
+        }
+    };
+    let scheme = |offered: &Offered| match offered {
+        Offered::Scans(deployment) => scans(deployment),
+        Offered::Sealed(here) => sealed(here),
+    };
+    Summary { manifest, digest, schemes: manifest.offers().iter().map(scheme).collect() }
 }
 
 impl SchemeSummary {

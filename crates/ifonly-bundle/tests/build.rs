@@ -180,7 +180,7 @@ fn a_schema_file_overrides_what_would_be_inferred() {
     assert!(report.warnings().iter().any(|warning| warning.contains("2 values outside 20 to 60 years")));
     check_records(&bundle);
     // The zip codes are labels, so only tables may compare them.
-    let offered: Vec<&str> = bundle.manifest().deployments().iter().map(|offer| offer.scheme().name).collect();
+    let offered: Vec<&str> = bundle.manifest().offers().iter().map(|offer| offer.scheme().name).collect();
     assert_eq!(offered, ["gated-costs", "gated-tables"]);
 }
 
@@ -249,7 +249,7 @@ fn what_goes_beyond_the_gated_family_is_offered_by_name_only_and_says_what_it_gi
     let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
     options.deployment.servers = Some(4);
     let report = quietly(&options).unwrap();
-    assert!(report.manifest.deployments().iter().all(|offer| offer.scheme().is_gated()));
+    assert!(report.manifest.deployments().all(|offer| offer.scheme().is_gated()));
     assert!(!report.warnings().iter().any(|warning| warning.contains("gives more away")), "{report}");
     (options.replace, options.deployment.default_scheme) = (true, Some("two-phase".into()));
     let report = quietly(&options).unwrap();

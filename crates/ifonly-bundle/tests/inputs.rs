@@ -35,7 +35,8 @@ fn built(options: &BuildOptions) -> (String, [u8; 32]) {
 fn compressed_tables_give_the_same_bundle() {
     let desk = Desk::new();
     let text = csv();
-    let right = built(&desk.options(&desk.write("data.csv", &text)));
+    let sign = Some(signing_key(&desk));
+    let right = built(&BuildOptions { sign: sign.clone(), ..desk.options(&desk.write("data.csv", &text)) });
     let (front, back) = text.as_bytes().split_at(777);
     for (name, bytes) in [
         ("data.csv.gz", gzip(text.as_bytes())),
@@ -45,6 +46,7 @@ fn compressed_tables_give_the_same_bundle() {
         ("data.gz", [zstandard(front), zstandard(back)].concat()),
     ] {
         let mut options = desk.options(&desk.write(name, bytes));
+        options.sign.clone_from(&sign);
         options.output = desk.path(&format!("{name}.bundle"));
         assert_eq!(built(&options), right, "{name}");
     }

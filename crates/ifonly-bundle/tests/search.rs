@@ -57,7 +57,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
         let scheme = deployment.scheme();
         let servers: Vec<Replica> = (1..=deployment.servers() as u8)
             .map(|index| {
-                let deployments = manifest.deployments().to_vec();
+                let deployments = manifest.deployments().cloned();
                 Replica::new(index, manifest.digest(), deployments, vec![key.clone()], manifest.record_length())
             })
             .collect();
@@ -78,7 +78,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
         assert_eq!(secret().plain_cost(scheme, deployment.params(), &levels), Some(best), "{}", scheme.name);
         scheme.name
     };
-    manifest.deployments().iter().map(ask).collect()
+    manifest.deployments().map(ask).collect()
 }
 
 #[test]

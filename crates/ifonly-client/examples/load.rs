@@ -34,7 +34,7 @@ async fn load(rows: usize, people: u64, seconds: u64) -> Result<(), Box<dyn std:
         urls.push(format!("http://{}", server.address()));
         tokio::spawn(server.run(std::future::pending()));
     }
-    let deployment = world.manifest.default_deployment();
+    let deployment = world.manifest.default_offer().scans().unwrap();
     println!("{rows} rows, 2 servers, scheme {}, {people} people at once, {seconds} s", deployment.scheme().name);
     let started = Instant::now();
     let until = started + Duration::from_secs(seconds);

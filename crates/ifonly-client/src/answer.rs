@@ -22,8 +22,8 @@ pub struct Answer {
     pub servers: usize,
     /// Bytes up and down.
     pub traffic: Traffic,
-    /// How many rows qualify.
-    pub qualifying: usize,
+    /// How many rows qualify; `None` where the scheme does not tell.
+    pub qualifying: Option<usize>,
     /// How many there are.
     pub rows: usize,
     /// Whose rows.
@@ -52,7 +52,7 @@ impl Serialize for Answer {
             servers: usize,
             bytes_up: u64,
             bytes_down: u64,
-            qualifying: usize,
+            qualifying: Option<usize>,
             dataset: &'a Dataset,
             liars: &'a [usize],
             troubles: Vec<String>,

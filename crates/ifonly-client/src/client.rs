@@ -17,15 +17,14 @@ use crate::transport::{Greeting, Transport};
 use crate::wishlist::WishList;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use ifonly_core::deployment::Deployment;
 use ifonly_core::signature::PublicKey;
-use ifonly_values::manifest::{Manifest, Operator};
+use ifonly_values::manifest::{Manifest, Offered, Operator};
 use ifonly_values::wishes::{Compiled, Note, Wishes};
 use std::sync::Arc;
 
 /// A question that can be asked.
 pub(crate) struct Question<'a> {
-    pub(crate) deployment: &'a Arc<Deployment>,
+    pub(crate) offered: &'a Offered,
     pub(crate) profile: Profile,
     pub(crate) wishes: Wishes,
     pub(crate) compiled: Compiled,
@@ -151,9 +150,8 @@ impl Client {
                 return Err(error);
             }
         };
-        let Question { deployment, ref profile, ref compiled, .. } = question;
-        let Report { outcome, traffic, troubles } =
-            self.search(deployment, compiled.secret.clone(), wishes.top).await?;
+        let Question { offered, ref profile, ref compiled, .. } = question;
+        let Report { outcome, traffic, troubles } = self.find(offered, compiled.secret.clone(), wishes.top).await?;
         let mut found = vec![];
         for near in &outcome.found {
             let explanation = Explanation::new(&self.manifest, &question, near)?;
@@ -165,8 +163,8 @@ impl Client {
         Ok(Answer {
             found,
             asked: wishes.top,
-            scheme: deployment.scheme().name,
-            servers: deployment.servers(),
+            scheme: offered.scheme().name,
+            servers: offered.servers(),
             traffic,
             qualifying: outcome.qualifying,
             rows: self.manifest.rows(),
@@ -180,22 +178,22 @@ impl Client {
 
     /// A search that looks to the servers like any other with this scheme and this number of records, and looks for nothing.
     pub async fn decoy(&self, wishes: &WishList) {
-        let named = wishes.scheme.as_ref().and_then(|name| self.manifest.deployment(name).ok());
-        let deployment = named.unwrap_or_else(|| self.manifest.default_deployment());
+        let named = wishes.scheme.as_ref().and_then(|name| self.manifest.offered(name).ok());
+        let offered = named.unwrap_or_else(|| self.manifest.default_offer());
         // Whatever comes of it, the person is told about their mistake.
-        let _ = self.search(deployment, pace::nobody(deployment), wishes.top).await;
+        let _ = self.find(offered, pace::nobody(offered.scheme(), offered.params()), wishes.top).await;
     }
 
     fn question(&self, values: &Values, wishes: &WishList) -> Result<Question<'_>, ClientError> {
         let schema = self.manifest.schema();
-        let deployment = match &wishes.scheme {
-            Some(name) => self.manifest.deployment(name).map_err(ClientError::Scheme)?,
-            None => self.manifest.default_deployment(),
+        let offered = match &wishes.scheme {
+            Some(name) => self.manifest.offered(name).map_err(ClientError::Scheme)?,
+            None => self.manifest.default_offer(),
         };
         let profile = Profile::new(schema, values)?;
         let wishes = wishes.for_schema(schema)?;
-        let compiled = wishes.compile(&profile.encoded, deployment.scheme(), deployment.params())?;
-        Ok(Question { deployment, profile, wishes, compiled })
+        let compiled = wishes.compile(&profile.encoded, offered.scheme(), offered.params())?;
+        Ok(Question { offered, profile, wishes, compiled })
     }
 
     /// What the person should know beside the answer.

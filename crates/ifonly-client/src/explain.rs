@@ -4,7 +4,7 @@
 use crate::client::Question;
 use crate::error::ClientError;
 use ifonly_core::scheme::Metric;
-use ifonly_core::search::{Fault, Found, confirm};
+use ifonly_core::search::{Fault, Found, confirm_under};
 use ifonly_values::manifest::Manifest;
 use ifonly_values::record::Record;
 use ifonly_values::schema::{Encoded, Feature, Kind, Notation, Value};
@@ -47,7 +47,7 @@ impl Explanation {
 
     /// Reads a found record, checks its cost and compares it with the person.
     pub(crate) fn new(manifest: &Manifest, question: &Question<'_>, found: &Found) -> Result<Explanation, ClientError> {
-        let Question { deployment, profile, wishes, compiled } = question;
+        let Question { offered, profile, wishes, compiled } = question;
         let wrong = |fault| ClientError::Search { fault, troubles: vec![] };
         let schema = manifest.schema();
         let record = Record::decode(schema, &found.record).map_err(|_| wrong(Fault::NotARecord))?;
@@ -55,8 +55,9 @@ impl Explanation {
             schema.encode(|column| record.value(column).map(Value::from)).map_err(|_| wrong(Fault::NotARecord))?;
         // A schema's ranges end at 65535.
         let levels: Vec<u16> = theirs.iter().map(|encoded| encoded.level as u16).collect();
-        let decoded = confirm(deployment, &compiled.secret, found, &levels).map_err(wrong)?;
-        let in_values = deployment.scheme().metric == Metric::Table;
+        let decoded =
+            confirm_under(offered.scheme(), offered.params(), &compiled.secret, found, &levels).map_err(wrong)?;
+        let in_values = offered.scheme().metric == Metric::Table;
         let contributions = wishes.contributions(&profile.encoded, &theirs)?;
         let cost = if in_values { contributions.iter().sum() } else { compiled.distance(decoded) };
         let mut explanation =

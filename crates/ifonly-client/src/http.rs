@@ -269,8 +269,11 @@ fn plain(text: &str) -> String {
 /// Why there is no connection, by name where something can be done about it.
 fn unreachable(error: &(dyn std::error::Error + 'static), secure: bool) -> TransportError {
     for cause in causes(error) {
-        if let Some(io) = cause.downcast_ref::<std::io::Error>() {
-            // TLS speaks through `io` errors, which do not give what they wrap as their source.
+        if let Some(mut io) = cause.downcast_ref::<std::io::Error>() {
+            // TLS speaks through `io` errors, which do not give what they wrap as their source, and some wrap each other.
+            while let Some(inner) = io.get_ref().and_then(|inner| inner.downcast_ref()) {
+                io = inner;
+            }
             match io.get_ref().and_then(|inner| inner.downcast_ref()) {
                 Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
                     return TransportError::UnknownAuthority;

@@ -15,6 +15,7 @@ pub mod error;
 pub mod explain;
 #[cfg(feature = "http")]
 pub mod http;
+mod machine;
 pub mod pace;
 #[cfg(feature = "http")]
 pub mod patience;

@@ -11,7 +11,7 @@ use crate::transport::Pending;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::params::Params;
 use ifonly_core::random::OsRandom;
-use ifonly_core::scheme::Metric;
+use ifonly_core::scheme::{Metric, Scheme};
 use ifonly_core::search::{Audience, Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_scan::decode::ByKernels;
@@ -48,7 +48,7 @@ fn rehearsed(deployment: Deployment, audience: Audience, k: usize, clock: &dyn C
     // What may still be on its way when all other bytes have been read.
     const LAST: usize = 64 << 10;
     let (mut longest, random) = (Duration::ZERO, &mut OsRandom::default());
-    let nobody = nobody(&deployment);
+    let nobody = nobody(deployment.scheme(), deployment.params());
     let Ok(search) = Search::nearest(deployment, nobody, audience, k) else { return longest };
     let mut search = search.interpolated_by(&ByKernels);
     let mut outgoing = search.next(random);
@@ -69,10 +69,10 @@ fn rehearsed(deployment: Deployment, audience: Audience, k: usize, clock: &dyn C
 }
 
 /// Somebody who looks for nothing, under every limit of the deployment.
-pub(crate) fn nobody(deployment: &Deployment) -> Secret {
-    let ranges = &deployment.params().ranges;
+pub(crate) fn nobody(scheme: &Scheme, params: &Params) -> Secret {
+    let ranges = &params.ranges;
     let nobody = Secret::new(vec![0; ranges.len()]);
-    match deployment.scheme().metric {
+    match scheme.metric {
         // Costs of nothing fit under every limit; squared levels need not.
         Metric::Table => nobody.cost_tables(ranges.iter().map(|&range| vec![0; range as usize + 1]).collect()),
         _ => nobody,

@@ -6,16 +6,19 @@
 
 use crate::client::Client;
 use crate::error::{ClientError, Trouble};
+use crate::machine::Machine;
 use crate::pace::{self, Clock};
 use crate::transport::{Receive, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::random::OsRandom;
+use ifonly_core::sealed;
 use ifonly_core::search::{Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::spir::Fetch;
 use ifonly_scan::decode::ByKernels;
+use ifonly_values::manifest::Offered;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -52,23 +55,47 @@ impl Client {
         secret: Secret,
         top: usize,
     ) -> Result<Report, ClientError> {
-        let limit = self.manifest.top_limit();
+        self.find(&Offered::Scans(deployment.clone()), secret, top).await
+    }
+
+    /// The same for any scheme on offer.
+    pub async fn find(&self, offered: &Offered, secret: Secret, top: usize) -> Result<Report, ClientError> {
+        let limit = match offered {
+            Offered::Scans(_) => self.manifest.top_limit(),
+            Offered::Sealed(_) => self.manifest.top_limit().min(sealed::MOST_TOP),
+        };
         if !(1..=limit).contains(&top) {
             return Err(ClientError::Top { asked: top, limit });
         }
+        self.check_seats(offered)?;
+        let audience = self.manifest.audience();
+        let (machine, step) = match offered {
+            Offered::Scans(deployment) => {
+                self.check_traffic(deployment, top)?;
+                let search = Search::nearest(deployment.clone(), secret, audience, top)?;
+                let step = self.clock.as_deref().map(|clock| pace::step(deployment, audience, top, clock));
+                (Machine::Scans(Box::new(search.interpolated_by(&ByKernels))), step.unwrap_or_default())
+            }
+            // Nothing is sent after the first message, so there is nothing to pace.
+            Offered::Sealed(sealed) => {
+                let search = ifonly_sealed::Search::new(sealed.clone(), secret, audience, top)?;
+                (Machine::Sealed(Box::new(search)), Duration::ZERO)
+            }
+        };
+        self.run(machine, step, &mut OsRandom::default()).await
+    }
+
+    fn check_traffic(&self, deployment: &Deployment, top: usize) -> Result<(), ClientError> {
         let fetch = Fetch::new(deployment.params(), deployment.servers(), self.manifest.record_length());
         let (cost, servers) = (deployment.bytes(), deployment.servers() as u128);
         let bytes = cost.total() + (top * fetch.query_length()) as u128 * servers;
         if bytes > MOST_TRAFFIC {
             return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
         }
-        self.check_seats(deployment)?;
-        let search = Search::nearest(deployment.clone(), secret, self.manifest.audience(), top)?;
-        let step = self.clock.as_deref().map(|clock| pace::step(deployment, self.manifest.audience(), top, clock));
-        self.run(search.interpolated_by(&ByKernels), step.unwrap_or_default(), &mut OsRandom::default()).await
+        Ok(())
     }
 
-    async fn run(&self, mut search: Search, step: Duration, random: &mut OsRandom) -> Result<Report, ClientError> {
+    async fn run(&self, mut search: Machine, step: Duration, random: &mut OsRandom) -> Result<Report, ClientError> {
         let (mut traffic, mut troubles) = (Traffic::default(), vec![]);
         let mut ended: Option<Duration> = None;
         while let Some(outgoing) = search.next(random) {
@@ -91,7 +118,7 @@ impl Client {
     }
 
     /// Sends a step's messages to all servers at once and hands the search every piece of their responses as it comes.
-    async fn step(&self, search: &mut Search, outgoing: Outgoing) -> Vec<Exchanged> {
+    async fn step(&self, search: &mut Machine, outgoing: Outgoing) -> Vec<Exchanged> {
         let Outgoing { route, messages, response_length } = outgoing;
         let search = &Mutex::new(search);
         let exchanges = messages.into_iter().enumerate().map(|(place, message)| async move {
@@ -120,11 +147,11 @@ impl Client {
     }
 
     /// Whether enough servers were met; what a search needs beyond them shows when they answer.
-    fn check_seats(&self, deployment: &Deployment) -> Result<(), ClientError> {
-        let need = deployment.servers();
+    fn check_seats(&self, offered: &Offered) -> Result<(), ClientError> {
+        let need = offered.servers();
         let missing: Vec<usize> = (1..=need).filter(|n| self.seats.get(n - 1).is_none_or(Option::is_none)).collect();
-        if missing.len() > deployment.params().silent + deployment.params().lying {
-            let (scheme, troubles) = (deployment.scheme().name, self.troubles.clone());
+        if missing.len() > offered.params().silent + offered.params().lying {
+            let (scheme, troubles) = (offered.scheme().name, self.troubles.clone());
             return Err(ClientError::TooFewServers { scheme, need, missing, troubles });
         }
         Ok(())
@@ -143,7 +170,7 @@ struct Exchanged {
 
 /// One server's part of a step's responses.
 struct Part<'s> {
-    search: &'s Mutex<&'s mut Search>,
+    search: &'s Mutex<&'s mut Machine>,
     server: usize,
     received: usize,
     clock: Option<&'s dyn Clock>,

@@ -8,8 +8,8 @@ use ifonly_client::{Answer, Client, ClientError, Greeting, Pins, Receive, Route,
 use ifonly_core::keys::RootKey;
 use ifonly_core::replica::Replica;
 use ifonly_core::search::Fault;
-use ifonly_core::service::CHECK_LENGTH;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
+use ifonly_core::transcript::Stage;
 use ifonly_core::wire;
 use ifonly_values::manifest::Contents;
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ impl Forger {
         let replica = Replica::new(
             1,
             manifest.digest(),
-            manifest.deployments().to_vec(),
+            manifest.deployments().cloned(),
             vec![root.clone()],
             manifest.record_length(),
         );
@@ -49,11 +49,12 @@ impl Forger {
     }
 
     fn bend(&self, route: Route, bytes: &mut [u8]) {
-        let body = &mut bytes[CHECK_LENGTH..];
+        let lead = if route == Route::Record { Stage::Record } else { Stage::Phase(0) }.lead();
+        let body = &mut bytes[lead..];
         match route {
             Route::Record => body.iter_mut().zip(&self.difference).for_each(|(byte, bits)| *byte ^= bits),
             Route::Answer => {
-                let deployment = self.world.manifest.default_deployment();
+                let deployment = self.world.manifest.default_offer().scans().unwrap();
                 let field = deployment.field();
                 let mut symbols = wire::unpack(field, body, deployment.answer_length(0)).unwrap();
                 let one = field.symbol(1).unwrap();
@@ -122,7 +123,7 @@ async fn unsigned_records_can_be_forged_so_the_attack_is_a_real_one() {
     });
     let (answer, _) = ask(&world, Arc::new(Forger::new(&world, 7, &forged, &signing_key()))).await;
     let answer = answer.unwrap();
-    assert_eq!(answer.qualifying, 1, "all rows but one are hidden");
+    assert_eq!(answer.qualifying, Some(1), "all rows but one are hidden");
     assert_eq!(answer.found[0].record[0].1.to_string(), forged[0], "nobody has this income");
 }
 
@@ -130,7 +131,7 @@ async fn unsigned_records_can_be_forged_so_the_attack_is_a_real_one() {
 async fn a_forged_record_is_refused_and_nothing_shows_it() {
     let (world, forged) = scene(|_| {});
     let (honest, usual) = ask(&world, Arc::new(world.server(1))).await;
-    assert!(honest.unwrap().qualifying > 1);
+    assert!(honest.unwrap().qualifying > Some(1));
     let stranger = SigningKey::new(&[1; 32]);
     let (answer, seen) = ask(&world, Arc::new(Forger::new(&world, 7, &forged, &stranger))).await;
     let error = answer.unwrap_err();

@@ -67,6 +67,24 @@ pub enum DeploymentError {
         /// The scheme.
         scheme: &'static str,
     },
+    /// More than one server together, silence or lies are beyond it.
+    #[error(
+        "scheme {scheme} stands for T = 1, S = 0, B = 0 and answers that are not verified; leave it out or change these"
+    )]
+    OnlyPlain {
+        /// The scheme.
+        scheme: &'static str,
+    },
+    /// Values that do not fit into a word.
+    #[error("scheme {scheme} would need values of {bits} bits, and {most} are the most; lower --cost-limit")]
+    TooManyBits {
+        /// The scheme.
+        scheme: &'static str,
+        /// Bits of a value.
+        bits: u32,
+        /// The most.
+        most: u32,
+    },
     /// Verified answers need linearity.
     #[error(
         "scheme {scheme} is not linear in the shares, so its answers cannot be verified; use a linear or gated one"

@@ -4,6 +4,7 @@ use crate::deployment::Deployment;
 use crate::field::FieldRule;
 use crate::params::Params;
 use crate::scheme::{ALL, Length, Origin, Reading, Scheme};
+use crate::sealed::{self, Sealed};
 use std::fmt::Write;
 
 /// The communication cost as a formula in d, M, R and p, such as `6d+4M+2`.
@@ -56,7 +57,24 @@ pub(crate) fn table(params: &Params) -> String {
     for scheme in ALL {
         let _ = writeln!(table, "{}", row(scheme, params));
     }
+    let _ = writeln!(table, "{}", sealed_row(params));
     table
+}
+
+/// Numbers mod 2^k count as symbols; what comes back is a word from each server, beside the record.
+fn sealed_row(params: &Params) -> String {
+    let Scheme { name, learns, .. } = sealed::SCHEME;
+    match Sealed::new(params.clone()) {
+        Err(error) => format!("| {name} | {error} |||||||||||"),
+        Ok(sealed) => format!(
+            "| {name} | ifonly | {servers} | none | 1 | {servers}(R+1)d | {} | 0 | {} | {} | {} | cost and gate in one | {learns} |",
+            sealed::SERVERS * params.levels(),
+            sealed.bits(),
+            sealed::SERVERS * sealed.payload_length(),
+            sealed::SERVERS * 8,
+            servers = sealed::SERVERS,
+        ),
+    }
 }
 
 fn row(scheme: &'static Scheme, params: &Params) -> String {

@@ -33,6 +33,15 @@ pub enum Fault {
         /// Counted from 1.
         servers: Vec<usize>,
     },
+    /// A scheme that needs everybody, and somebody did not answer.
+    #[error("servers {servers:?} gave no answer, and all are needed")]
+    Missing {
+        /// Counted from 1.
+        servers: Vec<usize>,
+    },
+    /// Answers of servers that did not run the same search.
+    #[error("the answers do not fit together ({0}): a server lied or holds another database")]
+    Unfitting(&'static str),
     /// The fetched bytes are no record.
     #[error("the fetched bytes are not a record: a server lied or holds another database")]
     NotARecord,

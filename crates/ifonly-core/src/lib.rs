@@ -71,6 +71,7 @@ mod reception;
 pub mod replica;
 pub mod round;
 pub mod scheme;
+pub mod sealed;
 pub mod search;
 pub mod secret;
 pub mod service;

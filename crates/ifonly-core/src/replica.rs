@@ -8,9 +8,10 @@ use crate::order;
 use crate::package;
 use crate::promise;
 use crate::scheme::Scheme;
+use crate::sealed::{self, Sealed};
 use crate::share::Vectors;
 use crate::spir::Fetch;
-use crate::transcript::{Header, Message, Parent, Stage, Ticket, VERSION};
+use crate::transcript::{Header, Message, Parent, Stage, Tau, Ticket, VERSION};
 use crate::wire::{self, WireError};
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -65,6 +66,9 @@ pub enum Refusal {
     /// The second phase does not use what the first promised.
     #[error("the message does not keep what the first phase of its search promised")]
     Promise,
+    /// A sealed search where the others are not to be reached.
+    #[error("a sealed search takes three servers that reach each other, and this one reaches nobody")]
+    Alone,
     /// The commitment does not open to the payload.
     #[error("the commitment does not open to the payload")]
     Commitment,
@@ -85,6 +89,7 @@ pub struct Replica {
     index: u8,
     digest: [u8; 32],
     deployments: Vec<Arc<Deployment>>,
+    sealed: Option<Arc<Sealed>>,
     keys: Vec<RootKey>,
     record_length: usize,
 }
@@ -141,6 +146,25 @@ pub enum Request<'a> {
     Answer(Ask<'a>),
     /// A record.
     Record(FetchAsk),
+    /// A part in a search of three servers among themselves.
+    Sealed(SealedAsk),
+}
+
+/// A checked request for a sealed search. The share is wiped on drop.
+#[derive(Debug)]
+pub struct SealedAsk {
+    /// The scheme's parameters.
+    pub sealed: Arc<Sealed>,
+    /// How many rows to find.
+    pub top: usize,
+    /// This server's share of the tables.
+    pub share: Zeroizing<Vec<u64>>,
+    /// The transcript, which names the session.
+    pub tau: Tau,
+    /// The transcript's randomness.
+    pub keys: TranscriptKeys,
+    /// Under which epoch's key the records must be sealed.
+    pub epoch: u32,
 }
 
 impl Replica {
@@ -153,7 +177,18 @@ impl Replica {
         record_length: usize,
     ) -> Replica {
         let deployments = deployments.into_iter().map(Into::into).collect();
-        Replica { index, digest, deployments, keys, record_length }
+        Replica { index, digest, deployments, sealed: None, keys, record_length }
+    }
+
+    /// The same, one of three that also search among themselves.
+    pub fn with_sealed(mut self, sealed: Option<Arc<Sealed>>) -> Replica {
+        self.sealed = sealed;
+        self
+    }
+
+    /// The sealed search, if it is one of three.
+    pub fn sealed(&self) -> Option<&Arc<Sealed>> {
+        self.sealed.as_ref()
     }
 
     /// The longest message that can be meant for this server: a limit before anything is read.
@@ -168,7 +203,7 @@ impl Replica {
             let record = Message::overhead(deployment, Stage::Record) + self.fetch(deployment).query_length();
             phases.chain([record])
         });
-        lengths.max().unwrap_or(0)
+        lengths.chain(self.sealed.iter().map(|sealed| sealed.message_length())).max().unwrap_or(0)
     }
 
     /// The sizes of a record fetch under one of the schemes.
@@ -186,6 +221,9 @@ impl Replica {
         let header = &message.header;
         if header.digest != self.digest {
             return Err(Refusal::Manifest);
+        }
+        if let Some(sealed) = self.sealed.as_ref().filter(|_| header.scheme == sealed::SCHEME.name) {
+            return self.check_sealed(sealed, &message).map(Request::Sealed);
         }
         let offered = |deployment: &&Arc<Deployment>| deployment.scheme().name == header.scheme;
         let deployment = self.deployments.iter().find(offered).ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
@@ -246,6 +284,31 @@ impl Replica {
         })
     }
 
+    fn check_sealed(&self, sealed: &Arc<Sealed>, message: &Message) -> Result<SealedAsk, Refusal> {
+        let header = &message.header;
+        match header.stage {
+            Stage::Phase(0) => {}
+            Stage::Phase(phase) => return Err(Refusal::Phase { scheme: sealed::SCHEME.name, phase }),
+            Stage::Record => return Err(Refusal::Parent),
+        }
+        if header.responders[..] != [1, 2, 3] {
+            return Err(Refusal::Responders { need: sealed::SERVERS });
+        }
+        if message.server != self.index || usize::from(self.index) > sealed::SERVERS {
+            return Err(Refusal::Server { meant: message.server, here: self.index });
+        }
+        if header.parent != Parent::default() || !message.promises.is_empty() || message.kept.is_some() {
+            return Err(Refusal::Parent);
+        }
+        let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
+        let (top, share) = sealed.open(&message.payload)?;
+        if !message.verify() {
+            return Err(Refusal::Commitment);
+        }
+        let tau = message.tau();
+        Ok(SealedAsk { sealed: sealed.clone(), top, share, tau, keys: key.transcript(&tau), epoch: key.epoch() })
+    }
+
     /// The sealed records as this server stores them, for the epoch of `key` and all schemes alike.
     pub fn seal<'r>(&self, key: &RootKey, records: impl Iterator<Item = &'r [u8]>) -> Vec<Vec<u8>> {
         (0..).zip(records).map(|(row, record)| package::seal(record, &key.record(&self.digest, row))).collect()
@@ -258,10 +321,11 @@ impl Replica {
 
     /// The whole response to a message, computed plainly from rows and the records sealed for its epoch. Tests and demonstrations use it; a
     /// server streams the same bytes from a faster scan.
-    pub fn respond(&self, bytes: &[u8], rows: &Rows, sealed: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
+    pub fn respond(&self, bytes: &[u8], rows: &Rows, records: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
         match self.open(bytes)? {
             Request::Answer(ask) => Ok(ask.respond(rows)),
-            Request::Record(ask) => Ok(ask.respond(self.index, sealed)),
+            Request::Record(ask) => Ok(ask.respond(self.index, records)),
+            Request::Sealed(_) => Err(Refusal::Alone),
         }
     }
 }

@@ -21,10 +21,12 @@ pub use crate::fault::Fault;
 use crate::field::Symbol;
 use crate::interpolate::Interpolate;
 use crate::package;
+use crate::params::Params;
 use crate::promise::Promises;
 use crate::random::Random;
 use crate::reception::{Bodies, Live, Reception};
 use crate::round::Round;
+use crate::scheme::Scheme;
 use crate::secret::{Secret, SecretError};
 use crate::service::Route;
 use crate::share::Vectors;
@@ -49,6 +51,20 @@ pub struct Audience {
 }
 
 impl Audience {
+    /// The record in a sealed one, if it is whole and the institution's; by the same steps whether it is or not.
+    pub fn open_record(&self, sealed: &[u8]) -> Result<Vec<u8>, Fault> {
+        let (record, whole) = package::unmask(sealed).ok_or(Fault::NotARecord)?;
+        let (record, signed) = match &self.signer {
+            Some(signer) => signer.open(record).ok_or(Fault::NotARecord)?,
+            None => (record, true),
+        };
+        match (whole, signed) {
+            (true, true) => Ok(record),
+            (true, false) => Err(Fault::Forged),
+            (false, _) => Err(Fault::NotARecord),
+        }
+    }
+
     /// The header of a stage that asks the first `responders` servers.
     pub fn header(&self, deployment: &Deployment, stage: Stage, responders: usize, parent: Parent) -> Header {
         Header {
@@ -65,8 +81,8 @@ impl Audience {
 /// One of the nearest rows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Its position in the answer, which is its stored row only without shuffle.
-    pub position: usize,
+    /// Its position in the answer, which is its stored row only without shuffle; `None` where the scheme does not tell.
+    pub position: Option<usize>,
     /// What the scheme says about its cost.
     pub price: Price,
     /// Its record.
@@ -84,8 +100,8 @@ impl std::fmt::Debug for Found {
 pub struct Outcome {
     /// Nearest first; empty when no row qualifies.
     pub found: Vec<Found>,
-    /// How many rows qualify.
-    pub qualifying: usize,
+    /// How many rows qualify; `None` where the scheme does not tell.
+    pub qualifying: Option<usize>,
     /// Who lied, answered rubbish or under another key, and was left out; counted from 1.
     pub liars: Vec<usize>,
 }
@@ -282,7 +298,7 @@ impl Search {
         let mut liars = std::mem::take(&mut self.liars);
         liars.sort_unstable();
         liars.dedup();
-        Ok(Outcome { found: std::mem::take(&mut self.found), qualifying: self.candidates.count(), liars })
+        Ok(Outcome { found: std::mem::take(&mut self.found), qualifying: Some(self.candidates.count()), liars })
     }
 
     /// The messages of a phase.
@@ -421,7 +437,7 @@ impl Search {
         // Nothing was wanted, so nothing can be learnt from the bytes; but reading them took as long as ever.
         let Some((position, price)) = self.wanted[number] else { return };
         match opened {
-            Ok(record) => self.found.push(Found { position, price, record }),
+            Ok(record) => self.found.push(Found { position: Some(position), price, record }),
             Err(fault) => {
                 self.fault.get_or_insert(fault);
             }
@@ -436,16 +452,7 @@ impl Search {
         let (sealed, liars) = decoded.map_err(|error| self.blame(error.into()))?;
         self.liars.extend(liars);
         self.work += sealed.len() as u64;
-        let (record, whole) = package::unmask(&sealed).ok_or(Fault::NotARecord)?;
-        let (record, signed) = match &self.audience.signer {
-            Some(signer) => signer.open(record).ok_or(Fault::NotARecord)?,
-            None => (record, true),
-        };
-        match (whole, signed) {
-            (true, true) => Ok(record),
-            (true, false) => Err(Fault::Forged),
-            (false, _) => Err(Fault::NotARecord),
-        }
+        self.audience.open_record(&sealed)
     }
 
     /// A response that does not parse is worth as much as silence and is borne like it, but its server is remembered.
@@ -493,10 +500,20 @@ fn outgoing(route: Route, messages: &[Message], response_length: usize) -> Outgo
 
 /// The cost of a found record, as levels, if it is the one that was decoded for it.
 pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: &[u16]) -> Result<u64, Fault> {
-    let params = deployment.params();
+    confirm_under(deployment.scheme(), deployment.params(), secret, found, levels)
+}
+
+/// The same for any scheme under its parameters.
+pub fn confirm_under(
+    scheme: &Scheme,
+    params: &Params,
+    secret: &Secret,
+    found: &Found,
+    levels: &[u16],
+) -> Result<u64, Fault> {
     let fits = levels.len() == params.features()
         && levels.iter().zip(&params.ranges).all(|(&level, &range)| u32::from(level) <= range);
-    let cost = if fits { secret.plain_cost(deployment.scheme(), params, levels) } else { None };
+    let cost = if fits { secret.plain_cost(scheme, params, levels) } else { None };
     let agrees = |cost: &u64| match found.price {
         Price::Exactly(price) => price == *cost,
         Price::AtMost(price) => *cost <= price && price - cost < params.mask,

@@ -215,6 +215,11 @@ impl Secret {
         symbols
     }
 
+    /// What every level of a feature costs, and which are forbidden.
+    pub(crate) fn tables(&self, k: usize, range: u32) -> (Zeroizing<Vec<u64>>, Zeroizing<Vec<bool>>) {
+        (self.cost_table(k, range).into(), self.gate_table(k, range).into())
+    }
+
     /// Without tables of their own, table schemes carry w_k(v − x_k)².
     fn cost_table(&self, k: usize, range: u32) -> Vec<u64> {
         match &self.cost {

@@ -93,6 +93,8 @@ problem_types! {
     Malformed = "malformed",
     /// A record query at the path of answers, or the other way round.
     WrongPath = "wrong-path",
+    /// The servers of a sealed search did not bring it to its end.
+    Peers = "peers",
     /// A fault of the server itself.
     Internal = "internal",
     /// No such path.

@@ -238,7 +238,7 @@ pub(crate) fn tau(header: &Header, commitments: &[[u8; 32]], promises: &[[u8; 32
     *hasher.finalize().as_bytes()
 }
 
-fn before_payload(scheme: &str, responders: usize, promises: usize, first: usize) -> usize {
+pub(crate) fn before_payload(scheme: &str, responders: usize, promises: usize, first: usize) -> usize {
     let header = 6 + 1 + 1 + 4 + 32 + 32 + TICKET_LENGTH + 1 + scheme.len() + 1 + responders;
     let kept = if first > 0 { 32 * first + 32 } else { 0 };
     header + 1 + 32 * responders + 32 + 1 + 32 * promises + 1 + kept

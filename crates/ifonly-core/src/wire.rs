@@ -44,8 +44,13 @@ pub enum WireError {
 
 /// Bytes of `count` packed symbols; `None` if that number does not fit.
 pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
-    // Eight symbols take `bits` bytes; apart from the rest, so that nothing overflows before the length itself would.
-    let (eights, rest, bits) = (count / 8, count % 8, field.bits() as usize);
+    numbers_length(field.bits(), count)
+}
+
+/// Bytes of `count` packed numbers of so many bits; `None` if that number does not fit.
+pub(crate) fn numbers_length(bits: u32, count: usize) -> Option<usize> {
+    // Eight numbers take `bits` bytes; apart from the rest, so that nothing overflows before the length itself would.
+    let (eights, rest, bits) = (count / 8, count % 8, bits as usize);
     eights.checked_mul(bits)?.checked_add((rest * bits).div_ceil(8))
 }
 
@@ -58,14 +63,17 @@ pub(crate) fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> boo
 
 /// The packed symbols.
 pub fn pack<'a>(field: &Field, symbols: impl IntoIterator<Item = &'a Symbol>) -> Vec<u8> {
-    let bits = field.bits();
-    let symbols = symbols.into_iter();
+    pack_numbers(field.bits(), symbols.into_iter().map(|symbol| symbol.value()))
+}
+
+/// Numbers of so many bits, at most 63, packed.
+pub(crate) fn pack_numbers(bits: u32, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
     // Exact for slices, so that no copy of a share is left behind by growing.
-    let mut bytes = Vec::with_capacity(packed_length(field, symbols.size_hint().0).unwrap_or(0));
-    // 62 bits and at most 7 left over fit into 128.
+    let mut bytes = Vec::with_capacity(numbers_length(bits, numbers.size_hint().0).unwrap_or(0));
+    // 63 bits and at most 7 left over fit into 128.
     let (mut pending, mut held) = (0u128, 0);
-    for symbol in symbols {
-        pending |= u128::from(symbol.value()) << held;
+    for number in numbers {
+        pending |= u128::from(number) << held;
         held += bits;
         while held >= 8 {
             bytes.push(pending as u8);
@@ -81,12 +89,27 @@ pub fn pack<'a>(field: &Field, symbols: impl IntoIterator<Item = &'a Symbol>) ->
 
 /// Exactly `count` symbols from exactly as many bytes as they need.
 pub fn unpack(field: &Field, bytes: &[u8], count: usize) -> Result<Vec<Symbol>, WireError> {
-    let need = packed_length(field, count).ok_or(WireError::Value { what: "the number of symbols" })?;
+    let symbol = |(place, number)| field.symbol(number).ok_or(WireError::NotReduced { place });
+    read_numbers(field.bits(), bytes, count, symbol)
+}
+
+/// Exactly `count` numbers of so many bits, at most 63, from exactly as many bytes as they need.
+pub(crate) fn unpack_numbers(bits: u32, bytes: &[u8], count: usize) -> Result<Vec<u64>, WireError> {
+    read_numbers(bits, bytes, count, |(_, number)| Ok(number))
+}
+
+fn read_numbers<T>(
+    bits: u32,
+    bytes: &[u8],
+    count: usize,
+    read: impl Fn((usize, u64)) -> Result<T, WireError>,
+) -> Result<Vec<T>, WireError> {
+    let need = numbers_length(bits, count).ok_or(WireError::Value { what: "the number of symbols" })?;
     if bytes.len() != need {
         return Err(WireError::Length { what: "packed symbols", have: bytes.len(), need });
     }
-    let (bits, mask) = (field.bits(), (1u128 << field.bits()) - 1);
-    let mut symbols = Vec::with_capacity(count);
+    let mask = (1u128 << bits) - 1;
+    let mut numbers = Vec::with_capacity(count);
     let (mut pending, mut held) = (0u128, 0);
     let mut bytes = bytes.iter();
     for place in 0..count {
@@ -95,11 +118,11 @@ pub fn unpack(field: &Field, bytes: &[u8], count: usize) -> Result<Vec<Symbol>, 
             pending |= u128::from(*byte) << held;
             held += 8;
         }
-        symbols.push(field.symbol((pending & mask) as u64).ok_or(WireError::NotReduced { place })?);
+        numbers.push(read((place, (pending & mask) as u64))?);
         pending >>= bits;
         held -= bits;
     }
-    if pending != 0 { Err(WireError::Padding) } else { Ok(symbols) }
+    if pending != 0 { Err(WireError::Padding) } else { Ok(numbers) }
 }
 
 /// Reads a message from front to back.

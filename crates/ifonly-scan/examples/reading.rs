@@ -9,7 +9,7 @@ use ifonly_core::params::Params;
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::search::{Audience, Search};
 use ifonly_core::secret::Secret;
-use ifonly_core::service::CHECK_LENGTH;
+use ifonly_core::transcript::Stage;
 use ifonly_core::{scheme, spir, wire};
 use ifonly_scan::decode::ByKernels;
 use std::error::Error;
@@ -37,11 +37,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let qualifies = half && row % 2 == 0;
         symbols.extend([if qualifies { Symbol::ZERO } else { gate }, if qualifies { cost } else { other }]);
     }
-    let check = [0; CHECK_LENGTH];
+    let check = vec![0; Stage::Phase(0).lead()];
     // Equal answers of all servers are the values themselves.
     let answer = [&check[..], &wire::pack(field, &symbols)].concat();
     let fetch = spir::Fetch::new(deployment.params(), deployment.servers(), 64);
-    let record = vec![0; CHECK_LENGTH + fetch.stripe_length()];
+    let record = vec![0; Stage::Record.lead() + fetch.stripe_length()];
     let audience = Audience { digest: [0; 32], epoch: 0, record_length: 64, signer: None };
     for _ in 0..times.parse::<usize>()? {
         let mut sent = 0;

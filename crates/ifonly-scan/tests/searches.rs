@@ -38,7 +38,7 @@ fn harmed(harm: Harm, mut response: Vec<u8>) -> Option<Vec<u8>> {
     Some(response)
 }
 
-type Found = (Vec<(usize, String, Vec<u8>)>, usize, Vec<usize>);
+type Found = (Vec<(Option<usize>, String, Vec<u8>)>, Option<usize>, Vec<usize>);
 
 fn run(deployment: &Deployment, servers: &[MemoryServer], harm: Harm, kernels: bool) -> Result<Found, Fault> {
     let fixed = deployment.scheme().gate != Gate::None;

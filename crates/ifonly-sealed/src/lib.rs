@@ -59,6 +59,7 @@ mod planes;
 #[cfg(test)]
 mod privacy_tests;
 mod program;
+mod search;
 mod shape;
 pub mod simulate;
 mod user;
@@ -68,6 +69,7 @@ pub use circuit::{Circuit, Cost};
 pub use error::{Due, Error, Fault};
 pub use frame::{HEADER_BYTES, Taken};
 pub use party::{Party, Peer, Randomness};
+pub use search::{Search, shape};
 pub use shape::{FRAME_WORDS, Shape};
 pub use user::{Found, combine, share};
 pub use zero::Ahead;

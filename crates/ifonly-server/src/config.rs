@@ -1,5 +1,6 @@
 //! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml` shows them all.
 
+use crate::peers::PeersConfig;
 use crate::tokens::TokenEntry;
 use http::HeaderValue;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -27,6 +28,8 @@ pub struct Config {
     pub plain_http: bool,
     /// The certificate.
     pub tls: Option<Tls>,
+    /// The two other servers of sealed searches.
+    pub peers: Option<PeersConfig>,
     /// How much is too much.
     pub limits: Limits,
     /// Which pages may ask from a browser; none without.
@@ -159,6 +162,9 @@ pub enum ConfigError {
         /// On the command line.
         flag: &'static str,
     },
+    /// Servers know each other by their certificates.
+    #[error("peers need a certificate: give tls.certificate and tls.key (--cert, --cert-key)")]
+    PeersWithoutTls,
     /// A limit that lets nothing through, or a time that no clock reaches.
     #[error("limits.{0} must be at least 1, and seconds at most a year (31536000)")]
     Limit(&'static str),
@@ -185,7 +191,9 @@ impl Config {
             Config::parse(&text).map_err(|error| ConfigError::Toml { path: path.into(), error: Box::new(error) })?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let tls = config.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
-        let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(&mut config.ledger).chain(tls);
+        let peers =
+            config.peers.iter_mut().flat_map(|peers| [&mut peers.next.certificate, &mut peers.previous.certificate]);
+        let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(&mut config.ledger).chain(tls).chain(peers);
         for path in paths {
             *path = folder.join(&path);
         }
@@ -219,6 +227,9 @@ impl Config {
         self.origins()?;
         if let Some(admin) = self.admin.filter(|admin| !admin.ip().is_loopback() && !self.public_admin) {
             return Err(ConfigError::PublicAdmin(admin));
+        }
+        if self.peers.is_some() && self.tls.is_none() {
+            return Err(ConfigError::PeersWithoutTls);
         }
         match self.listen {
             Some(listen) if self.tls.is_none() && !self.plain_http && !listen.ip().is_loopback() => {

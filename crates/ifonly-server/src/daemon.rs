@@ -3,12 +3,14 @@
 use crate::config::{Config, ConfigError};
 use crate::holding::{Holding, HoldingError};
 use crate::keyfile::{self, KeyFileError};
+use crate::peers::{Peers, Station, StationError};
 use crate::routes::App;
 use crate::serve::{Control, ServeError, Server};
 use crate::tls::{self, TlsError};
 use crate::tokens::{Tokens, TokensError};
 use ifonly_bundle::{Bundle, OpenError};
 use rustls::ServerConfig;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Why a server cannot start or take up a change.
@@ -33,6 +35,9 @@ pub enum DaemonError {
     /// The certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The lines to the other servers.
+    #[error(transparent)]
+    Peers(#[from] StationError),
     /// The ports.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -52,20 +57,36 @@ struct Loaded {
 /// server before it takes the first connection.
 pub async fn run(
     reread: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
-    ready: impl FnOnce(&Server),
+    ready: impl FnOnce(&Server, Option<SocketAddr>),
 ) -> Result<(), DaemonError> {
     let config = reread()?;
     let loaded = load(&config)?;
     let listen = config.listen.ok_or(ConfigError::Missing { what: "the address to listen on", flag: "--listen" })?;
-    let app = App::new(loaded.holding, loaded.tokens, config.limits, config.origins()?);
+    let (peers, peers_address) = peers(&config, &loaded.holding).await?.unzip();
+    let app = App::new(loaded.holding, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
     let server = Server::bind(app, listen, config.admin, loaded.tls).await?;
     let stop = stop_signal().map_err(DaemonError::Signals)?;
     reload_on_hangup(server.control(), reread).map_err(DaemonError::Signals)?;
-    ready(&server);
+    ready(&server, peers_address);
     tracing::info!(address = %server.address(), "serving");
     server.run(stop).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The lines to the two other servers, where the configuration names them.
+async fn peers(config: &Config, holding: &Holding) -> Result<Option<(Arc<Peers>, SocketAddr)>, DaemonError> {
+    let sealed = holding.replica().sealed().is_some();
+    let (Some(peers), Some(tls)) = (&config.peers, &config.tls) else {
+        if sealed {
+            tracing::warn!("the bundle offers sealed searches, but no peers are configured: they will be refused");
+        }
+        return Ok(None);
+    };
+    let station = Station::bind(peers, holding.index(), &tls.certificate, &tls.key).await?;
+    let address = station.address();
+    tracing::info!(%address, next = peers.next.address, "listening for the server before this one");
+    Ok(Some((Arc::new(station.run()), address)))
 }
 
 fn load(config: &Config) -> Result<Loaded, DaemonError> {

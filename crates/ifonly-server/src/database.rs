@@ -57,6 +57,17 @@ impl Database {
         Database { rows, passes, sealed }
     }
 
+    /// All rows.
+    pub(crate) fn rows(&self) -> &RowParts {
+        &self.rows
+    }
+
+    /// The sum of some records as they are sealed for an epoch.
+    pub(crate) fn record_sum(&self, epoch: u32, selection: &Selection<'_>) -> Option<Vec<u8>> {
+        let sealed = self.sealed.iter().find(|sealed| sealed.epoch == epoch)?;
+        SCANNER.run(|| sealed.records.sum(selection)).inspect_err(|error| tracing::error!(%error, "no sum")).ok()
+    }
+
     /// Bytes of the response to a phase.
     pub fn answer_length(ask: &Ask<'_>) -> usize {
         let (symbols, lead) = (ask.deployment.answer_length(ask.phase), Stage::Phase(ask.phase as u8).lead());
@@ -212,6 +223,7 @@ mod tests {
                 assert!(database.record(1, &ask, &mut sink).is_continue());
                 Database::record_length(&ask)
             }
+            Request::Sealed(_) => unreachable!("no such scheme is among these"),
         };
         (bytes, length)
     }

@@ -44,6 +44,7 @@ pub struct Holding {
     digest: [u8; 32],
     most_records: u64,
     longest_message: usize,
+    record_length: usize,
     replica: Replica,
     database: Database,
 }
@@ -56,8 +57,7 @@ impl Holding {
     /// every root key is mixed with the bundle's data digest, so servers with different data have different key-check values.
     pub fn new(bundle: &Bundle, index: u8, keys: Vec<RootKey>) -> Result<Holding, HoldingError> {
         let manifest = bundle.manifest();
-        let deployments = manifest.deployments();
-        let servers = deployments.iter().map(|deployment| deployment.servers()).max().unwrap_or(0);
+        let servers = manifest.servers();
         if index == 0 || usize::from(index) > servers {
             return Err(HoldingError::Index { index, servers });
         }
@@ -77,7 +77,9 @@ impl Holding {
         let keys: Vec<RootKey> = keys.iter().map(|key| bound(key, &bundle.data_digest())).collect();
         let record_length = manifest.record_length();
         let sealed_length = record_length + package::OVERHEAD;
-        let replica = Replica::new(index, manifest.digest(), deployments.to_vec(), keys.clone(), record_length);
+        let replica =
+            Replica::new(index, manifest.digest(), manifest.deployments().cloned(), keys.clone(), record_length)
+                .with_sealed(manifest.sealed().cloned());
         let seal = |key: &RootKey| {
             let mut bytes = vec![0; sealed_length * manifest.rows()];
             let places = bytes.chunks_exact_mut(sealed_length);
@@ -94,6 +96,7 @@ impl Holding {
             digest: manifest.digest(),
             most_records: manifest.top_limit() as u64,
             longest_message: replica.longest_message(),
+            record_length,
             replica,
             database,
         })
@@ -117,6 +120,11 @@ impl Holding {
     /// The most records of one search.
     pub fn most_records(&self) -> u64 {
         self.most_records
+    }
+
+    /// Bytes of every record.
+    pub(crate) fn record_length(&self) -> usize {
+        self.record_length
     }
 
     /// Checks messages.

@@ -51,6 +51,9 @@ pub enum Problem {
         /// The right one.
         path: &'static str,
     },
+    /// A sealed search that the three servers did not bring to its end.
+    #[error("the servers of this search did not bring it to its end: {0}; try again")]
+    Peers(String),
     /// A fault of the server itself.
     #[error("the server failed; its operator finds the reason in its log")]
     Internal,
@@ -84,6 +87,7 @@ impl Problem {
             Problem::Refused(Refusal::Ticket) => ProblemType::WrongTicket,
             Problem::Refused(_) => ProblemType::Malformed,
             Problem::WrongPath { .. } => ProblemType::WrongPath,
+            Problem::Peers(_) => ProblemType::Peers,
             Problem::Internal => ProblemType::Internal,
             Problem::NotFound => ProblemType::NotFound,
             Problem::Method { .. } => ProblemType::Method,
@@ -103,6 +107,7 @@ impl Problem {
             Problem::Refused(Refusal::Server { .. }) => StatusCode::MISDIRECTED_REQUEST,
             Problem::Refused(Refusal::Ticket) => StatusCode::FORBIDDEN,
             Problem::Refused(_) | Problem::WrongPath { .. } | Problem::Unreadable => StatusCode::BAD_REQUEST,
+            Problem::Peers(_) => StatusCode::FAILED_DEPENDENCY,
             Problem::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Problem::NotFound => StatusCode::NOT_FOUND,
             Problem::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,

@@ -8,7 +8,9 @@ use crate::crowd::{Crowd, Seat};
 use crate::database::Database;
 use crate::holding::{Holding, Shelf};
 use crate::metrics::Metrics;
+use crate::peers::Peers;
 use crate::problem::Problem;
+use crate::sealed;
 use crate::stream::{self, Progress, Reader, Writer};
 use crate::tokens::{Bearer, Tokens};
 use axum::Router;
@@ -43,6 +45,8 @@ pub struct App {
     pub(crate) origins: Vec<HeaderValue>,
     pub(crate) metrics: Metrics,
     pub(crate) draining: AtomicBool,
+    /// The lines to the other servers of sealed searches.
+    pub(crate) peers: Option<Arc<Peers>>,
 }
 
 impl App {
@@ -57,7 +61,14 @@ impl App {
             origins,
             metrics: Metrics::default(),
             draining: AtomicBool::new(false),
+            peers: None,
         }
+    }
+
+    /// With lines to the other servers of sealed searches.
+    pub fn with_peers(mut self, peers: Option<Arc<Peers>>) -> App {
+        self.peers = peers;
+        self
     }
 
     /// The versions held.
@@ -75,7 +86,7 @@ impl App {
         self.transit.taken()
     }
 
-    fn tokens(&self) -> Arc<Tokens> {
+    pub(crate) fn tokens(&self) -> Arc<Tokens> {
         self.tokens.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 }
@@ -177,12 +188,12 @@ async fn record(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
 async fn respond(app: Arc<App>, route: Route, request: HttpRequest) -> Response {
     let started = Instant::now();
     match admit(&app, route, request, started).await {
-        Ok((length, reader)) => {
+        Ok((length, body)) => {
             let headers = [
                 (header::CONTENT_TYPE, HeaderValue::from_static(MESSAGE_TYPE)),
                 (header::CONTENT_LENGTH, HeaderValue::from(length)),
             ];
-            (headers, Body::new(reader)).into_response()
+            (headers, body).into_response()
         }
         Err(problem) => {
             let (route, status) = (route.path(), problem.status().as_u16());
@@ -194,12 +205,7 @@ async fn respond(app: Arc<App>, route: Route, request: HttpRequest) -> Response 
 }
 
 /// Everything up to the first byte of the answer.
-async fn admit(
-    app: &Arc<App>,
-    route: Route,
-    request: HttpRequest,
-    started: Instant,
-) -> Result<(usize, Reader), Problem> {
+async fn admit(app: &Arc<App>, route: Route, request: HttpRequest, started: Instant) -> Result<(usize, Body), Problem> {
     let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let bearer = app.tokens().bearer(authorization)?;
     let limit = app.shelf.longest_message();
@@ -220,6 +226,12 @@ async fn admit(
     drop(seat);
     app.metrics.bytes_in.fetch_add(body.len() as u64, Ordering::Relaxed);
     let working = connection.as_ref().map(Connection::work);
+    if sealed::asks_for_sealed(&body) {
+        let whole = sealed::respond(app, bearer, &body).await?;
+        app.metrics.request(route.path(), 200, started.elapsed());
+        app.metrics.bytes_out.fetch_add(whole.len() as u64, Ordering::Relaxed);
+        return Ok((whole.len(), Body::from(whole)));
+    }
     let ticket = app.admission.enter(address).ok_or(overloaded.clone())?;
     let waiting = Duration::from_secs(app.limits.queue_seconds);
     let permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or(overloaded)?;
@@ -232,7 +244,8 @@ async fn admit(
         answering.run(sender);
     });
     // Without a word from the work it has panicked, which is a fault of this program.
-    receiver.await.unwrap_or(Err(Problem::Internal))
+    let (length, reader) = receiver.await.unwrap_or(Err(Problem::Internal))?;
+    Ok((length, Body::new(reader)))
 }
 
 /// The whole body, which must be here in time and never stand still for long.
@@ -317,6 +330,7 @@ impl Answering {
         let (length, per_session) = match &request {
             Request::Answer(ask) => (Database::answer_length(ask), 1),
             Request::Record(ask) => (Database::record_length(ask), holding.most_records()),
+            Request::Sealed(_) => return Err((head, Problem::Internal)),
         };
         if let Err(problem) = self.app.tokens().spend(self.bearer, header.stage, per_session) {
             return Err((head, problem));
@@ -352,6 +366,7 @@ impl Answering {
         let sent = match request {
             Request::Answer(ask) => holding.database().answer(ask, &mut sink),
             Request::Record(ask) => holding.database().record(holding.index(), ask, &mut sink),
+            Request::Sealed(_) => ControlFlow::Break(()),
         };
         sent?;
         writer.send(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH])

@@ -30,17 +30,19 @@ pub enum TlsError {
 
 /// The server's side for a certificate chain and its key, both PEM files.
 pub fn server(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
-    let pem = |path: &Path| {
-        let path = path.to_owned();
-        move |error| TlsError::Pem { path, error }
-    };
-    let chain = CertificateDer::pem_file_iter(certificate)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(pem(certificate))?;
-    if chain.is_empty() {
-        return Err(TlsError::Empty(certificate.into()));
-    }
-    Ok(with(chain, PrivateKeyDer::from_pem_file(key).map_err(pem(key))?)?)
+    Ok(with(pem_chain(certificate)?, pem_key(key)?)?)
+}
+
+/// The certificates of a PEM file, at least one.
+pub(crate) fn pem_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let pem = |error| TlsError::Pem { path: path.into(), error };
+    let chain = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>).map_err(pem)?;
+    if chain.is_empty() { Err(TlsError::Empty(path.into())) } else { Ok(chain) }
+}
+
+/// The private key of a PEM file.
+pub(crate) fn pem_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| TlsError::Pem { path: path.into(), error })
 }
 
 /// The server's side for a certificate chain and its key, for whoever has them in memory.

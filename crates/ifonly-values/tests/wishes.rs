@@ -258,8 +258,8 @@ fn privately(
     let outcome = search.run(random, |server, message| servers[server - 1].respond(message).ok()).unwrap();
     let found = outcome.found.iter().map(|found| {
         let row = levels(&found.record);
-        assert_eq!(row, rows[found.position]);
-        (found.position, confirm(deployment, secret, found, &row).unwrap())
+        assert_eq!(row, rows[found.position.unwrap()]);
+        (found.position.unwrap(), confirm(deployment, secret, found, &row).unwrap())
     });
     found.collect()
 }

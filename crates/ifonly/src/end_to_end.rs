@@ -16,7 +16,8 @@ use ifonly_core::keys::RootKey;
 use ifonly_core::random::{OsRandom, Random, SeededRandom};
 use ifonly_core::replica::Request;
 use ifonly_core::scheme::{self, Gate, Metric};
-use ifonly_core::search::{Outcome, Outgoing, Search, confirm};
+use ifonly_core::sealed::{self, Sealed};
+use ifonly_core::search::{Outcome, Outgoing, Search, confirm_under};
 use ifonly_core::secret::Secret;
 use ifonly_core::service::Route;
 use ifonly_scan::RowStore;
@@ -26,7 +27,7 @@ use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
 use ifonly_server::{Holding, Server, tls};
-use ifonly_values::manifest::{Contents, Manifest};
+use ifonly_values::manifest::{Contents, Manifest, Offer};
 use ifonly_values::record::{self, Record};
 use ifonly_values::schema::{Feature, Kind, Scale, Schema, Value};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -74,9 +75,9 @@ pub(crate) struct EndToEnd {
 
 /// A named time.
 #[derive(Clone, Debug, serde::Serialize)]
-struct Part {
-    part: &'static str,
-    milliseconds: f64,
+pub(crate) struct Part {
+    pub(crate) part: &'static str,
+    pub(crate) milliseconds: f64,
 }
 
 impl std::fmt::Display for EndToEnd {
@@ -128,9 +129,9 @@ pub(crate) fn measure(options: &Options, scheme: &str, order: Order) -> Result<E
         times.0.iter().map(|&(part, time)| Part { part, milliseconds: milliseconds(time) }).collect();
     let sum_milliseconds = parts.iter().map(|part| part.milliseconds).sum();
     Ok(EndToEnd {
-        scheme: world.deployment().scheme().name,
+        scheme: world.manifest.default_offer().scheme().name,
         order,
-        servers: world.deployment().servers(),
+        servers: world.manifest.servers(),
         record_bytes: world.manifest.record_length(),
         bytes_up: answer.traffic.up,
         bytes_down: answer.traffic.down,
@@ -143,18 +144,20 @@ pub(crate) fn measure(options: &Options, scheme: &str, order: Order) -> Result<E
 }
 
 /// Random rows, and a person who asks.
-struct World {
-    manifest: Manifest,
+pub(crate) struct World {
+    pub(crate) manifest: Manifest,
     levels: Vec<u16>,
-    values: Values,
-    wishes: WishList,
-    secret: Secret,
+    pub(crate) values: Values,
+    pub(crate) wishes: WishList,
+    pub(crate) secret: Secret,
     nearest: Option<u64>,
 }
 
 impl World {
-    fn make(options: &Options, scheme: &str, order: Order) -> Result<World, Failure> {
-        let scheme = scheme::named(scheme)
+    pub(crate) fn make(options: &Options, scheme: &str, order: Order) -> Result<World, Failure> {
+        let scheme = Some(sealed::SCHEME)
+            .filter(|sealed| sealed.name == scheme)
+            .or_else(|| scheme::named(scheme))
             .ok_or_else(|| Failure::Input(format!("there is no scheme {scheme:?}; docs/schemes.md lists them")))?;
         let (range, columns) = (options.range, options.features);
         let kind = Kind::from(Scale::whole_numbers(0, range.into()).map_err(Failure::Input)?);
@@ -173,10 +176,17 @@ impl World {
         // As `--servers` says where the scheme is linear in the shares: N = T + 1.
         contents.terms.threshold = options.servers - 1;
         contents.terms.shuffle = order == Order::Shuffled;
-        let deployment = Deployment::new(scheme, contents.params(), FieldRule::Deployment).map_err(Failure::input)?;
-        let servers = u8::try_from(deployment.servers()).map_err(Failure::input)?;
+        let (offer, servers) = if scheme.name == sealed::SCHEME.name {
+            let sealed = Sealed::new(contents.params()).map_err(Failure::input)?;
+            (Offer::of_sealed(&sealed), sealed::SERVERS)
+        } else {
+            let deployment =
+                Deployment::new(scheme, contents.params(), FieldRule::Deployment).map_err(Failure::input)?;
+            (Offer::of(&deployment), deployment.servers())
+        };
+        let servers = u8::try_from(servers).map_err(Failure::input)?;
         let contents = Contents {
-            schemes: vec![ifonly_values::manifest::Offer::of(&deployment)],
+            schemes: vec![offer],
             default_scheme: scheme.name.into(),
             operators: Contents::new("", contents.schema.clone(), 1, 1, servers).operators,
             ..contents
@@ -186,24 +196,25 @@ impl World {
         if scheme.gate != Gate::None {
             wishes.immutable.push("feature 0".into());
         }
-        let deployment = manifest.default_deployment();
+        let params = manifest.contents().params();
         let compiled = wishes.for_schema(manifest.schema()).map_err(Failure::machine)?;
-        let compiled = compiled.compile(profile.encoded(), scheme, deployment.params()).map_err(Failure::machine)?;
+        let compiled = compiled.compile(profile.encoded(), scheme, &params).map_err(Failure::machine)?;
         let secret = compiled.secret;
-        let costs = levels.chunks_exact(columns).filter_map(|row| secret.plain_cost(scheme, deployment.params(), row));
+        let costs = levels.chunks_exact(columns).filter_map(|row| secret.plain_cost(scheme, &params, row));
         let nearest = if scheme.metric == Metric::Product { costs.max() } else { costs.min() };
         Ok(World { manifest, levels, values, wishes, secret, nearest })
     }
 
-    fn deployment(&self) -> &Arc<Deployment> {
-        self.manifest.default_deployment()
+    /// The one scheme on offer, where servers scan; [`measure`] sends sealed ones elsewhere.
+    fn deployment(&self) -> Result<&Arc<Deployment>, Failure> {
+        self.manifest.default_offer().scans().ok_or_else(|| Failure::Machine("nobody scans in this scheme".into()))
     }
 
     fn rows(&self) -> impl ExactSizeIterator<Item = &[u16]> {
         self.levels.chunks_exact(self.manifest.schema().features().len())
     }
 
-    fn bundle(&self) -> Result<Bundle, Failure> {
+    pub(crate) fn bundle(&self) -> Result<Bundle, Failure> {
         let length = self.manifest.record_length();
         let mut records = Vec::with_capacity(length * self.manifest.rows());
         for row in self.rows() {
@@ -215,15 +226,16 @@ impl World {
     }
 
     /// The confirmed cost of what a search found; a gate may let nothing pass.
-    fn explain(&self, outcome: &Outcome) -> Result<Option<u64>, Failure> {
+    pub(crate) fn explain(&self, outcome: &Outcome) -> Result<Option<u64>, Failure> {
         let Some(found) = outcome.found.first() else { return Ok(None) };
         let schema = self.manifest.schema();
         let record = Record::decode(schema, &found.record).map_err(Failure::machine)?;
         let levels = record.levels(schema).map_err(Failure::machine)?;
-        confirm(self.deployment(), &self.secret, found, &levels).map(Some).map_err(Failure::machine)
+        let (scheme, params) = (self.manifest.default_offer().scheme(), self.manifest.contents().params());
+        confirm_under(scheme, &params, &self.secret, found, &levels).map(Some).map_err(Failure::machine)
     }
 
-    fn check(&self, found: Option<u64>) -> Result<(), Failure> {
+    pub(crate) fn check(&self, found: Option<u64>) -> Result<(), Failure> {
         match found == self.nearest {
             true => Ok(()),
             false => Err(Failure::Machine(format!("found cost {found:?}, but brute force finds {:?}", self.nearest))),
@@ -233,7 +245,7 @@ impl World {
     /// The whole search by plain calls.
     fn in_process(&self, holdings: &[Arc<Holding>], times: &mut Times) -> Result<Option<u64>, Failure> {
         let random = &mut OsRandom::default();
-        let deployment = self.deployment();
+        let deployment = self.deployment()?;
         let search = Search::nearest(deployment.clone(), self.secret.clone(), self.manifest.audience(), 1);
         let mut search = search.map_err(Failure::machine)?.interpolated_by(&ByKernels);
         // A step's responses are read when the next one is asked for, so there is one step more than messages.
@@ -274,6 +286,7 @@ fn respond(holding: &Holding, message: &[u8], times: &mut Times) -> Result<Vec<u
     let whole = match &request {
         Request::Answer(ask) => times.lap(ANSWERS, || holding.database().answer(ask, &mut sink)),
         Request::Record(ask) => times.lap(RECORDS, || holding.database().record(holding.index(), ask, &mut sink)),
+        Request::Sealed(_) => ControlFlow::Break(()),
     };
     match whole {
         ControlFlow::Continue(()) => Ok(response),
@@ -283,10 +296,10 @@ fn respond(holding: &Holding, message: &[u8], times: &mut Times) -> Result<Vec<u
 
 /// The time of each part, in the order of a search.
 #[derive(Default)]
-struct Times(Vec<(&'static str, Duration)>);
+pub(crate) struct Times(pub(crate) Vec<(&'static str, Duration)>);
 
 impl Times {
-    fn lap<T>(&mut self, part: &'static str, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn lap<T>(&mut self, part: &'static str, work: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let done = work();
         let took = started.elapsed();
@@ -297,7 +310,7 @@ impl Times {
         done
     }
 
-    fn keep_best(&mut self, round: &Times) {
+    pub(crate) fn keep_best(&mut self, round: &Times) {
         if self.0.is_empty() {
             self.0.clone_from(&round.0);
         }
@@ -320,7 +333,7 @@ impl Servers {
         let trust = Trust::pem(cert.pem().as_bytes())?;
         let key = RootKey::generate(0, &mut OsRandom::default());
         let mut servers = Servers { runtimes: vec![], holdings: vec![], transports: vec![] };
-        for index in 1..=world.deployment().servers() as u8 {
+        for index in 1..=world.manifest.servers() as u8 {
             // Each has rows of its own, as on machines of their own.
             let holding = Holding::new(&world.bundle()?, index, vec![key.clone()]);
             let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;

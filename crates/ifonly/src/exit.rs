@@ -87,9 +87,10 @@ impl From<ClientError> for Failure {
             | ClientError::Secret(_) => Failure::Input(text),
             ClientError::NobodyThere(_)
             | ClientError::TooFewServers { .. }
-            | ClientError::Search { fault: Fault::Decode(DecodeError::TooFewAnswers { .. }), .. } => {
-                Failure::Servers(text)
-            }
+            | ClientError::Search {
+                fault: Fault::Decode(DecodeError::TooFewAnswers { .. }) | Fault::Missing { .. },
+                ..
+            } => Failure::Servers(text),
             _ => Failure::Integrity(text),
         }
     }

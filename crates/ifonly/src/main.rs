@@ -17,6 +17,8 @@ mod given;
 mod loans;
 #[cfg(feature = "ask")]
 mod profile;
+#[cfg(feature = "bench")]
+mod sealed_bench;
 #[cfg(feature = "ask")]
 mod show;
 #[cfg(feature = "bench")]

@@ -16,8 +16,8 @@ use ifonly_core::keys::RootKey;
 use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::replica::Replica;
 use ifonly_core::secret::Secret;
-use ifonly_core::service::CHECK_LENGTH;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
+use ifonly_core::transcript::Stage;
 use ifonly_core::wire;
 use ifonly_values::manifest::{Contents, Manifest};
 use ifonly_values::schema::{Feature, Kind, Scale, Schema};
@@ -74,16 +74,16 @@ pub(crate) fn measure(searches: usize, seed: u64) -> Result<Timing, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(Failure::machine)?;
     let mut lines = vec![];
     for rows in ROWS {
-        let stage = Stage::new(rows, seed)?;
+        let scene = Scene::new(rows, seed)?;
         for paced in [false, true] {
-            lines.push(runtime.block_on(stage.line(searches, paced, seed))?);
+            lines.push(runtime.block_on(scene.line(searches, paced, seed))?);
         }
     }
     Ok(Timing { scheme: SCHEME, searches_per_case: searches, lines })
 }
 
 /// A manifest, and what servers say in each case.
-struct Stage {
+struct Scene {
     manifest: Manifest,
     /// By case; the same from both servers, since weights of interpolation sum to one.
     answers: [Bytes; 3],
@@ -91,8 +91,8 @@ struct Stage {
     records: [[Bytes; 2]; 3],
 }
 
-impl Stage {
-    fn new(rows: usize, seed: u64) -> Result<Stage, Failure> {
+impl Scene {
+    fn new(rows: usize, seed: u64) -> Result<Scene, Failure> {
         let kind = Kind::from(Scale::whole_numbers(0, 255).map_err(Failure::Input)?);
         let features = (0..4).map(|k| Feature::new(format!("feature {k}"), kind.clone())).collect();
         let schema = Schema::new(features).map_err(Failure::input)?;
@@ -112,22 +112,23 @@ impl Stage {
         let replica = Replica::new(
             1,
             manifest.digest(),
-            manifest.deployments().to_vec(),
+            manifest.deployments().cloned(),
             vec![root.clone()],
             manifest.record_length(),
         );
         let sealed = replica.seal(&root, [record.as_slice()].into_iter()).concat();
         let shares = |wanted: bool, random: &mut SeededRandom| {
-            let mut first = vec![0; CHECK_LENGTH + sealed.len()];
-            random.fill(&mut first[CHECK_LENGTH..]);
+            let lead = Stage::Record.lead();
+            let mut first = vec![0; lead + sealed.len()];
+            random.fill(&mut first[lead..]);
             let mut second = first.clone();
             if wanted {
-                second[CHECK_LENGTH..].iter_mut().zip(&sealed).for_each(|(byte, bits)| *byte ^= bits);
+                second[lead..].iter_mut().zip(&sealed).for_each(|(byte, bits)| *byte ^= bits);
             }
             [first.into(), second.into()]
         };
         let records = [false, true, false].map(|wanted| shares(wanted, random));
-        Ok(Stage { manifest, answers: [nothing, half, lie], records })
+        Ok(Scene { manifest, answers: [nothing, half, lie], records })
     }
 
     async fn line(&self, searches: usize, paced: bool, seed: u64) -> Result<Line, Failure> {
@@ -180,7 +181,7 @@ fn answer(deployment: &Deployment, half: bool, random: &mut SeededRandom) -> Byt
         let cost = if qualifies { field.reduce(random.below(200_000)) } else { field.sample(random) };
         symbols.extend([gate, cost]);
     }
-    let mut bytes = vec![0; CHECK_LENGTH];
+    let mut bytes = vec![0; Stage::Phase(0).lead()];
     bytes.extend(wire::pack(field, &symbols));
     bytes.into()
 }
@@ -188,7 +189,7 @@ fn answer(deployment: &Deployment, half: bool, random: &mut SeededRandom) -> Byt
 /// The same with a constant added to every cost, so that some are impossible.
 fn lied(deployment: &Deployment, answer: &Bytes) -> Result<Bytes, Failure> {
     let field = deployment.field();
-    let (check, body) = answer.split_at(CHECK_LENGTH);
+    let (check, body) = answer.split_at(Stage::Phase(0).lead());
     let symbols = wire::unpack(field, body, deployment.answer_length(0)).map_err(Failure::machine)?;
     let lie = field.reduce(field.q() - 100_000);
     let bent: Vec<Symbol> = symbols.chunks_exact(2).flat_map(|pair| [pair[0], field.add(pair[1], lie)]).collect();

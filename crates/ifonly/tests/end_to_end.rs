@@ -3,11 +3,11 @@
 mod support;
 
 use std::io::{BufRead, Read, Write};
-use support::{COLUMNS, Harm, Place, Seeded, Server, Truth, fine, harmful, ifonly, table};
+use support::{COLUMNS, Door, Harm, Place, Seeded, Server, Truth, fine, harmful, ifonly, table};
 
 /// Schemes whose costs are in values.
-const TABLES: [&str; 3] = ["table", "gated-costs", "gated-tables"];
-const GATED: [&str; 6] = ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"];
+const TABLES: [&str; 4] = ["table", "gated-costs", "gated-tables", "sealed"];
+const GATED: [&str; 7] = ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables", "sealed"];
 
 #[test]
 fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
@@ -19,7 +19,9 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
         serde_json::from_str(&fine(&["inspect", &place.path("bundle"), "--json"])).unwrap();
     let manifest = &summary["manifest"];
     let truth = Truth::new(manifest);
-    let servers: Vec<Server> = (1..=4).map(|index| place.tls_server(index)).collect();
+    let doors = std::array::from_fn(|_| Door::open());
+    let mut servers: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &doors)).collect();
+    servers.push(place.tls_server(4));
     assert!(servers.iter().all(|server| server.url.starts_with("https://127.0.0.1:")));
     let accepted: Vec<[String; 4]> = place.rows.iter().filter(|row| row.1).map(|row| row.0.clone()).collect();
     let rejected: Vec<[String; 4]> = place.rows.iter().filter(|row| !row.1).map(|row| row.0.clone()).collect();
@@ -54,7 +56,8 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
             }
             assert_eq!(document["found"].as_bool(), Some(best.is_some()), "{scheme} {document}");
             assert_eq!(output.status.code(), Some(if best.is_some() { 0 } else { 3 }));
-            assert_eq!(document["qualifying"].as_u64(), Some(qualifying.len() as u64), "{scheme} {document}");
+            let told = (scheme != "sealed").then_some(qualifying.len() as u64);
+            assert_eq!(document["qualifying"].as_u64(), told, "{scheme} {document}");
             // The traffic is what `inspect` promises, whoever asks.
             let promised = summary["schemes"].as_array().unwrap().iter().find(|offer| offer["name"] == scheme).unwrap();
             for name in ["servers", "bytes_up", "bytes_down"] {
@@ -93,6 +96,40 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
             assert_eq!(listed, changed, "{scheme}");
         }
     }
+}
+
+#[test]
+fn a_sealed_search_names_who_is_away_and_works_again_when_they_are_back() {
+    let place = Place::new(60, 5, &["--servers", "3", "--scheme", "sealed", "--levels", "20"]);
+    let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
+    let mut servers: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &doors)).collect();
+    let ca = place.path("cert.pem");
+    let asked = |servers: &[Server]| {
+        let urls: Vec<&str> = servers.iter().map(|server| server.url.as_str()).collect();
+        ask(&place, &urls, &["--ca", &ca, "--timeout", "60"])
+    };
+    let (code, first, said) = asked(&servers);
+    assert_eq!(
+        (code, &first["scheme"], &first["qualifying"]),
+        (0, &"sealed".into(), &serde_json::Value::Null),
+        "{said}"
+    );
+    // Server 2 is reached by people but not by server 1 any more.
+    doors[1].leads_to("127.0.0.1:1");
+    servers[1] = place.peer_server(2, &doors);
+    doors[1].leads_to("127.0.0.1:1");
+    servers[0] = place.peer_server(1, &doors);
+    let (code, _, said) = asked(&servers);
+    assert_eq!(code, 5, "{said}");
+    assert!(said.contains("server 2 cannot be reached"), "{said}");
+    // It comes back.
+    servers[1] = place.peer_server(2, &doors);
+    let (code, again, said) = asked(&servers);
+    assert_eq!((code, &again["record"]), (0, &first["record"]), "{said}");
+    // Gone altogether.
+    servers.remove(1);
+    let (code, _, said) = asked(&servers);
+    assert_eq!(code, 5, "{said}");
 }
 
 /// Asks two servers as one fixed person; gives the exit code, the JSON and what was said.

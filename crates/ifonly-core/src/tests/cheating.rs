@@ -9,9 +9,9 @@ use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
-use crate::service::{CHECK_LENGTH, TICKET_LENGTH};
+use crate::service::CHECK_LENGTH;
 use crate::spir::Fetch;
-use crate::transcript::{Message, Parent, Stage, messages};
+use crate::transcript::{Message, Parent, Stage, Ticket, messages};
 use crate::{package, wire};
 
 const ROWS: [[u16; 2]; 5] = [[3, 1], [0, 2], [4, 4], [1, 0], [2, 3]];
@@ -35,19 +35,13 @@ impl World {
     fn ask(&self, stage: Stage, parent: Parent, payloads: Vec<Vec<u8>>) -> (Parent, Vec<Vec<u8>>) {
         let header = self.servers[0].audience().header(&self.deployment, stage, payloads.len(), parent);
         let sent = messages(&header, payloads, &mut SeededRandom::new(4));
-        let answer = |(server, message): (&MemoryServer, &Message)| {
-            server.respond(&message.encode()).unwrap()[CHECK_LENGTH..].to_vec()
-        };
-        let mut answers: Vec<Vec<u8>> = self.servers.iter().zip(&sent).map(answer).collect();
-        let mut begun = parent;
-        if stage == Stage::Phase(0) {
-            begun.tau = sent[0].tau();
-            for answer in &mut answers {
-                let body = answer.split_off(TICKET_LENGTH);
-                begun.ticket.copy_from_slice(&std::mem::replace(answer, body));
-            }
-        }
-        (begun, answers)
+        let answer = |(server, message): (&MemoryServer, &Message)| server.respond(&message.encode()).unwrap();
+        let responses: Vec<Vec<u8>> = self.servers.iter().zip(&sent).map(answer).collect();
+        let (lead, _) = responses[0].split_at(stage.lead());
+        let mut ticket = Ticket::default();
+        ticket.iter_mut().zip(&lead[CHECK_LENGTH..]).for_each(|(to, &from)| *to = from);
+        let bodies = responses.iter().map(|response| response[stage.lead()..].to_vec()).collect();
+        (Parent { tau: sent[0].tau(), ticket }, bodies)
     }
 
     fn table(&self, entry: impl Fn(usize, u16) -> u64) -> Vec<u8> {

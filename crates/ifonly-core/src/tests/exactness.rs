@@ -139,7 +139,7 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
                     refused += 1;
                     continue;
                 };
-                let found = Found { position, price, record: vec![] };
+                let found = Found { position: Some(position), price, record: vec![] };
                 let cost = u64::from(rows[position][0] - 1);
                 let (qualifies, cost) = (!gated || cost == 0, if scheme.name == "dot" { cost + 1 } else { cost });
                 match confirm(&deployment, &secret, &found, &rows[position]) {
@@ -181,7 +181,7 @@ fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_i
         if let Ok((candidates, _)) = result {
             let (position, price) = candidates.nearest(1)[0];
             assert_eq!(position, 1, "the true nearest row was pushed away");
-            let found = Found { position, price, record: vec![] };
+            let found = Found { position: Some(position), price, record: vec![] };
             assert!(confirm(&deployment, &secret, &found, &[7]).is_ok());
         }
     }

@@ -54,7 +54,7 @@ fn whole(search: &mut Search, responses: Vec<Vec<u8>>) {
     search.receive(responses.into_iter().map(Some).collect());
 }
 
-type Summary = (Vec<(usize, Vec<u8>)>, usize, Vec<usize>);
+type Summary = (Vec<(Option<usize>, Vec<u8>)>, Option<usize>, Vec<usize>);
 
 fn summary(outcome: Outcome) -> Summary {
     let found = outcome.found.iter().map(|found| (found.position, found.record.clone()));

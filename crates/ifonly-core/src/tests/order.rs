@@ -65,6 +65,7 @@ fn orders(deployment: &Deployment, messages: &[Message]) -> Vec<Option<Vec<u32>>
         let order = match replica.open(&message.encode()).unwrap() {
             Request::Answer(ask) => ask.order_keys,
             Request::Record(ask) => ask.order_keys.clone(),
+            Request::Sealed(_) => unreachable!("no such scheme is among these"),
         };
         order.map(|keys| permutation(&keys, ROWS))
     };

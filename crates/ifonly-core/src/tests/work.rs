@@ -12,7 +12,7 @@ use crate::random::{Random, SeededRandom};
 use crate::scheme::Gate;
 use crate::search::{Fault, Outcome, Outgoing, Search};
 use crate::secret::Secret;
-use crate::service::CHECK_LENGTH;
+use crate::transcript::Stage;
 use crate::{package, wire};
 
 const ROWS: usize = 700;
@@ -34,7 +34,7 @@ fn work(
         let mut responses: Vec<Vec<u8>> =
             messages.iter().zip(servers).map(|(message, server)| server.respond(message).unwrap()).collect();
         if phase < deployment.phases() && lie > 0 {
-            let (check, body) = responses[0].split_at(CHECK_LENGTH);
+            let (check, body) = responses[0].split_at(Stage::Phase(phase as u8).lead());
             let mut symbols = wire::unpack(field, body, deployment.answer_length(phase)).unwrap();
             symbols.iter_mut().for_each(|symbol| *symbol = field.add(*symbol, field.reduce(lie)));
             responses[0] = [check, &wire::pack(field, &symbols)].concat();

@@ -42,7 +42,7 @@ impl Rule {
         let Feature { weight, constrained } = self.features[k];
         let cost = weight * cost(self.metric, x, y);
         match self.decoded {
-            Decoded::Gated if constrained => (u64::from(x.abs_diff(y) > self.within), cost),
+            Decoded::Gated | Decoded::Nearest if constrained => (u64::from(x.abs_diff(y) > self.within), cost),
             // The immutable part is scaled by L alone, not by a weight.
             Decoded::Partials if constrained => (cost / weight, 0),
             _ => (0, cost),
@@ -52,7 +52,7 @@ impl Rule {
     /// Sums of parts, without telling apart what no class tells apart.
     pub(crate) fn add(&self, left: (u64, u64), right: (u64, u64)) -> (u64, u64) {
         match self.decoded {
-            Decoded::Gated if left.0 + right.0 > 0 => (1, 0),
+            Decoded::Gated | Decoded::Nearest if left.0 + right.0 > 0 => (1, 0),
             _ => (left.0 + right.0, left.1 + right.1),
         }
     }
@@ -60,7 +60,7 @@ impl Rule {
     /// The class of a row from its (A, B).
     pub(crate) fn class(&self, (a, b): (u64, u64)) -> i64 {
         match self.decoded {
-            Decoded::Gated if a > 0 => BEHIND_THE_GATE,
+            Decoded::Gated | Decoded::Nearest if a > 0 => BEHIND_THE_GATE,
             Decoded::Partials => a as i64 * self.scale + b as i64,
             _ => b as i64,
         }

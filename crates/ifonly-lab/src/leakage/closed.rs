@@ -5,7 +5,7 @@
 //! replacement it is `M` times the entropy of one row. The order of the rows carries `E log (M! / Π_c k_c!)`, which is
 //! what a shuffle takes away.
 
-use super::classes::Classes;
+use super::classes::{BEHIND_THE_GATE, Classes};
 use super::setting::Drawing;
 
 /// The entropy of the classes of M rows in order.
@@ -25,6 +25,29 @@ pub(crate) fn tuple_entropy(classes: &Classes, m: u32, drawing: Drawing) -> f64 
 /// The expected number of bits that the order of the rows carries, given how many rows each class has.
 pub(crate) fn order_entropy(classes: &Classes, m: u32, drawing: Drawing) -> f64 {
     log2_factorial(m) - expectation(classes, m, drawing, |_, j| f64::from(j + 1).log2())
+}
+
+/// The entropy of the nearest row: its class, and which member of the class it is, all being equally likely. Rows behind the gate
+/// are never the nearest; if there are no others, that is what is learnt.
+pub(crate) fn nearest_entropy(classes: &Classes, m: u32, drawing: Drawing) -> f64 {
+    // log₂ of the probability that all M rows are among so many members.
+    let all_among = |members: f64| match drawing {
+        Drawing::WithReplacement => f64::from(m) * (members / classes.total).log2(),
+        Drawing::WithoutReplacement if members < f64::from(m) => f64::NEG_INFINITY,
+        Drawing::WithoutReplacement => log2_falling(members, m) - log2_falling(classes.total, m),
+    };
+    let mut left = classes.total;
+    let mut entropy = 0.0;
+    let (behind, open): (Vec<_>, Vec<_>) = classes.sizes.iter().partition(|&&(class, _)| class == BEHIND_THE_GATE);
+    for (class, size) in open.into_iter().chain(behind) {
+        let probability = all_among(left).exp2() - if left > size { all_among(left - size).exp2() } else { 0.0 };
+        left -= size;
+        let members = if class == BEHIND_THE_GATE { 1.0 } else { size };
+        if probability > 0.0 {
+            entropy += probability * (members / probability).log2();
+        }
+    }
+    entropy
 }
 
 /// `log₂ n(n−1)…(n−k+1)`.
@@ -84,4 +107,34 @@ fn row_counts(size: f64, total: f64, m: u32, drawing: Drawing) -> (u32, Vec<f64>
     let weights: Vec<f64> = logs.iter().map(|log| (log - peak).exp()).collect();
     let sum: f64 = weights.iter().sum();
     (lowest, weights.into_iter().map(|weight| weight / sum).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_nearest_row_says_as_much_as_all_databases_counted_one_by_one() {
+        // Seven people in four classes, one of them behind the gate.
+        let people: [i64; 7] = [4, 0, BEHIND_THE_GATE, 4, 9, BEHIND_THE_GATE, 4];
+        let classes = Classes::new(people.iter().map(|&class| (class, 1.0)));
+        for drawing in [Drawing::WithReplacement, Drawing::WithoutReplacement] {
+            for m in 1..=3u32 {
+                let mut counts: BTreeMap<Option<usize>, f64> = BTreeMap::new();
+                for number in 0..7usize.pow(m) {
+                    let rows: Vec<usize> = (0..m).map(|place| number / 7usize.pow(place) % 7).collect();
+                    let distinct = rows.iter().enumerate().all(|(place, row)| !rows[..place].contains(row));
+                    if drawing == Drawing::WithReplacement || distinct {
+                        let open = rows.iter().copied().filter(|&row| people[row] != BEHIND_THE_GATE);
+                        *counts.entry(open.min_by_key(|&row| people[row])).or_default() += 1.0;
+                    }
+                }
+                let total: f64 = counts.values().sum();
+                let expected: f64 = counts.values().map(|count| count / total * (total / count).log2()).sum();
+                let computed = nearest_entropy(&classes, m, drawing);
+                assert!((computed - expected).abs() < 1e-12, "{drawing:?}, M = {m}: {computed}, not {expected}");
+            }
+        }
+    }
 }

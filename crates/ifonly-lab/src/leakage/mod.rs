@@ -6,7 +6,7 @@
 //! of rows. Where even that is too much, `monte_carlo` estimates the same quantity with its standard error.
 //!
 //! The population is the synthetic grid (`grid`) or given rows. What is computed is the leakage of the search alone;
-//! the record that the user then fetches is theirs to see.
+//! the record that the user then fetches is theirs to see. A sealed search has nothing but its record, so there it is the record.
 
 mod classes;
 mod closed;
@@ -64,6 +64,8 @@ fn exact_for(setting: &Setting, classes: &Classes) -> f64 {
             });
             sum
         }
+        // The order of the rows decides nothing but ties.
+        Decoded::Nearest => return closed::nearest_entropy(classes, m, drawing),
         _ => closed::tuple_entropy(classes, m, drawing),
     };
     match setting.order {

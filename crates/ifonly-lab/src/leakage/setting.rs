@@ -7,6 +7,7 @@
 use super::classes::{Feature, Rule};
 use crate::LabError;
 use ifonly_core::scheme::{self, Gate, Metric as Cost, Origin, Reading, Scheme as Described};
+use ifonly_core::sealed;
 
 /// What the user holds at the end of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub enum Decoded {
     Partials,
     /// The cost of the rows that satisfy the user's constraints, and nothing about the others.
     Gated,
+    /// The nearest record that satisfies them, or that there is none.
+    Nearest,
 }
 
 /// The cost of moving one feature from x to y; a row's cost is the weighted sum over its features.
@@ -50,11 +53,12 @@ pub struct Scheme {
 impl From<&'static Described> for Scheme {
     fn from(described: &'static Described) -> Scheme {
         let decoded = match described.phases.last().map(|phase| phase.reading) {
-            Some(Reading::Cost | Reading::Gain) | None => Decoded::Values,
+            Some(Reading::Cost | Reading::Gain) => Decoded::Values,
             Some(Reading::Difference) => Decoded::Differences,
             Some(Reading::Masked) => Decoded::Masked,
             Some(Reading::Scaled(_)) => Decoded::Partials,
             Some(Reading::Zeros | Reading::Selected | Reading::Gated) => Decoded::Gated,
+            None => Decoded::Nearest,
         };
         let metric = match described.metric {
             Cost::Squared | Cost::Weighted | Cost::Table => Metric::Power(2),
@@ -68,7 +72,7 @@ impl From<&'static Described> for Scheme {
 impl Scheme {
     /// The scheme with this name.
     pub fn named(name: &str) -> Result<Scheme, LabError> {
-        scheme::named(name).map(Scheme::from).ok_or_else(|| {
+        Scheme::all().find(|scheme| scheme.name == name).ok_or_else(|| {
             let names: Vec<&str> = Scheme::all().map(|scheme| scheme.name).collect();
             LabError::flag("--scheme", format!("there is no scheme {name:?}; there are {}", names.join(", ")))
         })
@@ -76,7 +80,7 @@ impl Scheme {
 
     /// All schemes in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Scheme> {
-        scheme::ALL.iter().copied().map(Scheme::from)
+        scheme::ALL.iter().copied().chain([sealed::SCHEME]).map(Scheme::from)
     }
 
     /// The paper's scheme with these costs that lets the user decode this; the first where the paper has two.

@@ -169,7 +169,7 @@ pub fn share_right(
         let Some(found) = outcome.found.first() else { continue };
         let distance = |row: usize| squared_distance(x, truth(row));
         let nearest = (0..database.rows.len()).map(distance).fold(f64::INFINITY, f64::min);
-        right += usize::from(distance(found.position) <= nearest);
+        right += usize::from(found.position.is_some_and(|row| distance(row) <= nearest));
     }
     Ok(right as f64 / database.queries.len().max(1) as f64)
 }

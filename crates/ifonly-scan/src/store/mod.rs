@@ -12,6 +12,7 @@
 //! Squared norms are not stored: computing them from the levels is cheaper than reading them from memory.
 
 mod header;
+mod sums;
 mod write;
 
 use crate::memory::AlignedBytes;

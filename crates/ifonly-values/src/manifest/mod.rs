@@ -9,6 +9,7 @@ use ifonly_core::deployment::{Deployment, DeploymentError};
 use ifonly_core::field::FieldRule;
 use ifonly_core::params::{Params, Terms};
 use ifonly_core::scheme::{self, Metric, Scheme};
+use ifonly_core::sealed::{self, Sealed};
 use ifonly_core::search::Audience;
 use ifonly_core::signature::{PublicKey, SIGNATURE_LENGTH, Signer, Subject};
 use ifonly_core::transcript::VERSION;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 mod offer;
 
-pub use offer::{Offer, offers};
+pub use offer::{Offer, Offered, offers};
 
 /// The format's version.
 pub(crate) const FORMAT: u32 = 2;
@@ -87,7 +88,7 @@ pub struct Operator {
 #[derive(Clone)]
 pub struct Manifest {
     contents: Contents,
-    deployments: Vec<Arc<Deployment>>,
+    offered: Vec<Offered>,
     json: String,
     digest: [u8; 32],
     subject: Subject,
@@ -237,12 +238,15 @@ impl Manifest {
     pub fn new(contents: Contents) -> Result<Manifest, ManifestError> {
         check_plain(&contents)?;
         let params = contents.params();
-        let mut deployments: Vec<Arc<Deployment>> = vec![];
+        let mut offered: Vec<Offered> = vec![];
         for offer in &contents.schemes {
-            if deployments.iter().any(|deployment| deployment.scheme().name == offer.name) {
+            if offered.iter().any(|earlier| earlier.scheme().name == offer.name) {
                 return refuse("schemes", &offer.name, "is listed twice");
             }
-            deployments.push(deployment(offer, &contents, &params)?.into());
+            offered.push(match offer.name == sealed::SCHEME.name {
+                true => Offered::Sealed(sealed(offer, &contents, &params)?.into()),
+                false => Offered::Scans(deployment(offer, &contents, &params)?.into()),
+            });
         }
         let json = serde_json::to_string(&contents).map_err(|error| ManifestError::Json(error.to_string()))?;
         if json.len() > MAX_JSON {
@@ -250,8 +254,8 @@ impl Manifest {
         }
         let digest = *blake3::Hasher::new_derive_key(DIGEST_CONTEXT).update(json.as_bytes()).finalize().as_bytes();
         let subject = contents.subject();
-        let manifest = Manifest { contents, deployments, json, digest, subject };
-        manifest.deployment(&manifest.contents.default_scheme)?;
+        let manifest = Manifest { contents, offered, json, digest, subject };
+        manifest.offered(&manifest.contents.default_scheme)?;
         Ok(manifest)
     }
 
@@ -311,24 +315,45 @@ impl Manifest {
     }
 
     /// The schemes on offer, ready to use.
-    pub fn deployments(&self) -> &[Arc<Deployment>] {
-        &self.deployments
+    pub fn offers(&self) -> &[Offered] {
+        &self.offered
+    }
+
+    /// The schemes in which servers scan for the user.
+    pub fn deployments(&self) -> impl Iterator<Item = &Arc<Deployment>> {
+        self.offered.iter().filter_map(Offered::scans)
+    }
+
+    /// The sealed search, if it is on offer.
+    pub fn sealed(&self) -> Option<&Arc<Sealed>> {
+        self.offered.iter().find_map(|offered| match offered {
+            Offered::Sealed(sealed) => Some(sealed),
+            Offered::Scans(_) => None,
+        })
     }
 
     /// The scheme of that name, if it is on offer.
+    pub fn offered(&self, name: &str) -> Result<&Offered, ManifestError> {
+        let named = |offered: &&Offered| offered.scheme().name == name;
+        let unknown = || unknown_scheme(name, self.offered.iter().map(|offered| offered.scheme().name));
+        self.offered.iter().find(named).ok_or_else(unknown)
+    }
+
+    /// The same, if servers scan for the user in it.
     pub fn deployment(&self, name: &str) -> Result<&Arc<Deployment>, ManifestError> {
-        let named = |deployment: &&Arc<Deployment>| deployment.scheme().name == name;
-        self.deployments
-            .iter()
-            .find(named)
-            .ok_or_else(|| unknown_scheme(name, self.deployments.iter().map(|deployment| deployment.scheme().name)))
+        let unknown = || unknown_scheme(name, self.deployments().map(|deployment| deployment.scheme().name));
+        self.deployments().find(|deployment| deployment.scheme().name == name).ok_or_else(unknown)
     }
 
     /// The scheme to prefer.
-    pub fn default_deployment(&self) -> &Arc<Deployment> {
-        let preferred = |deployment: &&Arc<Deployment>| deployment.scheme().name == self.contents.default_scheme;
+    pub fn default_offer(&self) -> &Offered {
         // `new` has found it; the first is there because it did.
-        self.deployments.iter().find(preferred).unwrap_or(&self.deployments[0])
+        self.offered(&self.contents.default_scheme).unwrap_or(&self.offered[0])
+    }
+
+    /// Servers that some scheme asks.
+    pub fn servers(&self) -> usize {
+        self.offered.iter().map(Offered::servers).max().unwrap_or(0)
     }
 
     /// What goes into every header beside the scheme.
@@ -366,6 +391,23 @@ fn deployment(offer: &Offer, contents: &Contents, params: &Params) -> Result<Dep
         return Err(ManifestError::TooFewOperators { scheme: scheme.name, need, have });
     }
     Ok(deployment)
+}
+
+fn sealed(offer: &Offer, contents: &Contents, params: &Params) -> Result<Sealed, ManifestError> {
+    let wrap = |source| ManifestError::Deployment { scheme: offer.name.clone(), source };
+    let sealed = Sealed::new(params.clone()).map_err(wrap)?;
+    let right = Offer::of_sealed(&sealed);
+    if offer.q != right.q {
+        return Err(ManifestError::WrongField { scheme: offer.name.clone(), found: offer.q, right: right.q });
+    }
+    if offer.alphas != right.alphas {
+        return refuse("alphas of sealed", format!("{:?}", offer.alphas), "must be 1, 2, 3");
+    }
+    let (need, have) = (sealed::SERVERS, contents.operators.len());
+    if need > have {
+        return Err(ManifestError::TooFewOperators { scheme: sealed::SCHEME.name, need, have });
+    }
+    Ok(sealed)
 }
 
 /// Differences of labels mean nothing, so only costs given as tables may compare them.

@@ -93,11 +93,12 @@ fn more_operators_mean_more_schemes() {
     let (two, three, four) = (contents(2), contents(3), contents(4));
     assert!(names(&two).contains(&"gated-tables") && !names(&two).contains(&"two-phase"));
     assert!(names(&three).contains(&"two-phase") && !names(&three).contains(&"two-phase+"));
-    assert_eq!(four.schemes.len(), scheme::ALL.len());
+    assert_eq!(four.schemes.len(), scheme::ALL.len() + 1, "and the sealed one");
+    assert!(names(&three).contains(&"sealed") && !names(&two).contains(&"sealed"));
     for contents in [two, three, four] {
         let manifest = Manifest::new(contents).unwrap();
-        assert_eq!(manifest.default_deployment().scheme().name, "gated-tables");
-        assert!(manifest.deployments().iter().all(|deployment| deployment.servers() <= manifest.operators().len()));
+        assert_eq!(manifest.default_offer().scheme().name, "gated-tables");
+        assert!(manifest.offers().iter().all(|offered| offered.servers() <= manifest.operators().len()));
     }
 }
 
@@ -157,7 +158,7 @@ fn the_usual_cost_limit_carries_weights_deviations_and_counted_changes() {
     let deviation = Some(Deviation { value: 0.003, of: DeviationKind::Median });
     let schema = Schema::new(vec![numeric("income"), Feature { deviation, ..numeric("debt") }]).unwrap();
     let manifest = Manifest::new(Contents::new("loans", schema.clone(), 10, 64, 2)).unwrap();
-    let deployment = manifest.default_deployment();
+    let deployment = manifest.default_offer().scans().unwrap();
     assert_eq!(deployment.field().bits(), 40);
     let own: Vec<Encoded> =
         schema.features().iter().zip([0, 100]).map(|(feature, level)| feature.at_level(level)).collect();

@@ -237,11 +237,12 @@ fn text(answer: &Answer) -> String {
         };
     }
     let (up, down) = (show::bytes(answer.traffic.up), show::bytes(answer.traffic.down));
-    let (rows, all) = (show::grouped(answer.qualifying as u64), show::grouped(answer.rows as u64));
-    text += &format!(
-        "{rows} of {all} rows qualified; scheme {}, {} servers, {up} up, {down} down\n",
-        answer.scheme, answer.servers
-    );
+    let all = show::grouped(answer.rows as u64);
+    text += &match answer.qualifying {
+        Some(rows) => format!("{} of {all} rows qualified", show::grouped(rows as u64)),
+        None => format!("found among {all} rows; how many qualify is nobody's to know"),
+    };
+    text += &format!("; scheme {}, {} servers, {up} up, {down} down\n", answer.scheme, answer.servers);
     for liar in &answer.liars {
         text += &format!("note: server {liar} lied or is out of step, and was corrected\n");
     }

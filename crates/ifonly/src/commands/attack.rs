@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         name: format!("{}, {} rows", manifest.contents().dataset.name, manifest.rows()),
         params: manifest.contents().params(),
         rows: bundle.rows().levels().collect(),
-        schemes: manifest.deployments().iter().map(|deployment| deployment.scheme()).collect(),
+        schemes: manifest.deployments().map(|deployment| deployment.scheme()).collect(),
     };
     attack_on(&args.lab, &target).map(|()| Done::Fine).map_err(Failure::input)
 }

@@ -2,10 +2,12 @@
 
 use crate::end_to_end::{self, EndToEnd, Order};
 use crate::exit::{Done, Failure, out, out_json};
+use crate::sealed_bench;
 use crate::timing;
 use ifonly_core::scheme::{self, Gate, Metric};
 use ifonly_scan::Backend;
 use ifonly_scan::bench::{self, BenchForm, Clock, Options, Report};
+use std::time::Duration;
 
 /// Measure every part of a query on this machine, each as a ratio to reading the same rows.
 #[derive(Debug, clap::Args)]
@@ -13,6 +15,7 @@ use ifonly_scan::bench::{self, BenchForm, Clock, Options, Report};
 Example: ifonly bench --form gated --rows 1000000
          ifonly bench --rows 1000000 --http
          ifonly bench --rows 1000000 --http=two-phase --json
+         ifonly bench --rows 1000000 --features 11 --range 100 --http=sealed --round-trip 2
          ifonly bench --timing")]
 pub(crate) struct Args {
     /// Rows of the database
@@ -65,6 +68,9 @@ pub(crate) struct Args {
     /// each kind at 300,000 and at 2,000,000 rows
     #[arg(long, value_name = "SEARCHES", num_args = 0..=1, require_equals = true, default_missing_value = "200", conflicts_with = "http")]
     timing: Option<usize>,
+    /// With --http=sealed: milliseconds that are added to every round trip between the servers
+    #[arg(long, value_name = "MS", default_value_t = 0.0, requires = "http")]
+    round_trip: f64,
     /// With --http: servers that list the rows as stored instead of in a fresh order for every search
     #[arg(long, requires = "http")]
     stored_order: bool,
@@ -149,6 +155,9 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         }),
         seed: args.seed,
     };
+    if args.http.as_deref() == Some(ifonly_core::sealed::SCHEME.name) {
+        return sealed(args, &options);
+    }
     let mut report = bench::measure(&options).map_err(Failure::input)?;
     let order = if args.stored_order { Order::Stored } else { Order::Shuffled };
     let search = |name: &str| end_to_end::measure(&options, if name.is_empty() { scheme } else { name }, order);
@@ -164,6 +173,19 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         if let Some(end_to_end) = &end_to_end {
             print!("\n{end_to_end}");
         }
+    }
+    Ok(Done::Fine)
+}
+
+/// A sealed search has other parts than a scan.
+fn sealed(args: &Args, options: &Options) -> Result<Done, Failure> {
+    let round_trip = Duration::try_from_secs_f64(args.round_trip / 1e3)
+        .map_err(|_| Failure::Input(format!("--round-trip {}: milliseconds are 0 or more", args.round_trip)))?;
+    let report = sealed_bench::measure(options, round_trip)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report).map_err(Failure::machine)?);
+    } else {
+        print!("{report}");
     }
     Ok(Done::Fine)
 }

@@ -10,17 +10,17 @@ use ifonly_bundle::Bundle;
 use ifonly_client::http::{self, Trust};
 use ifonly_client::transport::{Exchange, Pending};
 use ifonly_client::{Answer, Client, Clock, Greeting, Pins, Policy, Receive, Route, Transport, Values, WishList};
-use ifonly_core::deployment::Deployment;
 use ifonly_core::keys::RootKey;
 use ifonly_core::random::{OsRandom, SeededRandom};
 use ifonly_core::scheme::Gate;
 use ifonly_core::signature::SigningKey;
 use ifonly_core::transcript::Message;
 use ifonly_server::config::Limits;
+use ifonly_server::peers::{PeerLimits, Peers};
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
 use ifonly_server::{Holding, Server};
-use ifonly_values::manifest::{Contents, Manifest};
+use ifonly_values::manifest::{Contents, Manifest, Offered};
 use ifonly_values::schema::Schema;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -73,7 +73,7 @@ impl World {
         };
         // As many servers as the scheme needs and no more.
         let all = Manifest::new(contents(schema.clone(), texts.len(), 1, 8)).map_err(Failure::machine)?;
-        let servers = all.deployment(&args.scheme).map_err(Failure::input)?.servers() as u8;
+        let servers = all.offered(&args.scheme).map_err(Failure::input)?.servers() as u8;
         let bundle = Bundle::of_values(&schema, &texts, |schema, rows, length| {
             let contents = contents(schema, rows, length, servers);
             Manifest::new(Contents { default_scheme: args.scheme.clone(), ..contents })
@@ -88,15 +88,17 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let mut times = Times::start();
     let world = World::make(args)?;
     times.lap("made the data");
-    let deployment = world.bundle.manifest().default_deployment().clone();
+    let offered = world.bundle.manifest().default_offer().clone();
     let seen = Arc::new(Mutex::new(Seen::default()));
     let mut transports: Vec<Arc<dyn Transport>> = vec![];
     let key = RootKey::generate(0, &mut OsRandom::default());
     let trust = Trust::system()?;
-    for index in 1..=deployment.servers() as u8 {
+    let mut peers = Peers::in_memory(PeerLimits::default()).map(Arc::new).into_iter();
+    for index in 1..=offered.servers() as u8 {
         let holding = Holding::new(&world.bundle, index, vec![key.clone()]);
         let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
-        let app = App::new(holding.map_err(Failure::machine)?, tokens, Limits::default(), vec![]);
+        let app =
+            App::new(holding.map_err(Failure::machine)?, tokens, Limits::default(), vec![]).with_peers(peers.next());
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::bind(app, address, None, None).await.map_err(Failure::machine)?;
         let url = format!("http://{}", server.address());
@@ -112,11 +114,11 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let schema = client.manifest().schema();
     let columns = schema.columns();
     let values: Values = columns.iter().zip(&texts).map(|(column, text)| (column.name, text.as_str())).collect();
-    let (wishes, wanted) = wishes(&deployment);
+    let (wishes, wanted) = wishes(&offered);
     let answer = client.ask(&values, &wishes).await?;
     times.lap("asked, decoded, fetched the record and checked it against its cost");
     let seen = std::mem::take(&mut *seen.lock().map_err(Failure::machine)?);
-    let done = Shown { args, deployment: &deployment, texts: &texts, wanted, schema, answer: &answer, seen, times };
+    let done = Shown { args, offered: &offered, texts: &texts, wanted, schema, answer: &answer, seen, times };
     if args.json {
         done.json()?;
     } else {
@@ -126,9 +128,9 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
 }
 
 /// Nobody chooses their age, and years of work only grow; as far as the scheme can carry that.
-fn wishes(deployment: &Deployment) -> (WishList, &'static str) {
+fn wishes(offered: &Offered) -> (WishList, &'static str) {
     let fixed = || WishList { immutable: vec!["age".into()], ..WishList::default() };
-    match deployment.scheme().gate {
+    match offered.scheme().gate {
         Gate::None => (WishList::default(), ""),
         Gate::Zeros | Gate::Scaled => (fixed(), ", and your age must stay"),
         Gate::Table => {
@@ -220,7 +222,7 @@ impl Times {
 
 struct Shown<'a> {
     args: &'a Args,
-    deployment: &'a Deployment,
+    offered: &'a Offered,
     texts: &'a [String],
     wanted: &'static str,
     schema: &'a Schema,
@@ -231,7 +233,7 @@ struct Shown<'a> {
 
 impl Shown<'_> {
     fn text(&self) {
-        let (rows, servers) = (show::grouped(self.args.rows.into()), self.deployment.servers());
+        let (rows, servers) = (show::grouped(self.args.rows.into()), self.offered.servers());
         println!("A lender keeps {rows} accepted loan applications (made up, seed {}).", self.args.seed);
         println!("  Its rule: {}.", loans::RULE);
         println!("You applied and were rejected. Your application:");
@@ -248,7 +250,10 @@ impl Shown<'_> {
                 println!("The nearest accepted applicant differs from you in:");
                 print!("{}", show::changes(&explanation.changes));
                 println!("{}", show::cost(explanation));
-                println!("  {} rows qualified\n", show::grouped(self.answer.qualifying as u64));
+                match self.answer.qualifying {
+                    Some(rows) => println!("  {} rows qualified\n", show::grouped(rows as u64)),
+                    None => println!("  how many others qualify, nobody learns\n"),
+                }
             }
             None => println!("Nobody among the accepted qualifies.\n"),
         }
@@ -269,7 +274,11 @@ impl Shown<'_> {
             println!("  {:>8.1} ms  {what}", took.as_secs_f64() * 1e3);
         }
         for (number, (from, to)) in self.seen.rounds.iter().enumerate() {
-            let what = if number < self.deployment.phases() { "phase" } else { "record fetch" };
+            let what = match self.offered {
+                Offered::Scans(deployment) if number < deployment.phases() => "phase",
+                Offered::Scans(_) => "record fetch",
+                Offered::Sealed(_) => "the servers' search among themselves",
+            };
             println!("  {:>8.1} ms  of it in round {}, {what}", (*to - *from).as_secs_f64() * 1e3, number + 1);
         }
     }

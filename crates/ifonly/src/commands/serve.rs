@@ -3,6 +3,7 @@
 use crate::exit::{Done, Failure};
 use ifonly_server::config::{self, Config, ConfigError, Tls};
 use ifonly_server::daemon::{self, DaemonError};
+use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -41,6 +42,18 @@ pub(crate) struct Args {
     /// The certificate's private key, PEM.
     #[arg(long, value_name = "FILE", requires = "cert")]
     cert_key: Option<PathBuf>,
+    /// Where the server before this one connects, for sealed searches.
+    #[arg(long, value_name = "ADDRESS", requires_all = ["next", "next_cert", "previous_cert"])]
+    peers_listen: Option<SocketAddr>,
+    /// The server after this one, for sealed searches: where it listens for peers.
+    #[arg(long, value_name = "HOST:PORT", requires = "peers_listen")]
+    next: Option<String>,
+    /// The certificate of the server after this one, PEM.
+    #[arg(long, value_name = "FILE", requires = "peers_listen")]
+    next_cert: Option<PathBuf>,
+    /// The certificate of the server before this one, PEM.
+    #[arg(long, value_name = "FILE", requires = "peers_listen")]
+    previous_cert: Option<PathBuf>,
     /// Allow plain HTTP beyond loopback, behind a TLS terminator.
     #[arg(long)]
     plain_http: bool,
@@ -73,6 +86,16 @@ impl Args {
             config.tls = Some(Tls { certificate, key });
         }
         config.public_admin |= self.public_admin;
+        if let (Some(listen), Some(address), Some(next), Some(previous)) =
+            (self.peers_listen, self.next.clone(), self.next_cert.clone(), self.previous_cert.clone())
+        {
+            config.peers = Some(PeersConfig {
+                listen,
+                next: NextServer { address, certificate: next },
+                previous: PreviousServer { certificate: previous },
+                limits: PeerLimits::default(),
+            });
+        }
         config.plain_http |= self.plain_http;
         config.limits.running = self.running.unwrap_or(config.limits.running);
         config.limits.queue = self.queue.unwrap_or(config.limits.queue);
@@ -87,8 +110,11 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let again = args.clone();
     let served = runtime.block_on(daemon::run(
         move || again.config(),
-        |server| {
+        |server, peers| {
             println!("listening on {}://{}", if secure { "https" } else { "http" }, server.address());
+            if let Some(address) = peers {
+                println!("peers on {address}");
+            }
             if let Some(address) = server.admin_address() {
                 println!("admin on http://{address}");
             }

@@ -101,6 +101,51 @@ impl Place {
         let (cert, key) = (self.path("cert.pem"), self.path("cert.key"));
         self.server(index, &["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key])
     }
+
+    /// One of three servers that reach each other through doors, since nobody knows a port beforehand.
+    pub fn peer_server(&self, index: usize, doors: &[Door; 3]) -> Server {
+        let (cert, key) = (self.path("cert.pem"), self.path("cert.key"));
+        let own = ["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key];
+        let peers = ["--peers-listen", "127.0.0.1:0", "--next", &doors[index % 3].address];
+        let known = ["--next-cert", &cert, "--previous-cert", &cert];
+        let mut server = self.server(index, &[&own[..], &peers, &known].concat());
+        let mut line = String::new();
+        server.lines.read_line(&mut line).unwrap();
+        doors[index - 1].leads_to(line.trim().strip_prefix("peers on ").unwrap_or_else(|| panic!("{line:?}")));
+        server
+    }
+}
+
+/// A port that leads to the address that was told last; nowhere before.
+pub struct Door {
+    pub address: String,
+    target: std::sync::Arc<std::sync::Mutex<Option<String>>>,
+}
+
+impl Door {
+    pub fn open() -> Door {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let target = std::sync::Arc::new(std::sync::Mutex::new(None::<String>));
+        let told = target.clone();
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                let target = told.lock().unwrap().clone();
+                let Some(far) = target.and_then(|target| TcpStream::connect(target).ok()) else { continue };
+                for (mut from, mut to) in [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)] {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(std::net::Shutdown::Write);
+                    });
+                }
+            }
+        });
+        Door { address, target }
+    }
+
+    pub fn leads_to(&self, address: &str) {
+        *self.target.lock().unwrap() = Some(address.into());
+    }
 }
 
 /// A server process; ends with the test.

@@ -1,0 +1,132 @@
+//! The user's side of a sealed search: one message to each of three servers, one short answer from each, and nothing after that.
+//!
+//! It is led like any other [search](ifonly_core::search): `next` gives the messages once, `receive` takes the responses, `finish` says
+//! what was found. What is sent depends on public numbers only, and there is no second request whose time or presence could tell
+//! anything.
+
+use crate::shape::Shape;
+use crate::user::{combine, share};
+use ifonly_core::candidates::Price;
+use ifonly_core::random::Random;
+use ifonly_core::sealed::{SCHEME, SERVERS, Sealed};
+use ifonly_core::search::{Audience, Fault, Found, Outcome, Outgoing};
+use ifonly_core::secret::{Secret, SecretError};
+use ifonly_core::service::{CHECK_LENGTH, Route};
+use ifonly_core::transcript::messages;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// A search in progress.
+pub struct Search {
+    sealed: Arc<Sealed>,
+    audience: Audience,
+    table: Zeroizing<Vec<u64>>,
+    top: usize,
+    sent: bool,
+    responses: [Zeroizing<Vec<u8>>; SERVERS],
+}
+
+impl std::fmt::Debug for Search {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Search({}, ..)", SCHEME.name)
+    }
+}
+
+impl Search {
+    /// A search for the `top` nearest rows. Nothing is sent if the secret does not fit the database.
+    pub fn new(sealed: Arc<Sealed>, secret: Secret, audience: Audience, top: usize) -> Result<Search, SecretError> {
+        let table = sealed.table(&secret)?;
+        Ok(Search { sealed, audience, table, top, sent: false, responses: Default::default() })
+    }
+
+    /// The messages, the first time; `None` from then on.
+    pub fn next(&mut self, random: &mut impl Random) -> Option<Outgoing> {
+        if std::mem::replace(&mut self.sent, true) {
+            return None;
+        }
+        let shares = share(self.sealed.bits(), &self.table, random).map(Zeroizing::new);
+        let payloads = shares.iter().map(|share| self.sealed.payload(self.top, share)).collect();
+        let sent = messages(&self.sealed.header(&self.audience), payloads, random);
+        Some(Outgoing {
+            route: Route::Answer,
+            messages: sent.iter().map(|message| Zeroizing::new(message.encode())).collect(),
+            response_length: self.response_length(),
+        })
+    }
+
+    /// Takes whole responses, one entry per message and in their order; `None` is silence.
+    pub fn receive(&mut self, responses: Vec<Option<Vec<u8>>>) {
+        for (server, response) in (1..).zip(responses) {
+            self.forget(server);
+            self.receive_part(server, &response.unwrap_or_default());
+        }
+    }
+
+    /// Takes the next bytes of a server's response, counted from 1.
+    pub fn receive_part(&mut self, server: usize, bytes: &[u8]) {
+        let most = self.response_length() + 1;
+        if let Some(response) = server.checked_sub(1).and_then(|place| self.responses.get_mut(place)) {
+            // One byte too many is enough to know that it is none.
+            let room = most.saturating_sub(response.len()).min(bytes.len());
+            response.extend_from_slice(&bytes[..room]);
+        }
+    }
+
+    /// Takes back what came from a server.
+    pub fn forget(&mut self, server: usize) {
+        if let Some(response) = server.checked_sub(1).and_then(|place| self.responses.get_mut(place)) {
+            response.clear();
+        }
+    }
+
+    /// What was found, or what went wrong.
+    pub fn finish(self) -> Result<Outcome, Fault> {
+        if !self.sent {
+            return Err(Fault::Unfinished);
+        }
+        let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            (1..)
+                .zip(&self.responses)
+                .filter(|(_, response)| wanted(response.len()))
+                .map(|(server, _)| server)
+                .collect()
+        };
+        let (silent, length) = (of(&|length| length == 0), self.response_length());
+        if !silent.is_empty() {
+            return Err(Fault::Missing { servers: silent });
+        }
+        let malformed = of(&|have| have != length);
+        if !malformed.is_empty() {
+            return Err(Fault::Malformed { servers: malformed });
+        }
+        let parts: [(&[u8], &[u8]); SERVERS] =
+            std::array::from_fn(|place| self.responses[place].split_at(CHECK_LENGTH));
+        if let Some(second) = (1..SERVERS).find(|&place| parts[place].0 != parts[0].0) {
+            return Err(Fault::KeyCheck { first: 1, second: second + 1 });
+        }
+        let unfitting = |error| match error {
+            crate::Error::Answers(reason) => Fault::Unfitting(reason),
+            _ => Fault::Unfitting("this search is not for this machine"),
+        };
+        let shape = shape(&self.sealed, self.top, self.audience.record_length).map_err(unfitting)?;
+        let ranks = combine(&shape, parts.map(|(_, answer)| answer)).map_err(unfitting)?;
+        let mut found = vec![];
+        for near in ranks.into_iter().flatten() {
+            let record = self.audience.open_record(&near.record)?;
+            found.push(Found { position: None, price: Price::Exactly(near.cost), record });
+        }
+        Ok(Outcome { found, qualifying: None, liars: vec![] })
+    }
+
+    fn response_length(&self) -> usize {
+        self.sealed.response_length(self.top, self.audience.record_length)
+    }
+}
+
+/// The machine's numbers for a search under a manifest. Comparing by ripple in the first three levels takes the least time
+/// where servers are near each other (`docs/sealed.md`).
+pub fn shape(sealed: &Sealed, top: usize, record_length: usize) -> Result<Shape, crate::Error> {
+    const RIPPLE_LEVELS: usize = 3;
+    let shape = Shape::new(sealed.params().rows, sealed.bits(), sealed.cost_bits())?;
+    Ok(shape.top(top)?.record_bytes(Sealed::sealed_length(record_length))?.ripple_levels(RIPPLE_LEVELS))
+}

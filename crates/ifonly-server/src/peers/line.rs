@@ -1,0 +1,216 @@
+//! The line between two servers: one HTTP/2 connection that stays open, and a stream on it for every session.
+//!
+//! HTTP/2 brings what many sessions on one line need: each has its own window, so one that is slow holds back nobody else, and
+//! each can end by itself. Server n dials the server after it and is dialled by the one before, so there is one connection per pair.
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use ifonly_core::transcript::Tau;
+use ifonly_sealed::{FRAME_WORDS, HEADER_BYTES};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Mutex, mpsc};
+
+/// The longest frame: a part of a step. Everything else between servers is shorter.
+const MOST_FRAME: usize = HEADER_BYTES + 8 * FRAME_WORDS;
+/// Frames that wait for the network.
+const WAITING_FRAMES: usize = 32;
+/// Bytes of a session that may be on their way to a server that has not read them.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// Bytes of all sessions of a line together.
+const LINE_WINDOW: u32 = 16 << 20;
+/// How often a silent line is asked whether it still is one.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+const PATH: &str = "/session/";
+
+/// Anything that carries bytes both ways.
+pub(crate) trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
+
+/// How the next server is reached.
+pub(crate) type Dial = Box<dyn Fn() -> Dialled + Send + Sync>;
+/// A connection to it, or why there is none.
+pub(crate) type Dialled = Pin<Box<dyn Future<Output = std::io::Result<Box<dyn Carrier>>> + Send>>;
+
+/// Why a line gives nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LineError {
+    /// No connection.
+    #[error("cannot be reached: {0}")]
+    Unreachable(String),
+    /// It was reached and does not want this session.
+    #[error("refused the session (status {0})")]
+    Refused(u16),
+    /// The connection or the stream broke.
+    #[error("went away: {0}")]
+    Broken(String),
+    /// A frame longer than any is.
+    #[error("sent a frame of {0} bytes, more than any has")]
+    TooLong(usize),
+}
+
+/// One session's stream to one peer.
+pub(crate) struct Line {
+    /// Takes frames made by [`framed`].
+    pub(crate) to: mpsc::Sender<Bytes>,
+    /// Gives frames without their length.
+    pub(crate) from: Frames,
+}
+
+/// A frame as it goes over the line: its length, then its bytes.
+pub(crate) fn framed(frame: &[u8]) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(4 + frame.len());
+    // Frames are 16 kilobytes at most.
+    bytes.extend_from_slice(&(frame.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(frame);
+    bytes.freeze()
+}
+
+/// The frames that come.
+pub(crate) struct Frames {
+    body: Incoming,
+    buffer: BytesMut,
+}
+
+impl Frames {
+    fn new(body: Incoming) -> Frames {
+        Frames { body, buffer: BytesMut::new() }
+    }
+
+    /// The next frame; `None` after the last. May be dropped while it waits, nothing is lost.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
+        loop {
+            if let Some(length) = self.buffer.first_chunk::<4>() {
+                let length = u32::from_le_bytes(*length) as usize;
+                if length > MOST_FRAME {
+                    return Err(LineError::TooLong(length));
+                }
+                if self.buffer.len() >= 4 + length {
+                    self.buffer.advance(4);
+                    return Ok(Some(self.buffer.split_to(length).freeze()));
+                }
+            }
+            match self.body.frame().await {
+                Some(Ok(part)) => {
+                    if let Ok(data) = part.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(error)) => return Err(LineError::Broken(error.to_string())),
+                None if self.buffer.is_empty() => return Ok(None),
+                None => return Err(LineError::Broken("a frame ends early".into())),
+            }
+        }
+    }
+}
+
+/// What a session sends, as a body.
+pub(crate) struct Outgoing(mpsc::Receiver<Bytes>);
+
+fn outgoing() -> (mpsc::Sender<Bytes>, Outgoing) {
+    let (to, frames) = mpsc::channel(WAITING_FRAMES);
+    (to, Outgoing(frames))
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}
+
+/// The dialling end: keeps the connection, makes it anew when it broke.
+pub(crate) struct Dialler {
+    dial: Dial,
+    connection: Mutex<Option<SendRequest<Outgoing>>>,
+}
+
+impl Dialler {
+    pub(crate) fn new(dial: Dial) -> Dialler {
+        Dialler { dial, connection: Mutex::new(None) }
+    }
+
+    /// A stream for the session of this transcript.
+    pub(crate) async fn open(&self, tau: &Tau) -> Result<Line, LineError> {
+        let mut connection = self.connected().await?;
+        let (to, body) = outgoing();
+        let request = Request::post(format!("{PATH}{}", hex::encode(tau)));
+        let request = request.body(body).map_err(|error| LineError::Broken(error.to_string()))?;
+        let response = connection.send_request(request).await.map_err(|error| LineError::Broken(error.to_string()))?;
+        match response.status() {
+            StatusCode::OK => Ok(Line { to, from: Frames::new(response.into_body()) }),
+            status => Err(LineError::Refused(status.as_u16())),
+        }
+    }
+
+    async fn connected(&self) -> Result<SendRequest<Outgoing>, LineError> {
+        let mut connection = self.connection.lock().await;
+        if let Some(open) = connection.as_ref().filter(|open| !open.is_closed()) {
+            return Ok(open.clone());
+        }
+        let unreachable = |reason: String| LineError::Unreachable(reason);
+        let carrier = (self.dial)().await.map_err(|error| unreachable(error.to_string()))?;
+        let (open, driver) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_while_idle(true)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(LINE_WINDOW)
+            .handshake(TokioIo::new(carrier))
+            .await
+            .map_err(|error| unreachable(error.to_string()))?;
+        // Its end shows in the next session, which dials again.
+        tokio::spawn(driver);
+        *connection = Some(open.clone());
+        Ok(open)
+    }
+}
+
+/// The answering end: serves a connection from the server before, and hands every session's stream to `arrived`, which says
+/// whether it is wanted.
+pub(crate) async fn answer(
+    carrier: impl Carrier + 'static,
+    sessions: u32,
+    arrived: impl Fn(Tau, Line) -> Result<(), StatusCode> + Clone + Send + 'static,
+) {
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let arrived = arrived.clone();
+        async move {
+            let (to, body) = outgoing();
+            let tau = request.uri().path().strip_prefix(PATH).and_then(|text| {
+                let mut tau = Tau::default();
+                hex::decode_to_slice(text, &mut tau).ok().map(|()| tau)
+            });
+            let taken = tau
+                .ok_or(StatusCode::NOT_FOUND)
+                .and_then(|tau| arrived(tau, Line { to, from: Frames::new(request.into_body()) }));
+            let mut response = Response::new(body);
+            if let Err(status) = taken {
+                *response.status_mut() = status;
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEP_ALIVE)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(LINE_WINDOW)
+        .max_concurrent_streams(sessions)
+        .serve_connection(TokioIo::new(carrier), service);
+    // Errors here are the peer's going away; whoever waits for it on a session hears of it there.
+    let _ = connection.await;
+}

@@ -1,0 +1,102 @@
+//! Where streams from the server before wait for their session, and sessions for their stream: either may come first.
+
+use super::line::Line;
+use http::StatusCode;
+use ifonly_core::transcript::Tau;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// At most so many streams wait for a session; a session's own user is at the door while it waits for a stream.
+pub(crate) struct Lobby {
+    most: usize,
+    seats: Mutex<HashMap<Tau, Seat>>,
+}
+
+enum Seat {
+    /// The stream was first; it may wait until then.
+    Arrived(Line, Instant),
+    /// The session was first.
+    Awaited(oneshot::Sender<Line>),
+}
+
+impl Lobby {
+    pub(crate) fn new(most: usize) -> Lobby {
+        Lobby { most, seats: Mutex::new(HashMap::new()) }
+    }
+
+    /// A stream for a session, which may come until `until`.
+    pub(crate) fn arrive(&self, tau: Tau, line: Line, until: Instant) -> Result<(), StatusCode> {
+        let mut seats = self.seats();
+        let now = Instant::now();
+        seats.retain(|_, seat| !matches!(seat, Seat::Arrived(_, until) if *until <= now));
+        match seats.remove(&tau) {
+            // Somebody who gave up meanwhile needs no stream.
+            Some(Seat::Awaited(session)) => session.send(line).map_err(|_| StatusCode::GONE),
+            // The same peer has begun anew, so what it began before is over.
+            Some(Seat::Arrived(..)) => {
+                seats.insert(tau, Seat::Arrived(line, until));
+                Ok(())
+            }
+            None if seats.values().filter(|seat| matches!(seat, Seat::Arrived(..))).count() >= self.most => {
+                Err(StatusCode::SERVICE_UNAVAILABLE)
+            }
+            None => {
+                seats.insert(tau, Seat::Arrived(line, until));
+                Ok(())
+            }
+        }
+    }
+
+    /// The stream of a session, as soon as it is there; `None` if another session has the same transcript.
+    pub(crate) fn expect(&self, tau: &Tau) -> Option<Expected<'_>> {
+        let mut seats = self.seats();
+        let (sender, line) = oneshot::channel();
+        match seats.remove(tau) {
+            Some(Seat::Arrived(arrived, _)) if !arrived.to.is_closed() => {
+                // The receiver is here, so it takes it.
+                let _ = sender.send(arrived);
+            }
+            Some(first @ Seat::Awaited(_)) => {
+                seats.insert(*tau, first);
+                return None;
+            }
+            _ => {
+                seats.insert(*tau, Seat::Awaited(sender));
+            }
+        }
+        Some(Expected { lobby: self, tau: *tau, line })
+    }
+
+    fn seats(&self) -> MutexGuard<'_, HashMap<Tau, Seat>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session that waits; gives up its seat on drop.
+pub(crate) struct Expected<'l> {
+    lobby: &'l Lobby,
+    tau: Tau,
+    line: oneshot::Receiver<Line>,
+}
+
+impl Expected<'_> {
+    /// The stream. Never, if it does not come.
+    pub(crate) async fn line(&mut self) -> Line {
+        match (&mut self.line).await {
+            Ok(line) => line,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.line.close();
+        let mut seats = self.lobby.seats();
+        if matches!(seats.get(&self.tau), Some(Seat::Awaited(session)) if session.is_closed()) {
+            seats.remove(&self.tau);
+        }
+    }
+}

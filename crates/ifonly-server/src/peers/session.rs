@@ -1,0 +1,312 @@
+//! One search among three servers: they meet, make sure that they mean the same search, and run the machine.
+//!
+//! Before anything is computed, every server tells both others what it was asked (manifest, key epoch, transcript, how many rows)
+//! and a number that it drew; the session's name follows from the transcript and the three numbers, and each confirms it to both
+//! others. Server 1 confirms when it has a place for the session, so that three servers with many sessions never wait for each
+//! other in a circle; whoever has both confirmations begins.
+
+use super::line::{Line, LineError, framed};
+use bytes::Bytes;
+use ifonly_core::random::{OsRandom, Random};
+use ifonly_core::transcript::Tau;
+use ifonly_sealed::{Due, Error as MachineError, Party, Peer, Taken};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The version of what servers say to each other.
+const VERSION: u8 = 1;
+const MAGIC: &[u8; 6] = b"ifonly";
+const NONCE: usize = 32;
+
+/// What a session is about; all of it is public, and the same at all three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) digest: [u8; 32],
+    pub(crate) epoch: u32,
+    pub(crate) tau: Tau,
+    pub(crate) top: u8,
+    /// Equal exactly where root key, data and transcript are.
+    pub(crate) key_check: [u8; 16],
+}
+
+/// Why a session came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SessionError {
+    /// The line to a peer.
+    #[error("server {server} {error}")]
+    Line {
+        /// Which server.
+        server: usize,
+        /// What became of it.
+        error: LineError,
+    },
+    /// A peer broke the rules of the machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A peer did not come in time.
+    #[error("server {server} did not come to the session within {seconds} seconds")]
+    Away {
+        /// Which server.
+        server: usize,
+        /// The limit.
+        seconds: u64,
+    },
+    /// A peer was too slow.
+    #[error("server {server} took longer than {seconds} seconds; due was {due}")]
+    TooSlow {
+        /// Which server.
+        server: usize,
+        /// The limit.
+        seconds: u64,
+        /// What it owed.
+        due: Due,
+    },
+    /// A peer was asked something else.
+    #[error("server {server} has another {what} for this session")]
+    Differs {
+        /// Which server.
+        server: usize,
+        /// In what.
+        what: &'static str,
+    },
+    /// A peer that does not speak this.
+    #[error("server {server} does not speak this version of the servers' protocol")]
+    Version {
+        /// Which server.
+        server: usize,
+    },
+    /// The same message came twice.
+    #[error("this search is under way already")]
+    Twice,
+    /// No place.
+    #[error("no place for another session within {seconds} seconds")]
+    Full {
+        /// The limit.
+        seconds: u64,
+    },
+}
+
+/// Both lines of a session, the next server's first.
+pub(crate) struct Lines {
+    server: usize,
+    lines: [Line; 2],
+}
+
+const PEERS: [Peer; 2] = [Peer::Next, Peer::Previous];
+
+impl Lines {
+    pub(crate) fn new(server: usize, next: Line, previous: Line) -> Lines {
+        Lines { server, lines: [next, previous] }
+    }
+
+    /// Tells the others what this server was asked, hears the same from them, and gives the session's name.
+    pub(crate) async fn meet(&mut self, subject: &Subject) -> Result<[u8; 32], SessionError> {
+        let mut nonce = [0; NONCE];
+        OsRandom::default().fill(&mut nonce);
+        self.tell(&greeting(self.server, subject, &nonce)).await?;
+        let mut nonces = [[0; NONCE]; 3];
+        nonces[self.server - 1] = nonce;
+        for (peer, heard) in PEERS.into_iter().zip(self.hear().await?) {
+            let server = peer.of(self.server);
+            nonces[server - 1] = read_greeting(server, subject, &heard)?;
+        }
+        let mut hasher = blake3::Hasher::new_derive_key("ifonly session v1");
+        hasher.update(&subject.tau);
+        nonces.iter().for_each(|nonce| {
+            hasher.update(nonce);
+        });
+        Ok(*hasher.finalize().as_bytes())
+    }
+
+    /// Says that this server is ready to begin.
+    pub(crate) async fn confirm(&mut self, name: &[u8; 32]) -> Result<(), SessionError> {
+        self.tell(name).await
+    }
+
+    /// Waits until both others are.
+    pub(crate) async fn confirmed(&mut self, name: &[u8; 32]) -> Result<(), SessionError> {
+        for (peer, heard) in PEERS.into_iter().zip(self.hear().await?) {
+            if heard[..] != name[..] {
+                return Err(SessionError::Differs { server: peer.of(self.server), what: "name" });
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell(&mut self, frame: &[u8]) -> Result<(), SessionError> {
+        for (peer, line) in PEERS.into_iter().zip(&self.lines) {
+            let gone = |_| self.broken(peer, "it closed the session");
+            line.to.send(framed(frame)).await.map_err(gone)?;
+        }
+        Ok(())
+    }
+
+    async fn hear(&mut self) -> Result<[Bytes; 2], SessionError> {
+        let server = self.server;
+        let [next, previous] = &mut self.lines;
+        let hear = async |peer: Peer, line: &mut Line| match line.from.next().await {
+            Ok(Some(frame)) => Ok(frame),
+            Ok(None) => {
+                let error = LineError::Broken("it closed the session".into());
+                Err(SessionError::Line { server: peer.of(server), error })
+            }
+            Err(error) => Err(SessionError::Line { server: peer.of(server), error }),
+        };
+        let (next, previous) = tokio::try_join!(hear(Peer::Next, next), hear(Peer::Previous, previous))?;
+        Ok([next, previous])
+    }
+
+    fn broken(&self, peer: Peer, reason: &str) -> SessionError {
+        SessionError::Line { server: peer.of(self.server), error: LineError::Broken(reason.into()) }
+    }
+
+    /// Runs the machine to its end. It computes between its waits, so it belongs on a thread that may be busy.
+    pub(crate) async fn run(mut self, mut party: Party, limit: Duration) -> Result<Party, SessionError> {
+        let deadline = Instant::now() + limit;
+        let mut random = OsRandom::default();
+        let mut frame = vec![];
+        let mut pending: [Option<Bytes>; 2] = [None, None];
+        let mut held: [Option<Bytes>; 2] = [None, None];
+        let mut ended = [false; 2];
+        loop {
+            let mut moved = false;
+            for (place, peer) in PEERS.into_iter().enumerate() {
+                if pending[place].is_none() && party.next_frame(peer, &mut random, &mut frame)? {
+                    pending[place] = Some(framed(&frame));
+                }
+                if let Some(bytes) = pending[place].take() {
+                    match self.lines[place].to.try_reserve() {
+                        Ok(room) => {
+                            room.send(bytes);
+                            moved = true;
+                        }
+                        Err(_) => pending[place] = Some(bytes),
+                    }
+                }
+                if let Some(bytes) = held[place].take() {
+                    match party.receive(peer, &bytes)? {
+                        Taken::Yes => moved = true,
+                        Taken::NotYet => held[place] = Some(bytes),
+                    }
+                }
+            }
+            if moved {
+                continue;
+            }
+            if party.is_finished() && pending == [None, None] {
+                tokio::spawn(self.close(deadline));
+                return Ok(party);
+            }
+            let Lines { server, lines: [next, previous] } = &mut self;
+            let server = *server;
+            let broken = |peer: Peer| {
+                let error = LineError::Broken("it closed the session".into());
+                SessionError::Line { server: peer.of(server), error }
+            };
+            tokio::select! {
+                room = next.to.reserve(), if pending[0].is_some() => match (room, pending[0].take()) {
+                    (Ok(room), Some(bytes)) => room.send(bytes),
+                    _ => return Err(broken(Peer::Next)),
+                },
+                room = previous.to.reserve(), if pending[1].is_some() => match (room, pending[1].take()) {
+                    (Ok(room), Some(bytes)) => room.send(bytes),
+                    _ => return Err(broken(Peer::Previous)),
+                },
+                heard = next.from.next(), if held[0].is_none() && !ended[0] => {
+                    take(&mut party, Peer::Next, server, heard, &mut held[0], &mut ended[0])?;
+                }
+                heard = previous.from.next(), if held[1].is_none() && !ended[1] => {
+                    take(&mut party, Peer::Previous, server, heard, &mut held[1], &mut ended[1])?;
+                }
+                () = tokio::time::sleep_until(deadline) => {
+                    let (peer, due) = most_behind(&party);
+                    return Err(SessionError::TooSlow { server: peer.of(server), seconds: limit.as_secs(), due });
+                }
+            }
+        }
+    }
+}
+
+impl Lines {
+    /// Says that nothing more comes, and stays until the others have said so too: whoever hangs up before that takes what is on its
+    /// way back with them.
+    async fn close(self, deadline: Instant) {
+        let [next, previous] = self.lines;
+        let rest = async |Line { to, mut from }: Line| {
+            drop(to);
+            while let Ok(Some(_)) = from.next().await {}
+        };
+        let _ = tokio::time::timeout_at(deadline, async { tokio::join!(rest(next), rest(previous)) }).await;
+    }
+}
+
+/// The peer that everybody waits for: the one whose part is of the earliest step. Random bits ahead of their use are never late
+/// before the step that uses them.
+fn most_behind(party: &Party) -> (Peer, Due) {
+    let late = |(_, due): &(Peer, Due)| match due {
+        Due::Part { step, .. } if *step > 0 => *step,
+        _ => u32::MAX,
+    };
+    let [next, previous] = PEERS.map(|peer| (peer, party.due(peer)));
+    if late(&previous) < late(&next) { previous } else { next }
+}
+
+/// Keeps a frame for the party, or tells it that a peer has no more.
+fn take(
+    party: &mut Party,
+    peer: Peer,
+    server: usize,
+    heard: Result<Option<Bytes>, LineError>,
+    held: &mut Option<Bytes>,
+    ended: &mut bool,
+) -> Result<(), SessionError> {
+    match heard {
+        Ok(Some(frame)) => *held = Some(frame),
+        Ok(None) => {
+            *ended = true;
+            party.hang_up(peer)?;
+        }
+        Err(error) => return Err(SessionError::Line { server: peer.of(server), error }),
+    }
+    Ok(())
+}
+
+fn greeting(server: usize, subject: &Subject, nonce: &[u8; NONCE]) -> Vec<u8> {
+    let Subject { digest, epoch, tau, top, key_check } = subject;
+    // Servers number 1 to 3.
+    let parts: [&[u8]; 8] =
+        [MAGIC, &[VERSION, server as u8], digest, &epoch.to_le_bytes(), tau, &[*top], key_check, nonce];
+    parts.concat()
+}
+
+/// The number that a peer drew, if it was asked the same.
+fn read_greeting(server: usize, ours: &Subject, bytes: &[u8]) -> Result<[u8; NONCE], SessionError> {
+    let version = SessionError::Version { server };
+    let differs = |what| SessionError::Differs { server, what };
+    let mut rest = bytes;
+    let mut next = |length: usize| {
+        let (part, tail) = rest.split_at_checked(length)?;
+        rest = tail;
+        Some(part)
+    };
+    let expected: [(&'static str, &[u8]); 7] = [
+        ("protocol", MAGIC),
+        ("version", &[VERSION]),
+        ("number", &[server as u8]),
+        ("manifest", &ours.digest),
+        ("key epoch", &ours.epoch.to_le_bytes()),
+        ("transcript", &ours.tau),
+        ("number of rows to find", &[ours.top]),
+    ];
+    for (place, (what, expected)) in expected.into_iter().enumerate() {
+        let part = next(expected.len()).ok_or(version.clone())?;
+        if part != expected {
+            return Err(if place < 2 { version } else { differs(what) });
+        }
+    }
+    if next(16).ok_or(version.clone())? != ours.key_check {
+        return Err(differs("root key or data"));
+    }
+    let nonce = next(NONCE).and_then(|nonce| nonce.try_into().ok()).ok_or(version.clone())?;
+    if next(1).is_some() { Err(version) } else { Ok(nonce) }
+}

@@ -1,0 +1,153 @@
+//! Three servers in one process, over real HTTP/2 through memory.
+
+use super::line::{Carrier, Dial};
+use super::*;
+use ifonly_core::random::{OsRandom, SeededRandom};
+use ifonly_sealed::{Circuit, Party, Randomness, Shape, combine, share};
+use std::sync::Mutex;
+
+fn subject(number: u8) -> Subject {
+    Subject { digest: [1; 32], epoch: 3, tau: [number; 32], top: 1, key_check: [4; 16] }
+}
+
+/// Rows whose values are 8 bits, 6 of them cost; the smallest that qualifies is the last but one.
+fn values(rows: usize) -> Vec<u64> {
+    (0..rows).map(|row| if row + 2 == rows { 5 } else { 0b0100_0000 + row as u64 % 7 }).collect()
+}
+
+/// What each server would answer the user, for one session of `peers`.
+async fn session(peers: &[Arc<Peers>; 3], number: u8, rows: usize) -> [Result<Vec<u8>, SessionError>; 3] {
+    let shape = Shape::new(rows, 8, 6).unwrap();
+    let circuit = Arc::new(Circuit::new(&shape));
+    let shares = share(8, &values(rows), &mut SeededRandom::new(number.into()));
+    let run = async |server: usize| {
+        let opened = peers[server - 1].open(&subject(number)).await?;
+        let value = |row: usize| shares[server - 1][row];
+        let party = Party::new(&circuit, server, Randomness::Drawn, value, &mut OsRandom::default())?;
+        let party = opened.run(party, peers[server - 1].limit()).await?;
+        Ok(party.answer(&[[]; 1])?)
+    };
+    let (first, second, third) = tokio::join!(run(1), run(2), run(3));
+    [first, second, third]
+}
+
+fn cost(rows: usize, answers: [Result<Vec<u8>, SessionError>; 3]) -> Option<u64> {
+    let answers = answers.map(Result::unwrap);
+    let shape = Shape::new(rows, 8, 6).unwrap();
+    combine(&shape, [&answers[0], &answers[1], &answers[2]]).unwrap()[0].as_ref().map(|found| found.cost)
+}
+
+fn three(limits: PeerLimits) -> [Arc<Peers>; 3] {
+    Peers::in_memory(limits).map(Arc::new)
+}
+
+#[tokio::test]
+async fn three_servers_find_the_nearest_row_in_many_sessions_at_once() {
+    // One place, so that server 1 makes the others wait, and more sessions than that.
+    let peers = three(PeerLimits { sessions: 1, ..PeerLimits::default() });
+    let sessions = (0..5).map(|number| session(&peers, number, 1000));
+    for answers in futures_util::future::join_all(sessions).await {
+        assert_eq!(cost(1000, answers), Some(5));
+    }
+    // Large enough for several frames a step.
+    assert_eq!(cost(150_000, session(&peers, 9, 150_000).await), Some(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_come_is_named_and_the_next_session_works() {
+    let peers = three(PeerLimits::default());
+    let subject = subject(1);
+    let (first, second) = tokio::join!(peers[0].open(&subject), peers[1].open(&subject));
+    assert_eq!(first.err(), Some(SessionError::Away { server: 3, seconds: 15 }));
+    assert_eq!(second.err(), Some(SessionError::Away { server: 3, seconds: 15 }));
+    assert_eq!(cost(100, session(&peers, 2, 100).await), Some(5));
+}
+
+#[tokio::test]
+async fn servers_that_were_asked_different_things_do_not_compute() {
+    type Change = fn(&mut Subject);
+    let changes: [(&str, Change); 4] = [
+        ("manifest", |subject| subject.digest[0] ^= 1),
+        ("key epoch", |subject| subject.epoch += 1),
+        ("number of rows to find", |subject| subject.top += 1),
+        ("root key or data", |subject| subject.key_check[0] ^= 1),
+    ];
+    let peers = three(PeerLimits::default());
+    for (number, (what, change)) in (1..).zip(changes) {
+        let mut other = subject(number);
+        change(&mut other);
+        let ours = subject(number);
+        let (first, second, third) = tokio::join!(peers[0].open(&ours), peers[1].open(&other), peers[2].open(&ours));
+        assert!(first.is_err() && second.is_err() && third.is_err());
+        let seen = SessionError::Differs { server: 2, what };
+        assert!(first.err() == Some(seen.clone()) || third.err() == Some(seen), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn one_search_cannot_be_run_twice_at_once() {
+    let peers = three(PeerLimits::default());
+    let first = peers[0].clone();
+    let waiting = tokio::spawn(async move { first.open(&subject(1)).await.err() });
+    tokio::task::yield_now().await;
+    assert_eq!(peers[0].open(&subject(1)).await.err(), Some(SessionError::Twice));
+    waiting.abort();
+    let _ = waiting.await;
+    // The seat is free again.
+    assert!(peers[0].lobby.expect(&subject(1).tau).is_some());
+}
+
+/// Server 1 reaches server 2 through a carrier that can be cut.
+fn with_a_weak_line(limits: PeerLimits) -> ([Arc<Peers>; 3], Arc<Mutex<Vec<tokio::task::AbortHandle>>>) {
+    let mut peers = Peers::in_memory(limits);
+    let lines = Arc::new(Mutex::new(vec![]));
+    let (next, cut) = (peers[1].lobby.clone(), lines.clone());
+    let dial: Dial = Box::new(move || {
+        let (next, cut) = (next.clone(), cut.clone());
+        Box::pin(async move {
+            let (ours, theirs) = tokio::io::duplex(1 << 12);
+            cut.lock().unwrap().push(tokio::spawn(serve(theirs, next, limits)).abort_handle());
+            Ok(Box::new(ours) as Box<dyn Carrier>)
+        })
+    });
+    peers[0].dialler = Dialler::new(dial);
+    (peers.map(Arc::new), lines)
+}
+
+#[tokio::test]
+async fn a_line_that_breaks_ends_its_sessions_with_a_name_and_is_made_again() {
+    let (peers, lines) = with_a_weak_line(PeerLimits::default());
+    assert_eq!(cost(100, session(&peers, 1, 100).await), Some(5));
+    let cutting = async {
+        // The session is under way when all have been told of it.
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        lines.lock().unwrap().drain(..).for_each(|line| line.abort());
+    };
+    let (answers, ()) = tokio::join!(session(&peers, 2, 400_000), cutting);
+    assert!(answers.iter().all(Result::is_err), "{answers:?}");
+    assert!(answers[0].as_ref().is_err_and(|error| error.to_string().starts_with("server 2")), "{answers:?}");
+    assert_eq!(cost(100, session(&peers, 3, 100).await), Some(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_stalls_is_named_when_the_time_is_up() {
+    let peers = three(PeerLimits::default());
+    let shape = Shape::new(100, 8, 6).unwrap();
+    let circuit = Arc::new(Circuit::new(&shape));
+    let run = async |server: usize| {
+        let opened = peers[server - 1].open(&subject(1)).await?;
+        let party = Party::new(&circuit, server, Randomness::Drawn, |_| 0, &mut OsRandom::default())?;
+        opened.run(party, Duration::from_secs(60)).await.map(|_| ())
+    };
+    let stalls = async {
+        let opened = peers[2].open(&subject(1)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        drop(opened);
+    };
+    let (first, second, ()) = tokio::join!(run(1), run(2), stalls);
+    for error in [first.unwrap_err(), second.unwrap_err()] {
+        assert!(matches!(error, SessionError::TooSlow { server: 3, seconds: 60, .. }), "{error}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Servers know each other by their certificates: each shows its own and takes the one that the configuration names, no other.
+//!
+//! The named file is also what that certificate is checked against, so a self-signed certificate stands alone in its file, and one
+//! that somebody issued is followed by its issuer's.
+
+use super::line::{Carrier, Dial, Dialled};
+use super::{PeerLimits, Peers, serve};
+use crate::tls::{TlsError, pem_chain, pem_key};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+/// The two other servers of a sealed search, and how they are known.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeersConfig {
+    /// Where the server before this one connects; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The server after this one.
+    pub next: NextServer,
+    /// The server before this one.
+    pub previous: PreviousServer,
+    /// How much is too much.
+    #[serde(default)]
+    pub limits: PeerLimits,
+}
+
+/// The server that this one dials.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NextServer {
+    /// Host and port of its `peers.listen`.
+    pub address: String,
+    /// Its certificate, PEM.
+    pub certificate: PathBuf,
+}
+
+/// The server that dials this one.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PreviousServer {
+    /// Its certificate, PEM.
+    pub certificate: PathBuf,
+}
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// The lines of a server, and its door for the server before it.
+pub struct Station {
+    pub(crate) peers: Peers,
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    expected: CertificateDer<'static>,
+    address: SocketAddr,
+}
+
+impl std::fmt::Debug for Station {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Station({}, {:?})", self.address, self.peers)
+    }
+}
+
+/// Why a server has no lines.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StationError {
+    /// A certificate or a key.
+    #[error("peers: {0}")]
+    Tls(#[from] TlsError),
+    /// A certificate that cannot be checked against.
+    #[error("peers: {path}: {error}")]
+    Certificate {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// An address without a host or a port.
+    #[error("peers.next.address: {0:?} is not HOST:PORT")]
+    Address(String),
+    /// The port cannot be had.
+    #[error("peers: cannot listen on {address}: {error}")]
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+impl Station {
+    /// Takes the port. `certificate` and `key` are what this server shows to the others, PEM files.
+    pub async fn bind(
+        config: &PeersConfig,
+        server: u8,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<Station, StationError> {
+        let bind = |error| StationError::Bind { address: config.listen, error };
+        let listener = TcpListener::bind(config.listen).await.map_err(bind)?;
+        Station::on(listener, config, server, certificate, key)
+    }
+
+    /// The same on a port that was taken before.
+    pub fn on(
+        listener: TcpListener,
+        config: &PeersConfig,
+        server: u8,
+        certificate: &Path,
+        key: &Path,
+    ) -> Result<Station, StationError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let own = || -> Result<_, TlsError> { Ok((pem_chain(certificate)?, pem_key(key)?)) };
+        let (roots, expected) = named(&config.previous.certificate)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+            .build()
+            .map_err(|error| refuse(&config.previous.certificate, error))?;
+        let (chain, key_of) = own()?;
+        let mut accepting = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .and_then(|builder| builder.with_client_cert_verifier(verifier).with_single_cert(chain, key_of))
+            .map_err(TlsError::from)?;
+        accepting.alpn_protocols = vec![b"h2".to_vec()];
+        let dial = dialling(&config.next, own()?, provider)?;
+        let bind = |error| StationError::Bind { address: config.listen, error };
+        let address = listener.local_addr().map_err(bind)?;
+        let peers = Peers::new(server.into(), config.limits, dial);
+        Ok(Station { peers, listener, acceptor: TlsAcceptor::from(Arc::new(accepting)), expected, address })
+    }
+
+    /// Where the server before this one connects.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers the server before this one, as long as the process lives; gives the lines.
+    pub fn run(self) -> Peers {
+        let Station { peers, listener, acceptor, expected, .. } = self;
+        let (lobby, limits) = (peers.lobby.clone(), peers.limits);
+        tokio::spawn(async move {
+            loop {
+                let Ok((socket, from)) = listener.accept().await else {
+                    // Out of file descriptors, most likely: give others time to close theirs.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
+                let (acceptor, expected, lobby) = (acceptor.clone(), expected.clone(), lobby.clone());
+                tokio::spawn(async move {
+                    let _ = socket.set_nodelay(true);
+                    match tokio::time::timeout(CONNECT, acceptor.accept(socket)).await {
+                        Ok(Ok(stream)) if shows(stream.get_ref().1.peer_certificates(), &expected) => {
+                            serve(stream, lobby, limits).await;
+                        }
+                        Ok(Ok(_)) => {
+                            tracing::warn!(%from, "somebody with another certificate than peers.previous.certificate")
+                        }
+                        Ok(Err(error)) => tracing::warn!(%from, %error, "a peer's handshake failed"),
+                        Err(_) => tracing::warn!(%from, "a peer's handshake took too long"),
+                    }
+                });
+            }
+        });
+        peers
+    }
+}
+
+fn refuse(path: &Path, error: impl ToString) -> StationError {
+    StationError::Certificate { path: path.into(), error: error.to_string() }
+}
+
+/// The certificates of a file as roots, and the first one as the one to expect.
+fn named(path: &Path) -> Result<(RootCertStore, CertificateDer<'static>), StationError> {
+    let chain = pem_chain(path)?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &chain {
+        roots.add(certificate.clone()).map_err(|error| refuse(path, error))?;
+    }
+    Ok((roots, chain[0].clone()))
+}
+
+fn shows(shown: Option<&[CertificateDer<'_>]>, expected: &CertificateDer<'_>) -> bool {
+    shown.and_then(<[_]>::first).is_some_and(|first| first == expected)
+}
+
+type Own = (Vec<CertificateDer<'static>>, rustls::pki_types::PrivateKeyDer<'static>);
+
+fn dialling(
+    next: &NextServer,
+    (chain, key): Own,
+    provider: Arc<rustls::crypto::CryptoProvider>,
+) -> Result<Dial, StationError> {
+    let (roots, expected) = named(&next.certificate)?;
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
+        .map_err(TlsError::from)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let connector = TlsConnector::from(Arc::new(config));
+    let wrong = || StationError::Address(next.address.clone());
+    let host = next.address.rsplit_once(':').ok_or_else(wrong)?.0.trim_matches(['[', ']']).to_owned();
+    let name = ServerName::try_from(host).map_err(|_| wrong())?;
+    let address = next.address.clone();
+    Ok(Box::new(move || -> Dialled {
+        let (connector, address, name, expected) = (connector.clone(), address.clone(), name.clone(), expected.clone());
+        Box::pin(async move {
+            let connecting = async {
+                let socket = TcpStream::connect(&address).await?;
+                socket.set_nodelay(true)?;
+                connector.connect(name, socket).await
+            };
+            let stream = tokio::time::timeout(CONNECT, connecting)
+                .await
+                .map_err(|_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no connection in time"))??;
+            match shows(stream.get_ref().1.peer_certificates(), &expected) {
+                true => Ok(Box::new(stream) as Box<dyn Carrier>),
+                false => Err(std::io::Error::other("it shows another certificate than peers.next.certificate")),
+            }
+        })
+    }))
+}

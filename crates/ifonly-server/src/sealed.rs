@@ -1,0 +1,111 @@
+//! A server's part in a sealed search: its party at the beginning, the answer at the end, and the session in between.
+
+use crate::database::Database;
+use crate::holding::Holding;
+use crate::peers::{Peers, SessionError, Subject};
+use crate::problem::Problem;
+use crate::routes::App;
+use crate::tokens::Bearer;
+use ifonly_core::random::OsRandom;
+use ifonly_core::replica::{Refusal, Request, SealedAsk};
+use ifonly_core::sealed::SCHEME;
+use ifonly_core::service::{CHECKSUM_LENGTH, Route};
+use ifonly_core::transcript::Message;
+use ifonly_core::wire::WireError;
+use ifonly_scan::parts::Selection;
+use ifonly_sealed::{Circuit, Error, Party, Randomness};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+impl Holding {
+    /// Sums this server's share over every row and enters the sums into the machine.
+    pub fn party(&self, ask: &SealedAsk) -> Result<Party, Error> {
+        let shape = ifonly_sealed::shape(&ask.sealed, ask.top, self.record_length())?;
+        let mut rest = ask.share.as_slice();
+        let tables = ask.sealed.params().ranges.iter().map(|&range| {
+            let (table, tail) = rest.split_at(range as usize + 1);
+            rest = tail;
+            table
+        });
+        let tables: Vec<&[u64]> = tables.collect();
+        let values = self.database().table_sums(&tables).ok_or(Error::Misuse("the rows are not in this process"))?;
+        let values = Zeroizing::new(values);
+        let circuit = Arc::new(Circuit::new(&shape));
+        Party::new(&circuit, self.index().into(), Randomness::Drawn, |row| values[row], &mut OsRandom::default())
+    }
+
+    /// Key-check value, then this server's component of what was found.
+    pub fn sealed_answer(&self, ask: &SealedAsk, party: Party) -> Result<Vec<u8>, Problem> {
+        let sums = (0..ask.top).map(|rank| {
+            let chosen = Zeroizing::new(party.selection(rank).ok()?);
+            self.database().record_sum(ask.epoch, &Selection::Subset(&chosen))
+        });
+        let sums: Option<Vec<Vec<u8>>> = sums.collect();
+        let answer = sums.and_then(|sums| party.answer(&sums).ok());
+        // The session is over and the records are there, so this is a fault of the program.
+        let answer = answer.ok_or(Problem::Internal)?;
+        Ok([&ask.keys.check_value()[..], &answer].concat())
+    }
+}
+
+impl Database {
+    fn table_sums(&self, tables: &[&[u64]]) -> Option<Vec<u64>> {
+        Some(self.rows().whole()?.table_sums(tables))
+    }
+}
+
+/// Whether a message asks for a sealed search. Such a one waits for other servers, so it must not hold the place of one that scans;
+/// places for sessions are given out by server 1 ([`crate::peers`]).
+pub(crate) fn asks_for_sealed(body: &[u8]) -> bool {
+    Message::decode(body).is_ok_and(|message| message.header.scheme == SCHEME.name)
+}
+
+/// The whole response to a sealed query, its checksum included: meets the two others and computes with them.
+pub(crate) async fn respond(app: &App, bearer: Bearer, body: &[u8]) -> Result<Vec<u8>, Problem> {
+    let message = Message::decode(body).map_err(Refusal::from)?;
+    let stage = message.header.stage;
+    if stage.route() != Route::Answer {
+        return Err(Problem::WrongPath { path: stage.route().path() });
+    }
+    let holding = app.shelf.find(&message.header.digest)?;
+    let Request::Sealed(ask) = holding.replica().check(message)? else { return Err(Problem::Internal) };
+    let peers = app.peers.clone().ok_or(Refusal::Alone)?;
+    if ask.top as u64 > holding.most_records() {
+        return Err(Refusal::from(WireError::Value { what: "the number of rows to find" }).into());
+    }
+    app.tokens().spend(bearer, stage, 1)?;
+    let mut response = search(holding.clone(), peers, ask).await?;
+    let checksum = blake3::hash(&response);
+    response.extend(&checksum.as_bytes()[..CHECKSUM_LENGTH]);
+    Ok(response)
+}
+
+/// Meets the two others and computes with them. Nothing here waits for the user.
+async fn search(holding: Arc<Holding>, peers: Arc<Peers>, ask: SealedAsk) -> Result<Vec<u8>, Problem> {
+    let subject = Subject {
+        digest: *holding.digest(),
+        epoch: ask.epoch,
+        tau: ask.tau,
+        // At most 64.
+        top: ask.top as u8,
+        key_check: ask.keys.check_value(),
+    };
+    let opened = peers.open(&subject).await.map_err(problem)?;
+    let runtime = tokio::runtime::Handle::current();
+    let work = tokio::task::spawn_blocking(move || {
+        let party = holding.party(&ask).map_err(|error| problem(error.into()))?;
+        let party = runtime.block_on(opened.run(party, peers.limit())).map_err(problem)?;
+        holding.sealed_answer(&ask, party)
+    });
+    work.await.unwrap_or(Err(Problem::Internal))
+}
+
+fn problem(error: SessionError) -> Problem {
+    match error {
+        SessionError::Machine(Error::Shape { .. } | Error::Misuse(_)) => {
+            tracing::error!(%error, "the machine refused a checked query");
+            Problem::Internal
+        }
+        error => Problem::Peers(error.to_string()),
+    }
+}

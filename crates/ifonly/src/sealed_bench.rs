@@ -1,0 +1,261 @@
+//! A sealed search over TLS on loopback, beside its parts without a network.
+//!
+//! Three real servers, each on its own runtime, with certificates made for the run. With a round trip above 0 the lines between them
+//! go through proxies that hold back every byte for half of it. In every round one search goes over the network and one
+//! through the same code in this thread. Each part keeps its best time; all times are the wall's.
+
+use crate::end_to_end::{Order, Part, Times, World};
+use crate::exit::Failure;
+use ifonly_client::http::{HttpServer, Trust};
+use ifonly_client::{Answer, Client, Pins, Transport};
+use ifonly_core::keys::RootKey;
+use ifonly_core::random::OsRandom;
+use ifonly_core::replica::{Request, SealedAsk};
+use ifonly_core::sealed::SERVERS;
+use ifonly_scan::bench::Options;
+use ifonly_sealed::{Circuit, Party, Search, simulate};
+use ifonly_server::config::Limits;
+use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Station};
+use ifonly_server::routes::App;
+use ifonly_server::tokens::Tokens;
+use ifonly_server::{Holding, Server, tls};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+/// What was measured.
+#[derive(Clone, Debug, serde::Serialize)]
+pub(crate) struct SealedSearch {
+    /// Rows.
+    rows: usize,
+    /// Bits of a value.
+    bits: usize,
+    /// Rounds between the servers.
+    rounds: u64,
+    /// Bytes that each server sends to the others, per row.
+    bytes_between_servers_per_row: f64,
+    /// Bytes of memory of a session, per row and server.
+    memory_per_row: f64,
+    /// Bytes from and to the user.
+    bytes_up: u64,
+    bytes_down: u64,
+    /// What was added between servers.
+    round_trip_milliseconds: f64,
+    /// The search without a network, part by part, all three servers one after another.
+    parts: Vec<Part>,
+    /// All parts.
+    sum_milliseconds: f64,
+    /// The search over TLS.
+    pub(crate) search_milliseconds: f64,
+}
+
+impl std::fmt::Display for SealedSearch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(
+            f,
+            "A sealed search of {} rows, values of {} bits: {} bytes up, {} down; {} rounds between servers; wall clock",
+            self.rows, self.bits, self.bytes_up, self.bytes_down, self.rounds
+        )?;
+        writeln!(f, "{:<52} {:>10.1}", "bytes sent per row and server", self.bytes_between_servers_per_row)?;
+        writeln!(f, "{:<52} {:>10.1}", "bytes of memory per row and server", self.memory_per_row)?;
+        writeln!(f, "{:<52} {:>10}", "without a network, all three servers in one thread", "ms")?;
+        for Part { part, milliseconds } in &self.parts {
+            writeln!(f, "{part:<52} {milliseconds:>10.3}")?;
+        }
+        writeln!(f, "{:<52} {:>10.3}", "sum of these parts", self.sum_milliseconds)?;
+        let added = self.round_trip_milliseconds;
+        let over = format!("the search over TLS, {added} ms round trip added");
+        writeln!(f, "{over:<52} {:>10.3}", self.search_milliseconds)
+    }
+}
+
+const SHARES: &str = "table, shares and commitments";
+const SUMS: &str = "checks, sums over the rows, entering";
+const MACHINE: &str = "sum, tournament and selection";
+const RECORDS: &str = "sums of records and answers";
+const OPEN: &str = "answers put together, record opened and confirmed";
+
+/// Measures; the answers are compared with brute force before.
+pub(crate) fn measure(options: &Options, round_trip: Duration) -> Result<SealedSearch, Failure> {
+    let world = World::make(options, ifonly_core::sealed::SCHEME.name, Order::Stored)?;
+    let servers = Servers::start(&world, round_trip)?;
+    let runtime = Runtime::new().map_err(Failure::machine)?;
+    let asking = runtime.block_on(Client::connect(servers.transports.clone(), &Pins::default()))?;
+    let over_tls = || -> Result<Answer, Failure> { Ok(runtime.block_on(asking.ask(&world.values, &world.wishes))?) };
+    let answer = over_tls()?;
+    world.check(answer.found.first().map(|found| found.decoded()))?;
+    world.check(in_process(&world, &servers.holdings, &mut Times::default())?)?;
+    let (mut times, mut search) = (Times::default(), Duration::MAX);
+    for _ in 0..options.rounds.max(1) {
+        let started = Instant::now();
+        std::hint::black_box(over_tls()?);
+        search = search.min(started.elapsed());
+        let mut round = Times::default();
+        in_process(&world, &servers.holdings, &mut round)?;
+        times.keep_best(&round);
+    }
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    let parts: Vec<Part> =
+        times.0.iter().map(|&(part, time)| Part { part, milliseconds: milliseconds(time) }).collect();
+    let sealed = world.manifest.sealed().ok_or_else(|| Failure::Machine("sealed is not on offer".into()))?;
+    let shape = ifonly_sealed::shape(sealed, 1, world.manifest.record_length()).map_err(Failure::machine)?;
+    let (cost, rows) = (Circuit::new(&shape).cost(), world.manifest.rows());
+    Ok(SealedSearch {
+        rows,
+        bits: sealed.bits(),
+        rounds: cost.rounds,
+        bytes_between_servers_per_row: cost.bytes as f64 / rows as f64,
+        memory_per_row: cost.memory as f64 / rows as f64,
+        bytes_up: answer.traffic.up,
+        bytes_down: answer.traffic.down,
+        round_trip_milliseconds: milliseconds(round_trip),
+        sum_milliseconds: parts.iter().map(|part| part.milliseconds).sum(),
+        parts,
+        search_milliseconds: milliseconds(search),
+    })
+}
+
+/// The whole search by plain calls.
+fn in_process(world: &World, holdings: &[Arc<Holding>], times: &mut Times) -> Result<Option<u64>, Failure> {
+    let random = &mut OsRandom::default();
+    let sealed = world.manifest.sealed().ok_or_else(|| Failure::Machine("sealed is not on offer".into()))?;
+    let search = Search::new(sealed.clone(), world.secret.clone(), world.manifest.audience(), 1);
+    let mut search = search.map_err(Failure::machine)?;
+    let outgoing = times.lap(SHARES, || search.next(random));
+    let messages = outgoing.map(|outgoing| outgoing.messages).unwrap_or_default();
+    let (asks, mut parties) = times.lap(SUMS, || -> Result<_, Failure> {
+        let mut asks: Vec<SealedAsk> = vec![];
+        let mut parties: Vec<Party> = vec![];
+        for (holding, message) in holdings.iter().zip(&messages) {
+            let Request::Sealed(ask) = holding.replica().open(message).map_err(Failure::machine)? else {
+                return Err(Failure::Machine("a sealed message is something else".into()));
+            };
+            parties.push(holding.party(&ask).map_err(Failure::machine)?);
+            asks.push(ask);
+        }
+        let parties = <[Party; SERVERS]>::try_from(parties);
+        Ok((asks, parties.map_err(|_| Failure::Machine("there are not three servers".into()))?))
+    })?;
+    for result in times.lap(MACHINE, || simulate::run(&mut parties, random, |frame| vec![frame])) {
+        result.map_err(Failure::machine)?;
+    }
+    let responses = times.lap(RECORDS, || -> Result<Vec<_>, Failure> {
+        let all = holdings.iter().zip(&asks).zip(parties);
+        all.map(|((holding, ask), party)| Ok(Some(holding.sealed_answer(ask, party).map_err(Failure::machine)?)))
+            .collect()
+    })?;
+    times.lap(OPEN, || {
+        search.receive(responses);
+        world.explain(&search.finish().map_err(Failure::machine)?)
+    })
+}
+
+/// The servers, each on a runtime of its own, and the way to each.
+struct Servers {
+    runtimes: Vec<Runtime>,
+    holdings: Vec<Arc<Holding>>,
+    transports: Vec<Arc<dyn Transport>>,
+    /// Their certificates and keys.
+    _folder: tempfile::TempDir,
+}
+
+impl Servers {
+    fn start(world: &World, round_trip: Duration) -> Result<Servers, Failure> {
+        let folder = tempfile::tempdir().map_err(Failure::machine)?;
+        let file = |server: usize, what: &str| -> PathBuf { folder.path().join(format!("{server}.{what}")) };
+        let mut trusted = String::new();
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut listeners = vec![];
+        let runtimes = (0..SERVERS).map(|_| Runtime::new()).collect::<Result<Vec<_>, _>>().map_err(Failure::machine)?;
+        for (server, runtime) in (1..).zip(&runtimes) {
+            let names = vec!["localhost".into(), "127.0.0.1".into()];
+            let made = rcgen::generate_simple_self_signed(names).map_err(Failure::machine)?;
+            std::fs::write(file(server, "pem"), made.cert.pem()).map_err(Failure::machine)?;
+            std::fs::write(file(server, "key"), made.signing_key.serialize_pem()).map_err(Failure::machine)?;
+            trusted += &made.cert.pem();
+            listeners.push(runtime.block_on(TcpListener::bind(local)).map_err(Failure::machine)?);
+        }
+        let addresses: Vec<SocketAddr> =
+            listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(Failure::machine)?;
+        let trust = Trust::pem(trusted.as_bytes())?;
+        let key = RootKey::generate(0, &mut OsRandom::default());
+        let (mut holdings, mut transports): (Vec<_>, Vec<Arc<dyn Transport>>) = (vec![], vec![]);
+        for ((server, runtime), listener) in (1..).zip(&runtimes).zip(listeners) {
+            let (next, previous) = (server % SERVERS + 1, (server + 1) % SERVERS + 1);
+            let mut address = addresses[next - 1];
+            if !round_trip.is_zero() {
+                address = runtime.block_on(proxy(address, round_trip / 2)).map_err(Failure::machine)?;
+            }
+            let config = PeersConfig {
+                listen: local,
+                next: NextServer { address: address.to_string(), certificate: file(next, "pem") },
+                previous: PreviousServer { certificate: file(previous, "pem") },
+                limits: PeerLimits::default(),
+            };
+            let (certificate, private) = (file(server, "pem"), file(server, "key"));
+            let index = server as u8;
+            let _inside = runtime.enter();
+            let station = Station::on(listener, &config, index, &certificate, &private).map_err(Failure::machine)?;
+            // Each has rows of its own, as on machines of their own.
+            let holding = Holding::new(&world.bundle()?, index, vec![key.clone()]).map_err(Failure::machine)?;
+            let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
+            let app = App::new(holding, tokens, Limits::default(), vec![]).with_peers(Some(Arc::new(station.run())));
+            let tls = tls::server(&certificate, &private).map_err(Failure::machine)?;
+            let bound = runtime.block_on(Server::bind(app, local, None, Some(tls))).map_err(Failure::machine)?;
+            transports.push(Arc::new(HttpServer::new(&format!("https://{}", bound.address()), &trust, None)?));
+            holdings.extend(bound.app().shelf().current());
+            runtime.spawn(bound.run(std::future::pending()));
+        }
+        Ok(Servers { runtimes, holdings, transports, _folder: folder })
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.runtimes.drain(..).for_each(Runtime::shutdown_background);
+    }
+}
+
+/// A port that leads to `target`, through which every byte takes `delay` each way.
+async fn proxy(target: SocketAddr, delay: Duration) -> std::io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            let Ok(far) = TcpStream::connect(target).await else { continue };
+            let _ = (near.set_nodelay(true), far.set_nodelay(true));
+            let ((near_from, near_to), (far_from, far_to)) = (near.into_split(), far.into_split());
+            tokio::spawn(pass(near_from, far_to, delay));
+            tokio::spawn(pass(far_from, near_to, delay));
+        }
+    });
+    Ok(address)
+}
+
+/// One direction: what is read now is written `delay` later, whatever comes in between.
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration) {
+    let (sender, mut receiver) = mpsc::channel::<(tokio::time::Instant, Vec<u8>)>(1024);
+    let reading = async move {
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(length @ 1..) = from.read(&mut buffer).await {
+            if sender.send((tokio::time::Instant::now() + delay, buffer[..length].to_vec())).await.is_err() {
+                break;
+            }
+        }
+    };
+    let writing = async move {
+        while let Some((due, bytes)) = receiver.recv().await {
+            tokio::time::sleep_until(due).await;
+            if to.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+    };
+    tokio::join!(reading, writing);
+}
