@@ -1,7 +1,7 @@
 //! What a build did, for people and programs.
 
 use crate::summary::{SchemeSummary, summarise};
-use ifonly_core::scheme::{self, Scheme};
+use ifonly_core::scheme;
 use ifonly_values::manifest::Manifest;
 use ifonly_values::schema::{Feature, Kind, Notation};
 use std::fmt;
@@ -159,7 +159,8 @@ impl Report {
             format!("the default scheme is {default}, because the recommended one cannot be offered: {reason}")
         });
         let summary = summarise(&self.manifest);
-        let beyond = |offer: &&SchemeSummary| !scheme::named(offer.name).is_some_and(Scheme::is_gated);
+        // A sealed search is not among the named ones, and gives less.
+        let beyond = |offer: &&SchemeSummary| scheme::named(offer.name).is_some_and(|scheme| !scheme.is_gated());
         let extra = summary.schemes.iter().filter(beyond).map(|offer| {
             let repeats = match offer.rounds > 1 && terms.shuffle {
                 true => "; its later rounds see the rows in one order, so shuffling protects them less",

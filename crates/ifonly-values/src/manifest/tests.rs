@@ -108,7 +108,7 @@ fn labels_are_compared_by_tables_only() {
     let mut contents = Contents::new("loans", schema, 10, 64, 4);
     assert_eq!(names(&contents), ["gated-costs", "gated-tables"]);
     contents.offer_all();
-    assert_eq!(names(&contents), ["table", "gated-costs", "gated-tables"]);
+    assert_eq!(names(&contents), ["table", "gated-costs", "gated-tables", "sealed"]);
     assert!(Manifest::new(contents.clone()).is_ok());
     contents.schemes.push(Offer { name: "baseline".into(), q: 32_749, alphas: vec![1, -1] });
     assert!(matches!(Manifest::new(contents), Err(ManifestError::NeedsTables { scheme: "baseline", .. })));
