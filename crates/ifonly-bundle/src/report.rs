@@ -209,7 +209,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_features(f, &self.features)?;
         for warning in self.warnings() {
-            writeln!(f, "warning: {warning}")?;
+            writeln!(f, "{}", wrapped(&format!("warning: {warning}")))?;
         }
         let Sizes { manifest, rows, records } = self.sizes;
         writeln!(f, "{} of {} rows accepted", self.rows_accepted, self.rows_read)?;
@@ -221,9 +221,26 @@ impl fmt::Display for Report {
     }
 }
 
+/// Columns of a terminal that everybody has.
+const WIDTH: usize = 80;
+
+/// The text in lines of at most 80 columns, but for words that are longer; all lines but the first are indented.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines += &line;
+            line = format!("\n  {word}");
+        } else {
+            line += if line.is_empty() { "" } else { " " };
+            line += word;
+        }
+    }
+    lines + &line
+}
+
 /// The features as a table of at most 80 columns.
 pub(crate) fn write_features(f: &mut fmt::Formatter<'_>, features: &[FeatureReport]) -> fmt::Result {
-    const WIDTH: usize = 80;
     const LONGEST_NAME: usize = 24;
     let longest = |texts: &mut dyn Iterator<Item = usize>, least: usize| texts.max().unwrap_or(0).max(least);
     let name = longest(&mut features.iter().map(|feature| feature.name.chars().count().min(LONGEST_NAME)), 7);
@@ -260,10 +277,30 @@ fn cut(text: &str, length: usize) -> String {
 /// The first few words.
 fn shown(words: &[String], between: &str) -> String {
     const SHOWN: usize = 6;
-    let mut parts: Vec<&str> = words.iter().take(SHOWN).map(String::as_str).collect();
-    let more = format!("… ({} in all)", words.len());
+    // Quotes as `ifonly ask --permit` takes them.
+    let quoted = |word: &String| if word.contains(',') { format!("\"{word}\"") } else { word.clone() };
+    let mut parts: Vec<String> = words.iter().take(SHOWN).map(quoted).collect();
     if words.len() > SHOWN {
-        parts.push(&more);
+        parts.push(format!("… ({} in all)", words.len()));
     }
     parts.join(between)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_before_the_terminal_does() {
+        let text = format!("warning: {} {} end", "some words ".repeat(20).trim(), "x".repeat(100));
+        let lines: Vec<String> = wrapped(&text).lines().map(str::to_owned).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= WIDTH || line.trim() == "x".repeat(100)), "{lines:?}");
+        assert_eq!(lines.join(" ").split_whitespace().collect::<Vec<_>>(), text.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(wrapped("short"), "short");
+    }
+
+    #[test]
+    fn words_with_commas_are_quoted() {
+        assert_eq!(shown(&["A, north".into(), "B".into()], ", "), "\"A, north\", B");
+    }
 }
