@@ -1,6 +1,6 @@
 //! Listening, connections, reload and the way out.
 //!
-//! A connection gets a place, a handshake, and is served over HTTP/1.1 or HTTP/2 until [it is over](crate::connection). On shutdown
+//! A connection gets a place, a handshake, and is served over HTTP/1.1 or HTTP/2 until it is over (`connection`). On shutdown
 //! the listener closes first, running answers finish within their time, and then the rest is dropped.
 
 use crate::config::Limits;
