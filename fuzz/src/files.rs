@@ -20,7 +20,7 @@ fn check(options: &BuildOptions) {
     }
     let bundle = Bundle::open(&options.output).expect("what was built opens");
     let schema = bundle.manifest().schema();
-    for (record, levels) in bundle.records().zip(bundle.rows().levels()) {
+    for (record, levels) in bundle.texts().zip(bundle.rows().levels()) {
         let record = Record::decode(schema, record).expect("a record of this schema");
         assert_eq!(record.levels(schema).expect("values of this schema"), levels);
     }
