@@ -9,13 +9,14 @@ use crate::field::Field;
 use crate::interpolate::Words;
 use crate::round::Values;
 use crate::scheme::Reading;
-use crate::smallest::{OUT, Smallest, mask};
+use crate::smallest::{OUT, Smallest, mask, smaller};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Values that are read at a time; an even number, so that runs are of whole rows.
 const RUN: usize = 1024;
-/// Ranks are signed; with this bit flipped, they compare as unsigned numbers, all of them below `OUT`.
-const SIGN: u64 = 1 << 63;
+/// Ranks are signed and below 2^62 in size; with this added, they compare as unsigned numbers below `OUT`. Larger ones are
+/// impossible, so it does not matter what becomes of them.
+const BIAS: u64 = 1 << 62;
 
 /// The rows that may be chosen, by position, and the nearest of them; a smaller rank is nearer.
 #[derive(Clone, Default)]
@@ -98,7 +99,7 @@ impl Candidates {
     /// The k nearest of those that were kept, nearest first; ties go to the lower position.
     pub fn nearest(&self, k: usize) -> Vec<(usize, Price)> {
         let nearest = self.nearest.iter().take(k).filter(|&&(rank, _)| rank != OUT);
-        nearest.map(|&(rank, position)| (position, self.price((rank ^ SIGN) as i64))).collect()
+        nearest.map(|&(rank, position)| (position, self.price(rank.wrapping_sub(BIAS) as i64))).collect()
     }
 
     /// How many values were read and compared for this: a number that public sizes decide.
@@ -171,12 +172,12 @@ impl Sieve {
             position: 0,
             walk: (0, 0, 0),
             kept: Candidates { nearest: vec![], theta, count: 0, meaning, work: 0 },
-            fault: u64::MAX,
+            fault: OUT,
         };
         if matches!(reading, Reading::Difference) {
             // Ranks are relative to the first row.
             sieve.kept.theta.push(true);
-            sieve.smallest.take(&[SIGN], 0);
+            sieve.smallest.take(&[BIAS], 0);
         }
         sieve
     }
@@ -202,14 +203,14 @@ impl Sieve {
     /// What was found, and the first value that cannot be; where there is one, nothing was found.
     pub(crate) fn finish(self) -> (Candidates, Option<Implausible>) {
         let Sieve { mut kept, smallest, fault, .. } = self;
-        let sound = fault == u64::MAX;
+        let sound = fault == OUT;
         let mut count = 0;
         for qualifies in &mut kept.theta {
             *qualifies &= sound;
             count += usize::from(*qualifies);
         }
         let (mut nearest, compared) = smallest.finish();
-        nearest.iter_mut().for_each(|(rank, _)| *rank |= mask(!sound));
+        nearest.iter_mut().for_each(|(rank, _)| *rank |= OUT & mask(!sound));
         kept.work = kept.theta.len() as u64 + compared;
         (kept.nearest, kept.count) = (nearest, count);
         (kept, (!sound).then_some(Implausible { position: fault as usize }))
@@ -267,8 +268,8 @@ impl Sieve {
         for (run, ((qualifies, rank), value)) in places.zip(values).enumerate() {
             let row = read(self.position + run, value);
             *qualifies = row.qualifies;
-            *rank = row.rank ^ SIGN | mask(!row.qualifies);
-            fault = fault.min((self.position + run) as u64 | mask(row.sound));
+            *rank = row.rank.wrapping_add(BIAS) & OUT | OUT & mask(!row.qualifies);
+            fault = smaller(fault, (self.position + run) as u64 | OUT & mask(row.sound));
         }
         self.fault = fault;
         self.smallest.take(&ranks[..count], first);

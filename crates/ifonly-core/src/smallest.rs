@@ -7,8 +7,11 @@
 
 use zeroize::Zeroizing;
 
-/// The rank of a row that does not count; larger than any other.
-pub(crate) const OUT: u64 = u64::MAX;
+/// The rank of a row that does not count; larger than any other. All are below 2^63, so that [`smaller`] can compare them.
+pub(crate) const OUT: u64 = u64::MAX >> 1;
+
+/// No row.
+const EMPTY: u128 = (OUT as u128) << 64 | u64::MAX as u128;
 
 /// Keeps the k smallest (rank, position), as one key each: the rank above the position.
 #[derive(Clone)]
@@ -22,7 +25,7 @@ pub(crate) struct Smallest {
 
 impl Smallest {
     pub(crate) fn new(k: usize) -> Smallest {
-        let keys = Zeroizing::new(vec![u128::MAX; 2 * k.next_power_of_two()]);
+        let keys = Zeroizing::new(vec![EMPTY; 2 * k.next_power_of_two()]);
         Smallest { keys, waiting: 0, work: 0 }
     }
 
@@ -30,10 +33,13 @@ impl Smallest {
     pub(crate) fn take(&mut self, ranks: &[u64], position: usize) {
         let half = self.keys.len() / 2;
         if half == 1 {
-            let smallest = ranks.iter().fold(OUT, |smallest, &rank| smallest.min(rank));
-            let place = (position as u64..)
-                .zip(ranks)
-                .fold(u64::MAX, |place, (here, &rank)| place.min(here | mask(rank != smallest)));
+            let smallest = ranks.iter().fold(OUT, |smallest, &rank| smaller(smallest, rank));
+            // The first place that holds it, by counting the places before.
+            let (mut found, mut place) = (0, position as u64);
+            for &rank in ranks {
+                found |= u64::from(rank == smallest);
+                place += found ^ 1;
+            }
             self.keys[1] = key(smallest, place);
             self.work += 2 * ranks.len() as u64;
             self.settle();
@@ -51,7 +57,7 @@ impl Smallest {
     /// The kept ranks and their positions, in order; those that do not count are out.
     pub(crate) fn finish(mut self) -> (Vec<(u64, usize)>, u64) {
         let half = self.keys.len() / 2;
-        self.keys[half + self.waiting..].fill(u128::MAX);
+        self.keys[half + self.waiting..].fill(EMPTY);
         self.settle();
         let kept = self.keys[..half].iter().map(|&key| ((key >> 64) as u64, key as u64 as usize)).collect();
         (kept, self.work)
@@ -73,9 +79,16 @@ fn key(rank: u64, position: u64) -> u128 {
     u128::from(rank) << 64 | u128::from(position)
 }
 
-/// All ones, or none.
+/// The smaller of two numbers below 2^63, from their difference: compilers turn a comparison in a loop into a branch where they see
+/// fit, and they did.
+pub(crate) fn smaller(a: u64, b: u64) -> u64 {
+    let difference = b.wrapping_sub(a);
+    a.wrapping_add(difference & ((difference as i64) >> 63) as u64)
+}
+
+/// All ones, or none. The compiler must not know that it is one of the two, or it would choose by a branch.
 pub(crate) fn mask(yes: bool) -> u64 {
-    u64::from(yes).wrapping_neg()
+    std::hint::black_box(u64::from(yes).wrapping_neg())
 }
 
 /// Bitonic sort of 2^b keys.
