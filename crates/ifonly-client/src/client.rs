@@ -151,7 +151,12 @@ impl Client {
             }
         };
         let Question { offered, ref profile, ref compiled, .. } = question;
-        let Report { outcome, traffic, troubles } = self.find(offered, compiled.secret.clone(), wishes.top).await?;
+        let report = self.find(offered, compiled.secret.clone(), wishes.top).await;
+        if let Err(ClientError::Secret(_)) = report {
+            // Nothing was sent for it, so it is a mistake like any other.
+            self.decoy(wishes).await;
+        }
+        let Report { outcome, traffic, troubles } = report?;
         let mut found = vec![];
         for near in &outcome.found {
             let explanation = Explanation::new(&self.manifest, &question, near)?;
