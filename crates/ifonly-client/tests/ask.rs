@@ -110,6 +110,25 @@ async fn a_mistake_looks_to_servers_like_any_other_question() {
 }
 
 #[tokio::test]
+async fn wishes_beyond_the_schemes_limits_look_like_any_other_question_too() {
+    let world = World::new(10, 4, 24, |contents| contents.terms.immutable_limit = 1);
+    let log = Arc::new(Mutex::new(vec![]));
+    let client = Client::connect(kept(&world, &log), &Pins::default()).await.unwrap();
+    let scheme = Some("single-phase".to_owned());
+    let immutable = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    let values = world.values(&[3, 2, 4, 1]);
+    client.ask(&values, &WishList { scheme: scheme.clone(), ..WishList::default() }).await.unwrap();
+    let shape =
+        |log: &Log| -> Vec<usize> { std::mem::take(&mut *log.lock().unwrap()).iter().map(Bytes::len).collect() };
+    let usual = shape(&log);
+    let list = WishList { scheme, immutable: immutable(&["income", "debt"]), ..WishList::default() };
+    let error = client.ask(&values, &list).await.unwrap_err();
+    assert!(matches!(error, ClientError::Secret(_)), "{error}");
+    assert!(!usual.is_empty());
+    assert_eq!(shape(&log), usual);
+}
+
+#[tokio::test]
 async fn less_than_was_promised_is_refused() {
     let world = World::new(10, 3, 23, |contents| contents.terms.threshold = 2);
     let connect = |pins: Pins| {
