@@ -15,6 +15,8 @@ use std::fmt::Write;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 
 pub(crate) struct ParquetSource {
     pub(crate) input: Input,
@@ -44,35 +46,29 @@ impl ParquetSource {
         })
     }
 
+    /// One thread decodes while this one looks at what was decoded: columns of numbers take as long to write as texts as CSV takes
+    /// to cut.
     pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
-        // So few that the texts of all columns stay in the nearest caches.
-        const BATCH: u64 = 256;
-        guarded(self.input.name(), || {
-            let file = reader(&self.input)?;
-            let mut done = 0;
-            for number in 0..file.num_row_groups() {
-                let group = file.get_row_group(number).map_err(|error| self.damaged(&error))?;
-                let mut columns = vec![];
-                for &place in &self.places {
-                    let reader = group.get_column_reader(place).map_err(|error| self.damaged(&error))?;
-                    columns.push(Texts::of(reader, group.metadata().column(place).column_descr_ptr()));
+        // Enough that neither waits for the other's slow moments, so little that it all stays in the caches.
+        const AHEAD: usize = 4;
+        thread::scope(|scope| {
+            let (decoded, batches) = sync_channel(AHEAD);
+            scope.spawn(move || {
+                let ended = guarded(self.input.name(), || self.decode(&decoded));
+                if let Err(error) = ended {
+                    // Nobody listens where a row was refused already.
+                    let _ = decoded.send(Err(error));
                 }
-                let end = done + u64::try_from(group.metadata().num_rows()).unwrap_or(0);
-                while done < end {
-                    let count = BATCH.min(end - done);
-                    for (column, name) in columns.iter_mut().zip(&self.columns) {
-                        column.read(count as usize).map_err(|(place, reason)| {
-                            let (path, place) = (self.input.name().clone(), Place::Row(done + 1 + place as u64));
-                            BuildError::Cell { path, place, column: name.clone(), reason }
-                        })?;
-                    }
-                    let mut cells = Vec::with_capacity(columns.len());
-                    for row in 0..count as usize {
-                        cells.clear();
-                        cells.extend(columns.iter().map(|column| trimmed(column.get(row))));
-                        done += 1;
-                        visit(Row { place: Place::Row(done), cells: &cells, done })?;
-                    }
+            });
+            let mut done = 0;
+            for batch in batches {
+                let Batch { rows, columns } = batch?;
+                let mut cells = Vec::with_capacity(columns.len());
+                for row in 0..rows {
+                    cells.clear();
+                    cells.extend(columns.iter().map(|column| trimmed(column.get(row))));
+                    done += 1;
+                    visit(Row { place: Place::Row(done), cells: &cells, done })?;
                 }
             }
             match done == self.rows {
@@ -82,36 +78,65 @@ impl ParquetSource {
         })
     }
 
+    /// Sends all rows, or stops where nobody wants more.
+    fn decode(&self, to: &SyncSender<Result<Batch, BuildError>>) -> Result<(), BuildError> {
+        const BATCH: u64 = 256;
+        let file = reader(&self.input)?;
+        let mut done = 0;
+        for number in 0..file.num_row_groups() {
+            let group = file.get_row_group(number).map_err(|error| self.damaged(&error))?;
+            let mut readers = vec![];
+            for &place in &self.places {
+                let reader = group.get_column_reader(place).map_err(|error| self.damaged(&error))?;
+                readers.push((reader, group.metadata().column(place).column_descr_ptr()));
+            }
+            let end = done + u64::try_from(group.metadata().num_rows()).unwrap_or(0);
+            while done < end {
+                let rows = BATCH.min(end - done) as usize;
+                let mut columns = Vec::with_capacity(readers.len());
+                for ((reader, kind), name) in readers.iter_mut().zip(&self.columns) {
+                    columns.push(Texts::read(reader, kind, rows).map_err(|(place, reason)| {
+                        let (path, place) = (self.input.name().clone(), Place::Row(done + 1 + place as u64));
+                        BuildError::Cell { path, place, column: name.clone(), reason }
+                    })?);
+                }
+                if to.send(Ok(Batch { rows, columns })).is_err() {
+                    return Ok(());
+                }
+                done += rows as u64;
+            }
+        }
+        Ok(())
+    }
+
     fn damaged(&self, error: &dyn std::fmt::Display) -> BuildError {
         explain(self.input.name(), error)
     }
 }
 
-/// A column of a row group: some of its values as texts, one behind the other.
+/// Some rows that follow each other.
+struct Batch {
+    rows: usize,
+    columns: Vec<Texts>,
+}
+
+/// A column of a batch: its values as texts, one behind the other.
 struct Texts {
-    reader: ColumnReader,
-    kind: ColumnDescPtr,
     text: String,
     ends: Vec<usize>,
 }
 
 impl Texts {
-    fn of(reader: ColumnReader, kind: ColumnDescPtr) -> Texts {
-        Texts { reader, kind, text: String::new(), ends: vec![] }
-    }
-
     fn get(&self, row: usize) -> &str {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.text[start..self.ends[row]]
     }
 
     /// The next `count` values; an error says at which of them.
-    fn read(&mut self, count: usize) -> Result<(), (usize, String)> {
+    fn read(reader: &mut ColumnReader, kind: &ColumnDescPtr, count: usize) -> Result<Texts, (usize, String)> {
         use ColumnReader as Column;
-        let Texts { reader, kind, text, ends } = self;
-        text.clear();
-        ends.clear();
-        let mut to = Appender { kind, text, ends, count };
+        let mut texts = Texts { text: String::with_capacity(8 * count), ends: Vec::with_capacity(count) };
+        let mut to = Appender { kind, text: &mut texts.text, ends: &mut texts.ends, count };
         match reader {
             Column::BoolColumnReader(reader) => to.take(reader, |text, _, value| show(text, value)),
             Column::Int32ColumnReader(reader) => {
@@ -127,7 +152,8 @@ impl Texts {
             Column::FixedLenByteArrayColumnReader(reader) => {
                 to.take(reader, |text, kind, value| bytes(text, kind, value.into()))
             }
-        }
+        }?;
+        Ok(texts)
     }
 }
 

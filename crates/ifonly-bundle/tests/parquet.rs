@@ -3,9 +3,9 @@
 mod common;
 
 use common::*;
-use ifonly_bundle::Bundle;
+use ifonly_bundle::{Bundle, Input};
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
@@ -65,6 +65,53 @@ fn parquet_and_csv_give_the_same_bundle() {
         assert_eq!(bundle.manifest().json(), expected.manifest().json(), "{name}");
         assert_eq!(bundle.data_digest(), expected.data_digest(), "{name}");
     }
+}
+
+#[test]
+fn a_row_of_a_parquet_file_is_a_profile() {
+    let desk = Desk::new();
+    let path = desk.path("people.parquet");
+    write(&path, Compression::SNAPPY);
+    let csv = desk.write("people.csv", CSV);
+    let row = |path: &Path, row| Input::open(path, &mut |_| {}).unwrap().row(row);
+    for number in 1..=4 {
+        assert_eq!(row(&path, number).unwrap(), row(&csv, number).unwrap());
+    }
+    let error = row(&path, 5).unwrap_err().to_string();
+    assert!(error.contains("people.parquet") && error.contains("row 5"), "{error}");
+}
+
+#[test]
+fn dates_and_timestamps_are_those_of_csv() {
+    let desk = Desk::new();
+    let path = desk.path("times.parquet");
+    let schema = "message times { required int32 day (DATE); required int64 milli (TIMESTAMP(MILLIS, true)); \
+                  required int64 micro (TIMESTAMP(MICROS, false)); required int64 nano (TIMESTAMP(NANOS, true)); }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let mut writer =
+        SerializedFileWriter::new(std::fs::File::create(&path).unwrap(), schema, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    // 29 February 2024, and a day before 1970.
+    let days = [19_782, -2];
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int32Type>().write_batch(&days, None, None).unwrap();
+    column.close().unwrap();
+    for per_second in [1_000, 1_000_000, 1_000_000_000] {
+        let times = days.map(|day| (i64::from(day) * 86_400 + 37_230) * per_second);
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&times, None, None).unwrap();
+        column.close().unwrap();
+    }
+    group.close().unwrap();
+    writer.close().unwrap();
+    let input = || Input::open(&path, &mut |_| {}).unwrap();
+    for (row, day) in [(1, "2024-02-29"), (2, "1969-12-30")] {
+        let time = format!("{day} 10:20:30");
+        let texts: Vec<String> = input().row(row).unwrap().into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, [day, &time, &time, &time]);
+    }
+    let report = quietly(&desk.options(&path)).unwrap();
+    assert_eq!(report.features.len(), 4, "{report}");
 }
 
 #[test]

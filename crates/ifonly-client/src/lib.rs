@@ -36,6 +36,6 @@ pub use pace::Clock;
 pub use patience::{Patient, Policy};
 pub use profile::{Profile, Values};
 pub use search::{Report, Traffic};
-pub use template::template;
+pub use template::{takes, template};
 pub use transport::{Greeting, Receive, Transport, TransportError};
 pub use wishlist::WishList;

@@ -33,13 +33,13 @@ pub fn template(manifest: &Manifest) -> String {
     text
 }
 
-/// What a column takes.
-fn takes(features: &[Feature]) -> String {
+/// What a column takes, given its features.
+pub fn takes(features: &[Feature]) -> String {
     let first = &features[0];
     let unit = first.unit.as_ref().map(|unit| format!(" ({unit})")).unwrap_or_default();
     if let [_, _, ..] = features {
-        let categories = features.iter().filter_map(|feature| Some(feature.one_hot.as_ref()?.category.as_str()));
-        return format!("one of {}{unit}", categories.collect::<Vec<_>>().join(", "));
+        let categories = features.iter().filter_map(|feature| Some(&feature.one_hot.as_ref()?.category));
+        return format!("one of {}{unit}", listed(categories));
     }
     match &first.kind {
         Kind::Numeric { scale, notation } => {
@@ -51,9 +51,18 @@ fn takes(features: &[Feature]) -> String {
             };
             format!("{what} from {} to {}{unit}", notation.write(min), notation.write(max))
         }
-        Kind::Ordinal { ranks } => format!("from low to high: {}{unit}", ranks.join(", ")),
-        Kind::Categorical { categories, .. } => format!("one of {}{unit}", categories.join(", ")),
+        Kind::Ordinal { ranks } => format!("from low to high: {}{unit}", listed(ranks)),
+        Kind::Categorical { categories, .. } => format!("one of {}{unit}", listed(categories)),
     }
+}
+
+/// Words as `--permit` takes them: commas separate, and quotes hold a word with a comma together.
+fn listed<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
+    let quoted = |word: &String| match word.contains([',', '"']) {
+        true => format!("\"{}\"", word.replace('"', "\"\"")),
+        false => word.clone(),
+    };
+    words.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
 }
 
 /// A comment ends with its line.
@@ -84,7 +93,8 @@ mod tests {
         let schema = Schema::new(vec![age, city]).unwrap();
         let manifest = Manifest::new(Contents::new("people", schema, 3, 64, 2)).unwrap();
         let text = template(&manifest);
-        for line in ["# How old you are", "# a number from 18 to 90 (years)", "(`--suggested`)", "# one of A, north, B"]
+        for line in
+            ["# How old you are", "# a number from 18 to 90 (years)", "(`--suggested`)", "# one of \"A, north\", B"]
         {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -1,8 +1,8 @@
 //! The person's values from flags and from the keyboard, and what they give beside them. Files are read in `given.rs`.
 
 use crate::exit::{Failure, plain};
-use ifonly_client::Values;
-use ifonly_values::schema::{Kind, Schema, Value};
+use ifonly_client::{Values, takes};
+use ifonly_values::schema::{Schema, Value};
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -93,22 +93,10 @@ fn prompt(schema: &Schema, name: &str) -> Result<Value, Failure> {
     let Some(column) = columns.iter().find(|column| column.name == name) else {
         return Err(Failure::Machine(format!("there is no column {name}")));
     };
-    let feature = &schema.features()[column.features.start];
-    let hint = match &feature.kind {
-        Kind::Numeric { scale, notation } => {
-            let (min, max) = scale.bounds();
-            let unit = feature.unit.iter().map(|unit| format!(" {unit}")).collect::<String>();
-            format!("{} to {}{unit}", notation.write(min), notation.write(max))
-        }
-        _ if column.features.len() > 1 => {
-            let parts =
-                schema.features()[column.features.clone()].iter().filter_map(|feature| feature.one_hot.as_ref());
-            parts.map(|part| part.category.as_str()).collect::<Vec<_>>().join(", ")
-        }
-        _ => feature.words().join(", "),
-    };
+    let features = &schema.features()[column.features.clone()];
+    let hint = takes(features);
     loop {
-        let suggestion = if feature.suggest_immutable { "; suggested to stay as it is" } else { "" };
+        let suggestion = if features[0].suggest_immutable { "; suggested to stay as it is" } else { "" };
         eprint!("{}", plain(&format!("{name} ({hint}{suggestion}): ")));
         std::io::stderr().flush().map_err(Failure::machine)?;
         let mut line = String::new();
