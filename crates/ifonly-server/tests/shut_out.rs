@@ -9,12 +9,16 @@ use ifonly_server::config::Limits;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
 use ifonly_values::manifest::Manifest;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{holding, manifest, manifest_of, messages};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 const HOUR: u64 = 3600;
 const HOME: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -41,8 +45,12 @@ fn limits() -> Limits {
 
 /// A server that runs until the test ends.
 async fn server(limits: Limits, manifest: &Manifest) -> (SocketAddr, Arc<App>) {
+    server_with(limits, manifest, None).await
+}
+
+async fn server_with(limits: Limits, manifest: &Manifest, tls: Option<ServerConfig>) -> (SocketAddr, Arc<App>) {
     let app = App::new(holding(manifest, 1), Tokens::new(vec![], None).unwrap(), limits, vec![]);
-    let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, None).await.unwrap();
+    let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, tls.map(Arc::new)).await.unwrap();
     let (address, app) = (server.address(), server.app());
     tokio::spawn(server.run(std::future::pending()));
     (address, app)
@@ -54,22 +62,45 @@ async fn connect(from: IpAddr, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
+/// A server's side of TLS, and a client's that trusts it.
+fn tls() -> (ServerConfig, TlsConnector) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let mut server =
+        ServerConfig::builder().with_no_client_auth().with_single_cert(vec![made.cert.into()], key).unwrap();
+    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let client = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    (server, Arc::new(client).into())
+}
+
+/// A connection whose handshake is over; `None` if the server gave its place away meanwhile.
+async fn greeted(from: IpAddr, to: SocketAddr, tls: &TlsConnector) -> Option<TlsStream<TcpStream>> {
+    tls.connect("localhost".try_into().unwrap(), connect(from, to).await).await.ok()
+}
+
 /// One question over a new connection, and its answer's status; what was broken off is asked again, as clients do.
 async fn ask(to: SocketAddr, message: &[u8]) -> u16 {
     let began = Instant::now();
     loop {
-        let mut stream = connect(HOME, to).await;
-        let head = format!(
-            "POST /v1/answer HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-            message.len()
-        );
-        let mut response = vec![];
-        let sent = stream.write_all(&[head.as_bytes(), message].concat()).await;
-        if sent.is_ok() && stream.read_to_end(&mut response).await.is_ok() && response.starts_with(b"HTTP/1.1 ") {
+        if let Some(status) = ask_over(connect(HOME, to).await, message).await {
             println!("answered after {:?}", began.elapsed());
-            return String::from_utf8_lossy(&response[9..12]).parse().unwrap();
+            return status;
         }
     }
+}
+
+/// One question over this connection; `None` if it was broken off.
+async fn ask_over(mut stream: impl AsyncRead + AsyncWrite + Unpin, message: &[u8]) -> Option<u16> {
+    let head = format!(
+        "POST /v1/answer HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
+        message.len()
+    );
+    let mut response = vec![];
+    stream.write_all(&[head.as_bytes(), message].concat()).await.ok()?;
+    stream.read_to_end(&mut response).await.ok()?;
+    String::from_utf8_lossy(response.strip_prefix(b"HTTP/1.1 ")?.get(..3)?).parse().ok()
 }
 
 /// Enough of HTTP/2 to misbehave: frames by hand.
@@ -148,6 +179,38 @@ async fn idle_connections_shut_nobody_out() {
         // All but the last dozen have been told to go.
         let mut rest = vec![];
         let _ = held[0].read_to_end(&mut rest).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_tls_connections_shut_nobody_out() {
+    let message = messages(&manifest("1"), "gated", 4).remove(0);
+    for from in origins() {
+        let (server_side, client) = tls();
+        let (address, app) = server_with(limits(), &manifest("1"), Some(server_side)).await;
+        let mut held = vec![];
+        for number in 0..30 {
+            // In turn: no handshake at all, one that ends in silence, and one with half a preface behind it.
+            match number % 3 {
+                0 => held.push((Some(connect(from, address).await), None)),
+                silent => {
+                    let mut stream = greeted(from, address, &client).await;
+                    if let (2, Some(stream)) = (silent, &mut stream) {
+                        let _ = stream.write_all(b"PRI * HT").await;
+                    }
+                    held.push((None, stream));
+                }
+            }
+            if number % 10 == 9 {
+                let answered = async || ask_over(greeted(HOME, address, &client).await?, &message).await;
+                let mut status = answered().await;
+                while status.is_none() {
+                    status = answered().await;
+                }
+                assert_eq!(status, Some(200));
+            }
+        }
+        until(|| app.metrics().connections.load(std::sync::atomic::Ordering::Relaxed) <= 12).await;
     }
 }
 
