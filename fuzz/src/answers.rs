@@ -1,7 +1,7 @@
 //! What comes to a client: the answers of servers, changed, cut, replaced or left out, in every step of a search.
 
 use crate::messages::{DEPLOYMENTS, SERVERS, search};
-use ifonly_core::random::SeededRandom;
+use ifonly_algebra::random::SeededRandom;
 use ifonly_core::search::Outgoing;
 
 /// The first byte chooses the deployment. Then, for every answer, a byte says what becomes of it, and some need more.

@@ -2,12 +2,12 @@
 
 use crate::world::BUNDLE;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::FieldRule;
-use ifonly_core::form::Rows;
-use ifonly_core::keys::RootKey;
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::form::Rows;
+use ifonly_algebra::keys::RootKey;
 use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
-use ifonly_core::random::SeededRandom;
+use ifonly_algebra::random::SeededRandom;
 use ifonly_core::scheme;
 use ifonly_core::search::{Outgoing, Search};
 use ifonly_core::secret::Secret;

@@ -3,8 +3,8 @@
 use crate::error::BuildError;
 use crate::input;
 use crate::options::{BuildOptions, DeploymentOptions};
+use ifonly_algebra::field::FieldRule;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::FieldRule;
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::sealed::{self, Sealed};
 use ifonly_values::manifest::{Contents, ManifestError, Offer, Operator};

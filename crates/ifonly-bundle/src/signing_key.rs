@@ -10,7 +10,7 @@ use crate::options::BuildOptions;
 use crate::sign::signed;
 use crate::source::{Progress, Stage};
 use crate::write::Staging;
-use ifonly_core::random::OsRandom;
+use ifonly_algebra::random::OsRandom;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey, Subject};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};

@@ -4,8 +4,6 @@ use crate::report::{FeatureReport, write_features};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::sealed::{self, Sealed};
 use ifonly_core::spir::Fetch;
-use ifonly_core::transcript::{Message, Stage};
-use ifonly_core::wire;
 use ifonly_values::manifest::{Manifest, Offered};
 use std::fmt;
 
@@ -52,7 +50,7 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
     let digest = hex::encode(manifest.digest());
     let row_bits: f64 = manifest.schema().ranges().iter().map(|&range| f64::from(range + 1).log2()).sum();
     let scans = |deployment: &Deployment| {
-        let (bytes_up, bytes_down) = bytes(deployment, manifest.record_length());
+        let traffic = deployment.traffic(1, manifest.record_length());
         let cheat_bits = deployment.cheated_symbols() as u64 * u64::from(deployment.field().bits());
         let fetch = Fetch::new(deployment.params(), deployment.servers(), manifest.record_length());
         SchemeSummary {
@@ -61,8 +59,8 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
             rounds: deployment.phases(),
             q: deployment.field().q(),
             bits: deployment.field().bits(),
-            bytes_up,
-            bytes_down,
+            bytes_up: traffic.up as u64,
+            bytes_down: traffic.down as u64,
             learns: deployment.scheme().learns,
             cheat_bits,
             cheat_records: fetch.cheated_records(),
@@ -70,15 +68,15 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
         }
     };
     let sealed = |sealed: &Sealed| {
-        let cost = sealed.bytes(1, manifest.record_length());
+        let traffic = sealed.traffic(1, manifest.record_length());
         SchemeSummary {
             name: sealed::SCHEME.name,
             servers: sealed::SERVERS,
             rounds: 1,
             q: 1 << sealed.bits(),
             bits: sealed.bits() as u32,
-            bytes_up: cost.up as u64,
-            bytes_down: cost.down as u64,
+            bytes_up: traffic.up as u64,
+            bytes_down: traffic.down as u64,
             learns: sealed::SCHEME.learns,
             // A cheat gets the nearest records of a table of its own, and nothing of any other row.
             cheat_bits: 0,
@@ -100,24 +98,6 @@ impl SchemeSummary {
         let records = if *cheat_records == 1 { "1 record" } else { &format!("{cheat_records} records") };
         format!("{cheat_bits} bits of every row and {records} per fetch; all rows not before search {cheat_searches}")
     }
-}
-
-/// Message bytes in both directions, without HTTP and TLS.
-fn bytes(deployment: &Deployment, record_length: usize) -> (u64, u64) {
-    let field = deployment.field();
-    // More than an address space holds is more than any server sends; the manifest's M keeps it far away on 64 bits.
-    let packed = |symbols: usize| wire::packed_length(field, symbols).unwrap_or(usize::MAX) as u64;
-    let fetch = Fetch::new(deployment.params(), deployment.servers(), record_length);
-    let servers = deployment.servers();
-    let mut up = (servers * (Message::overhead(deployment, Stage::Record) + fetch.query_length())) as u64;
-    let mut down = (servers * (Stage::Record.lead() + fetch.stripe_length())) as u64;
-    for phase in 0..deployment.phases() {
-        let (responders, stage) = (deployment.responders(phase) as u64, Stage::Phase(phase as u8));
-        let query = packed(deployment.slot_lengths(phase).iter().sum()) + Message::overhead(deployment, stage) as u64;
-        up += responders * query;
-        down += responders * (packed(deployment.answer_length(phase)) + stage.lead() as u64);
-    }
-    (up, down)
 }
 
 impl fmt::Display for Summary<'_> {

@@ -3,8 +3,8 @@
 mod common;
 
 use common::*;
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_core::random::{Random, SeededRandom};
 
 const CSV: &str = "\u{feff}age,debt,\"the job\",risk,ok\n23,0.5,baker,low,1\n31,,pilot,high,0\n45,1e2,\"pi,lot\",low,1\n52,-3,x,medium,1\n";
 const SCHEMA: &str = "target = 'ok'\naccept = ['>=1']\ncontinuous = ['age']\nimmutable = ['age']\nlevels = 50\n\

@@ -3,11 +3,11 @@
 mod common;
 
 use common::*;
+use ifonly_algebra::form::Rows;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::SeededRandom;
 use ifonly_bundle::{Bundle, DeploymentOptions};
 use ifonly_core::candidates::Price;
-use ifonly_core::form::Rows;
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::SeededRandom;
 use ifonly_core::replica::Replica;
 use ifonly_core::search::{Search, confirm};
 use ifonly_values::record::Record;

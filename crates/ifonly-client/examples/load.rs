@@ -6,9 +6,9 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_client::http::{self, Trust};
 use ifonly_client::{Client, Pins, Policy, Transport, WishList};
-use ifonly_core::random::{Random, SeededRandom};
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::App;

@@ -1,6 +1,6 @@
 //! Whatever runs a search, led the same way.
 
-use ifonly_core::random::OsRandom;
+use ifonly_algebra::random::OsRandom;
 use ifonly_core::search::{Fault, Outcome, Outgoing, Search};
 
 /// A search in progress.

@@ -8,9 +8,9 @@
 //! Waiting needs a [`Clock`], which a [`Transport`](crate::Transport) that leaves the process has.
 
 use crate::transport::Pending;
+use ifonly_algebra::random::OsRandom;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::params::Params;
-use ifonly_core::random::OsRandom;
 use ifonly_core::scheme::{Metric, Scheme};
 use ifonly_core::search::{Audience, Outgoing, Search};
 use ifonly_core::secret::Secret;

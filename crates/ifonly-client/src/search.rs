@@ -11,12 +11,11 @@ use crate::pace::{self, Clock};
 use crate::transport::{Receive, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
+use ifonly_algebra::random::OsRandom;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::random::OsRandom;
 use ifonly_core::sealed;
 use ifonly_core::search::{Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
-use ifonly_core::spir::Fetch;
 use ifonly_scan::decode::ByKernels;
 use ifonly_values::manifest::Offered;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,9 +85,7 @@ impl Client {
     }
 
     fn check_traffic(&self, deployment: &Deployment, top: usize) -> Result<(), ClientError> {
-        let fetch = Fetch::new(deployment.params(), deployment.servers(), self.manifest.record_length());
-        let (cost, servers) = (deployment.bytes(), deployment.servers() as u128);
-        let bytes = cost.total() + (top * fetch.query_length()) as u128 * servers;
+        let bytes = deployment.traffic(top, self.manifest.record_length()).total();
         if bytes > MOST_TRAFFIC {
             return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
         }

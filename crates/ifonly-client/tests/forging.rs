@@ -3,14 +3,14 @@
 mod support;
 
 use bytes::Bytes;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::wire;
 use ifonly_client::transport::{Exchange, Pending};
 use ifonly_client::{Answer, Client, ClientError, Greeting, Pins, Receive, Route, Transport, WishList};
-use ifonly_core::keys::RootKey;
 use ifonly_core::replica::Replica;
 use ifonly_core::search::Fault;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Stage;
-use ifonly_core::wire;
 use ifonly_values::manifest::Contents;
 use std::sync::{Arc, Mutex};
 use support::{Recorder, Seen, World, signing_key};

@@ -3,11 +3,11 @@
 mod support;
 
 use bytes::Bytes;
+use ifonly_algebra::decode::DecodeError;
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_client::transport::{Exchange, Pending};
 use ifonly_client::{Client, ClientError, Greeting, Pins, Policy, Receive, Route, Transport};
-use ifonly_core::decode::DecodeError;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::scheme::{Gate, Metric};
 use ifonly_core::search::{Fault as SearchFault, Found, confirm};
 use ifonly_core::secret::Secret;

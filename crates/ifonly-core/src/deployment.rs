@@ -1,13 +1,14 @@
 //! A scheme under given parameters: from the two follow field, servers, sizes and costs.
 
-use crate::field::FieldRule;
-use crate::field::{Field, FieldError, Symbol};
+use crate::field::{Field, FieldError, FieldRule, Symbol};
 use crate::form::Program;
 use crate::params::{Params, ParamsError};
 use crate::random::Random;
 use crate::scheme::{Opening, Phase, Reading, Scheme, Setting, Slot};
 use crate::secret::Secret;
 use crate::share::{Points, PointsError, Vectors, share};
+use crate::spir::Fetch;
+use crate::transcript::{Message, Stage};
 
 /// A scheme with its parameters, field and evaluation points, all checked.
 #[derive(Clone, Debug)]
@@ -149,8 +150,8 @@ impl Deployment {
         if need > 255 {
             return Err(DeploymentError::TooManyServers { scheme: scheme.name, servers: need });
         }
-        if points.len() != need {
-            return Err(DeploymentError::Servers { scheme: scheme.name, need, have: points.len() });
+        if points.as_slice().len() != need {
+            return Err(DeploymentError::Servers { scheme: scheme.name, need, have: points.as_slice().len() });
         }
         if params.verified && scheme.phases.iter().any(|phase| matches!(phase.reading, Reading::Masked)) {
             return Err(DeploymentError::MaskNotVerifiable { scheme: scheme.name });
@@ -207,7 +208,7 @@ impl Deployment {
 
     /// N, the servers that any phase asks.
     pub fn servers(&self) -> usize {
-        self.points.len()
+        self.points.as_slice().len()
     }
 
     /// The length of each vector that a server receives; verified queries hold everything twice, then r.
@@ -264,7 +265,7 @@ impl Deployment {
 
     /// Bytes of all packed payloads and answers on the wire, without headers, key-check values and the record. Servers keep
     /// no state, so carried shares are sent again and count here.
-    pub fn bytes(&self) -> Cost {
+    pub(crate) fn bytes(&self) -> Cost {
         (0..self.phases()).fold(Cost::default(), |cost, phase| {
             let servers = self.responders(phase) as u128;
             let bytes = |symbols: usize| (symbols as u128 * u128::from(self.field.bits())).div_ceil(8) * servers;
@@ -273,6 +274,21 @@ impl Deployment {
                 down: cost.down + bytes(self.answer_length(phase)),
             }
         })
+    }
+
+    /// Bytes of all messages and responses of a search with `top` records, without HTTP and TLS.
+    pub fn traffic(&self, top: usize, record_length: usize) -> Cost {
+        let fetch = Fetch::new(&self.params, self.servers(), record_length);
+        let framed = |stage: Stage| (Message::overhead(self, stage) as u128, stage.lead() as u128);
+        let mut cost = self.bytes();
+        for phase in 0..self.phases() {
+            let (servers, (up, down)) = (self.responders(phase) as u128, framed(Stage::Phase(phase as u8)));
+            (cost.up, cost.down) = (cost.up + servers * up, cost.down + servers * down);
+        }
+        let (records, (up, down)) = ((top * self.servers()) as u128, framed(Stage::Record));
+        cost.up += records * (up + fetch.query_length() as u128);
+        cost.down += records * (down + fetch.stripe_length() as u128);
+        cost
     }
 
     /// Commitments of the first phase to what the second will use, one for each server of the second; no scheme has a third.
@@ -348,7 +364,7 @@ impl Deployment {
         if !self.params.verified {
             return program(&self.setting(), vectors, Symbol::ONE);
         }
-        let half = vectors.len() / 2;
+        let half = vectors.iter().len() / 2;
         let part =
             |from: usize| Vectors::new((from..from + half).map(|s| vectors.slot(s).to_vec()).collect::<Vec<_>>());
         let r = vectors.slot(2 * half)[0];

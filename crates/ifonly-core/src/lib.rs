@@ -8,8 +8,8 @@
 //! what the [`scheme`] decodes and one record.
 //!
 //! ```
-//! use ifonly_core::{deployment::Deployment, form::Rows, keys::RootKey, memory::MemoryServer, params::Params};
-//! use ifonly_core::{field::FieldRule, random::OsRandom, scheme, search::Search, secret::Secret};
+//! use ifonly_algebra::{field::FieldRule, form::Rows, keys::RootKey, random::OsRandom};
+//! use ifonly_core::{deployment::Deployment, memory::MemoryServer, params::Params, scheme, search::Search, secret::Secret};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let mut random = OsRandom::default();
 //! // The institution: accepted samples of (income, years employed), a scheme, and a root key that its servers share.
@@ -47,26 +47,20 @@
 //! Tests in `src/tests/` prove exactness against brute force and privacy by enumerating all randomness on tiny fields.
 #![forbid(unsafe_code)]
 
+// Here under the names that they have there.
+use ifonly_algebra::{decode, field, form, gf256, interpolate, keys, order, random, share, wire};
+
 pub mod candidates;
-pub mod decode;
 pub mod deployment;
 #[cfg(test)]
 mod describe;
 #[cfg(test)]
 mod dmin;
 mod fault;
-pub mod field;
-pub mod form;
-pub mod gf256;
-pub mod interpolate;
-pub mod keys;
 pub mod memory;
-pub mod order;
 pub mod package;
 pub mod params;
-mod prime;
 pub mod promise;
-pub mod random;
 mod reception;
 pub mod replica;
 pub mod round;
@@ -75,7 +69,6 @@ pub mod sealed;
 pub mod search;
 pub mod secret;
 pub mod service;
-pub mod share;
 pub mod signature;
 mod smallest;
 pub mod spir;
@@ -83,4 +76,3 @@ pub mod spir;
 mod tests;
 pub mod transcript;
 mod vote;
-pub mod wire;

@@ -130,7 +130,7 @@ impl Sealed {
     }
 
     /// Bytes of a message.
-    pub fn message_length(&self) -> usize {
+    pub(crate) fn message_length(&self) -> usize {
         before_payload(SCHEME.name, SERVERS, 0, 0) + self.payload_length()
     }
 
@@ -144,8 +144,8 @@ impl Sealed {
         CHECK_LENGTH + top * (8 + Sealed::sealed_length(record_length))
     }
 
-    /// Bytes of all messages and responses of a search.
-    pub fn bytes(&self, top: usize, record_length: usize) -> Cost {
+    /// Bytes of all messages and responses of a search, without HTTP and TLS.
+    pub fn traffic(&self, top: usize, record_length: usize) -> Cost {
         let all = |bytes: usize| (SERVERS * bytes) as u128;
         Cost { up: all(self.message_length()), down: all(self.response_length(top, record_length)) }
     }

@@ -1,5 +1,7 @@
 //! What a server offers over HTTP, said once for both sides: paths, header names, lengths and problem types.
 
+pub use ifonly_algebra::keys::{CHECK_LENGTH, TICKET_LENGTH};
+
 /// Where the manifest is.
 pub const MANIFEST_PATH: &str = "/v1/manifest";
 /// The header of the manifest's response that says which server speaks; the manifest is the same at all of them.
@@ -11,10 +13,6 @@ pub const EARLIER_HEADER: &str = "ifonly-earlier";
 pub const MESSAGE_TYPE: &str = "application/octet-stream";
 /// The media type of problem documents (RFC 9457).
 pub const PROBLEM_TYPE: &str = "application/problem+json";
-/// Bytes of the key-check value with which every response begins.
-pub const CHECK_LENGTH: usize = 16;
-/// Bytes of the ticket that follows it in the response to the first phase of a search.
-pub const TICKET_LENGTH: usize = 16;
 /// Bytes of the checksum after every response: the first ones of its BLAKE3 hash.
 pub const CHECKSUM_LENGTH: usize = 16;
 

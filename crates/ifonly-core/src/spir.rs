@@ -58,7 +58,7 @@ impl Fetch {
     }
 
     /// Bytes that each server receives.
-    pub fn query_length(&self) -> usize {
+    pub(crate) fn query_length(&self) -> usize {
         if self.is_binary() { self.rows.div_ceil(8) } else { self.rows * self.stripes }
     }
 

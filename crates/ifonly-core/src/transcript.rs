@@ -186,7 +186,7 @@ impl Message {
     }
 
     /// Bytes before the payload.
-    pub fn overhead(deployment: &Deployment, stage: Stage) -> usize {
+    pub(crate) fn overhead(deployment: &Deployment, stage: Stage) -> usize {
         let promises = deployment.promises();
         let (responders, promises, first) = match stage {
             Stage::Phase(0) => (deployment.responders(0), promises, 0),

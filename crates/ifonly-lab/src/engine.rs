@@ -3,26 +3,26 @@
 //! Nothing is simplified: queries are shared, committed to and packed; each replica checks them, derives its pads from
 //! the transcript and answers; the client decodes. Only the randomness is seeded, so that experiments repeat.
 
+use ifonly_algebra::decode::agree;
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::Symbol;
+use ifonly_algebra::form::Rows;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::SeededRandom;
+use ifonly_algebra::share::Vectors;
+use ifonly_algebra::wire;
 use ifonly_core::candidates::Candidates;
-use ifonly_core::decode::agree;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::FieldRule;
-use ifonly_core::field::Symbol;
-use ifonly_core::form::Rows;
-use ifonly_core::keys::RootKey;
 use ifonly_core::package;
 use ifonly_core::params::Params;
 use ifonly_core::promise::Promises;
-use ifonly_core::random::SeededRandom;
 use ifonly_core::replica::Replica;
 use ifonly_core::round::Round;
 use ifonly_core::scheme::{Reading, Scheme};
 use ifonly_core::search::{Audience, Outcome, Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::service::{CHECK_LENGTH, Route};
-use ifonly_core::share::Vectors;
 use ifonly_core::transcript::{Header, Message, Parent, Stage, messages};
-use ifonly_core::wire;
 
 use crate::LabError;
 use crate::attack::Session;

@@ -1,6 +1,6 @@
 //! What the attacks reach, and what stops them.
 
-use ifonly_core::field::Symbol;
+use ifonly_algebra::field::Symbol;
 use ifonly_lab::attack::{
     EngineSessions, ModelSessions, World, linking, partials, radix, replay, stopping, trilateration,
 };

@@ -4,11 +4,11 @@
 //! Prints `seconds row distance` (seconds of this thread's CPU) for each line (`row` and `distance` are `-` where the step finds none).
 
 use cpu_time::ThreadTime;
-use ifonly_core::field::FieldRule;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Form, Job, Output, Program, Shape};
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::OsRandom;
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::OsRandom;
 use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
 use ifonly_scan::{RowStore, Scanner};
 use std::error::Error;

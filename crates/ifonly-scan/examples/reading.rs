@@ -2,15 +2,16 @@
 //! `nothing` no row qualifies, in `half` every second one does, in `lie` their costs are impossible as well. `bench/reading.py`
 //! demands equal counts.
 
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::Symbol;
+use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::wire;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::FieldRule;
-use ifonly_core::field::Symbol;
 use ifonly_core::params::Params;
-use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::search::{Audience, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::transcript::Stage;
-use ifonly_core::{scheme, spir, wire};
+use ifonly_core::{scheme, spir};
 use ifonly_scan::decode::ByKernels;
 use std::error::Error;
 use std::hint::black_box;

@@ -1,13 +1,13 @@
 //! Runs one kernel some times on small data, for a tool that counts instructions: `repeat KERNEL BACKEND ROWS TIMES`.
 //! What two counts with different TIMES have in common is the setup; `bench/instructions.py` subtracts it.
 
-use ifonly_core::field::FieldRule;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Form, Job, Output, Program, Shape};
-use ifonly_core::keys::RootKey;
-use ifonly_core::order;
-use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::wire;
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::order;
+use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::wire;
 use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
 use ifonly_scan::records::RecordScanner;
 use ifonly_scan::{Backend, RowStore, Scanner};

@@ -10,7 +10,7 @@
 
 use crate::dot::{Features, Term, Width};
 use crate::store::{LevelBytes, RowStore};
-use ifonly_core::field::{Field, Symbol};
+use ifonly_algebra::field::{Field, Symbol};
 
 /// The most limbs.
 pub(crate) const MOST_LIMBS: usize = 8;
@@ -216,9 +216,9 @@ mod tests {
     use super::*;
     use crate::backend::{Backend, Blocks, Planes};
     use crate::store::BLOCK_ROWS;
-    use ifonly_core::field::FieldRule;
-    use ifonly_core::form::{Form, Shape};
-    use ifonly_core::random::{Random, SeededRandom};
+    use ifonly_algebra::field::FieldRule;
+    use ifonly_algebra::form::{Form, Shape};
+    use ifonly_algebra::random::{Random, SeededRandom};
 
     #[test]
     fn plans_are_the_forms_at_every_width() {

@@ -8,9 +8,9 @@
 use crate::backend::{Backend, Kernels};
 use crate::dot::Width;
 use crate::pack::{packed_length, unpack_long_words, unpack_words};
-use ifonly_core::field::Symbol;
-pub use ifonly_core::interpolate::Interpolation;
-use ifonly_core::interpolate::{Interpolate, Interpolating, Unreadable, Words};
+use ifonly_algebra::field::Symbol;
+pub use ifonly_algebra::interpolate::Interpolation;
+use ifonly_algebra::interpolate::{Interpolate, Interpolating, Unreadable, Words};
 use zeroize::Zeroize;
 
 /// Rows decoded at a time; the words of all servers stay in the first-level cache.

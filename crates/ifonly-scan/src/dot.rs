@@ -17,7 +17,7 @@
 //! quadratic forms. A plan is cut into chunks wherever a sum could leave 32 bits or the quotient could become inexact.
 
 use crate::store::{LevelBytes, RowStore};
-use ifonly_core::field::{Field, Symbol};
+use ifonly_algebra::field::{Field, Symbol};
 
 /// Limbs for q < 2^31.
 pub(crate) const NARROW: usize = 2;
@@ -420,8 +420,8 @@ impl<'a, const L: usize> Planner<'a, L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_core::field::FieldRule;
-    use ifonly_core::random::SeededRandom;
+    use ifonly_algebra::field::FieldRule;
+    use ifonly_algebra::random::SeededRandom;
 
     #[test]
     fn digits_times_weights_are_the_centred_symbol() {

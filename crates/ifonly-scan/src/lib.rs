@@ -1,13 +1,13 @@
 //! The row store, the scan and the decoding of private counterfactual retrieval, at the speed of memory.
 //!
-//! A server keeps its rows in a [`RowStore`] and answers a job (see [`ifonly_core::form`]) with a [`Scanner`], which gives the
+//! A server keeps its rows in a [`RowStore`] and answers a job (see [`ifonly_algebra::form`]) with a [`Scanner`], which gives the
 //! packed stream piece by piece. All backends, thread counts and span lengths give the same bytes, those of
-//! [`ifonly_core::form::answer`]. A client decodes the streams of all servers with a [`decode::Decoder`].
+//! [`ifonly_algebra::form::answer`]. A client decodes the streams of all servers with a [`decode::Decoder`].
 //!
 //! ```
-//! use ifonly_core::field::{Field, Symbol};
-//! use ifonly_core::form::{Form, Job, Output, Program, Shape};
-//! use ifonly_core::keys::RootKey;
+//! use ifonly_algebra::field::{Field, Symbol};
+//! use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+//! use ifonly_algebra::keys::RootKey;
 //! use ifonly_scan::{RowStore, Scanner};
 //! use std::ops::ControlFlow;
 //!

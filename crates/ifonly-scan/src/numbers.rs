@@ -7,7 +7,7 @@
 use crate::backend::{Draws, Kernels};
 use crate::dot::Width;
 use crate::store::BLOCK_ROWS;
-use ifonly_core::keys::{KeyStream, SymbolStream};
+use ifonly_algebra::keys::{KeyStream, SymbolStream};
 
 /// Blocks behind the last one, so that kernels may load whole vectors there.
 const SPARE_BLOCKS: usize = 4;

@@ -1,8 +1,8 @@
-//! Packing at speed: the bit stream of [`ifonly_core::wire`], which is the definition, from the words of a tile.
+//! Packing at speed: the bit stream of [`ifonly_algebra::wire`], which is the definition, from the words of a tile.
 
 use crate::backend::Kernels;
-use ifonly_core::field::Field;
-use ifonly_core::wire;
+use ifonly_algebra::field::Field;
+use ifonly_algebra::wire;
 
 /// Bytes of `count` symbols; where they would not fit the address space, more than anybody can send.
 pub(crate) fn packed_length(field: &Field, count: usize) -> usize {
@@ -98,7 +98,7 @@ fn bits_at(bytes: &[u8], start: usize, bits: u32) -> u64 {
 mod tests {
     use super::*;
     use crate::backend::Backend;
-    use ifonly_core::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{Random, SeededRandom};
 
     /// Bit by bit: the definition.
     fn pack_slowly(bits: u32, symbols: &[u64]) -> Vec<u8> {

@@ -5,8 +5,8 @@ use crate::backend::Kernels;
 use crate::parts::{PartError, PartValues};
 use crate::store::RowStore;
 use crate::tile::{Scratch, TileProgram};
-use ifonly_core::field::Field;
-use ifonly_core::order::{self, Shuffle};
+use ifonly_algebra::field::Field;
+use ifonly_algebra::order::{self, Shuffle};
 use std::borrow::Cow;
 
 /// A compiled query.

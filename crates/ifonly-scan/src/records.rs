@@ -4,8 +4,8 @@
 //! modulo x^8 + x^4 + x^3 + x + 1. Both read the chosen records once, in order.
 
 use crate::backend::{Backend, Kernels, NibbleTables};
-use ifonly_core::decode::Arithmetic;
-use ifonly_core::gf256::Gf256;
+use ifonly_algebra::decode::Arithmetic;
+use ifonly_algebra::gf256::Gf256;
 use rayon::prelude::*;
 
 /// Why records and a selection do not fit together. A fault of the caller.
@@ -168,7 +168,7 @@ fn nibble_tables() -> Box<NibbleTables> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_core::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{Random, SeededRandom};
 
     #[test]
     fn sums_of_records_are_their_definition_for_every_length() {

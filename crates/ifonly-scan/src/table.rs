@@ -7,8 +7,8 @@
 
 use crate::backend::{Blocks, Kernels};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES, LevelBytes, RowStore};
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Form, Shape};
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{Form, Shape};
 
 /// The tables of one form, or of two.
 #[derive(Clone, Debug)]

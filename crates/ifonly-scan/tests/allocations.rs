@@ -1,10 +1,10 @@
 //! A scan takes its memory at the beginning: however many tiles a span has, no further one allocates.
 
-use ifonly_core::field::FieldRule;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Form, Job, Output, Program, Shape};
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_scan::{Backend, RowStore, Scanner};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

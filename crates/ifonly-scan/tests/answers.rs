@@ -1,12 +1,12 @@
 //! Every backend, thread count and span length gives the answer of the plain evaluator, bit for bit.
 
-use ifonly_core::field::FieldRule;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{self, Form, Job, Output, Program, Rows, Shape};
-use ifonly_core::keys::{KeyedRows, RootKey, TranscriptKeys};
-use ifonly_core::order;
-use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::wire;
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{self, Form, Job, Output, Program, Rows, Shape};
+use ifonly_algebra::keys::{KeyedRows, RootKey, TranscriptKeys};
+use ifonly_algebra::order;
+use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::wire;
 use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner};
 use std::ops::ControlFlow;
 

@@ -1,9 +1,9 @@
 //! Decoding gives the values of the definition and the first nearest row, however the bytes arrive.
 
-use ifonly_core::field::FieldRule;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::random::{Random, SeededRandom};
-use ifonly_core::wire;
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::wire;
 use ifonly_scan::Backend;
 use ifonly_scan::decode::{DecodeError, Decoder, Found, Interpolation, Nearest};
 

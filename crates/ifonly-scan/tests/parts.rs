@@ -1,10 +1,10 @@
 //! An answer computed from parts has the bits of the answer from one store, however the rows are cut.
 
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Form, Job, Output, Program, Shape};
-use ifonly_core::keys::{RootKey, TranscriptKeys};
-use ifonly_core::order;
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+use ifonly_algebra::keys::{RootKey, TranscriptKeys};
+use ifonly_algebra::order;
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_scan::parts::{Forms, LocalPart, Part, PartError, RowParts, Values};
 use ifonly_scan::{Query, RowStore, ScanError, Scanner};
 use std::ops::{ControlFlow, Range};

@@ -1,12 +1,12 @@
 //! A search finds the same, or fails the same, whoever decodes.
 
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::form::Rows;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::FieldRule;
-use ifonly_core::form::Rows;
-use ifonly_core::keys::RootKey;
 use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
-use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::scheme::{self, Gate};
 use ifonly_core::search::{Fault, Search};
 use ifonly_core::secret::Secret;

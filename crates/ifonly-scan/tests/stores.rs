@@ -1,6 +1,6 @@
 //! A row store gives back its rows, survives its serialised form, and believes nothing that does not fit.
 
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_scan::FileBytes;
 use ifonly_scan::store::{LevelBytes, RowStore, RowWriter, StoreError};
 use std::fs::File;

@@ -3,8 +3,8 @@
 //! Prints ANDs, rounds and bytes, then runs all three servers in this thread with the operating system's randomness.
 
 use cpu_time::ProcessTime;
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::{OsRandom, Random, SeededRandom};
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::{OsRandom, Random, SeededRandom};
 use ifonly_sealed::{Circuit, Party, Randomness, Shape, combine, share, simulate};
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@
 //! session: it is handed frames and hands out frames, and does no I/O.
 //!
 //! ```
-//! use ifonly_core::random::OsRandom;
+//! use ifonly_algebra::random::OsRandom;
 //! use ifonly_sealed::{Circuit, Party, Randomness, Shape, combine, share, simulate};
 //! use std::sync::Arc;
 //! # fn main() -> Result<(), ifonly_sealed::Error> {

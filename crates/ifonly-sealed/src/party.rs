@@ -20,8 +20,8 @@ use crate::planes;
 use crate::program::Gate;
 use crate::shape::{FRAME_WORDS, lane_mask};
 use crate::zero::{Ahead, Zero, key_words};
-use ifonly_core::keys::{Purpose, TranscriptKeys};
-use ifonly_core::random::Random;
+use ifonly_algebra::keys::{Purpose, TranscriptKeys};
+use ifonly_algebra::random::Random;
 use std::sync::Arc;
 
 /// One of the two others.

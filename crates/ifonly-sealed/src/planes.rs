@@ -76,7 +76,7 @@ fn transpose(tile: &mut [u64; 64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_core::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{Random, SeededRandom};
 
     #[test]
     fn rows_stand_where_the_layout_says_and_come_back_in_order() {

@@ -8,7 +8,7 @@
 
 use crate::simulate::{self, Letter};
 use crate::{Circuit, Party, Peer, Randomness, Shape, combine, share};
-use ifonly_core::random::{Exhaustive, Random, SeededRandom};
+use ifonly_algebra::random::{Exhaustive, Random, SeededRandom};
 use std::collections::HashMap;
 use std::sync::Arc;
 

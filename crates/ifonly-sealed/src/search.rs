@@ -6,8 +6,8 @@
 
 use crate::shape::Shape;
 use crate::user::{combine, share};
+use ifonly_algebra::random::Random;
 use ifonly_core::candidates::Price;
-use ifonly_core::random::Random;
 use ifonly_core::sealed::{SCHEME, SERVERS, Sealed};
 use ifonly_core::search::{Audience, Fault, Found, Outcome, Outgoing};
 use ifonly_core::secret::{Secret, SecretError};

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::frame::Taken;
 use crate::party::{Party, Peer};
-use ifonly_core::random::Random;
+use ifonly_algebra::random::Random;
 use std::collections::VecDeque;
 
 /// A frame on its way.

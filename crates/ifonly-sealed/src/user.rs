@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::shape::{Shape, lane_mask};
-use ifonly_core::random::Random;
+use ifonly_algebra::random::Random;
 
 /// Three additive shares mod 2^k of a table: the first two are uniform, the third is what is left. Any two are uniform.
 pub fn share(bits: usize, table: &[u64], random: &mut dyn Random) -> [Vec<u64>; 3] {

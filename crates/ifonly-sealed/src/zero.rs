@@ -8,8 +8,8 @@ use crate::circuit::Circuit;
 use crate::error::{Due, Error, Fault};
 use crate::frame::{AHEAD, HEADER_BYTES, Taken, header, parse, whole_words};
 use crate::shape::FRAME_WORDS;
-use ifonly_core::keys::{KeyStream, Purpose, TranscriptKeys};
-use ifonly_core::random::Random;
+use ifonly_algebra::keys::{KeyStream, Purpose, TranscriptKeys};
+use ifonly_algebra::random::Random;
 use std::collections::VecDeque;
 
 /// Random words that one server drew, or got from the server before it, and has not used yet. Servers may fill it before a search

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Source, search};
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_sealed::{Circuit, Cost, Shape};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Source, parties};
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_sealed::simulate::{self, Letter};
 use ifonly_sealed::{Circuit, Due, Error, Fault, HEADER_BYTES, Party, Peer, Shape, Taken, share};
 use std::sync::Arc;

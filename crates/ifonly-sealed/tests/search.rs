@@ -1,7 +1,7 @@
 //! The user's side: what servers are sent is uniform, whoever asks, and what does not fit together is no result.
 
+use ifonly_algebra::random::{Exhaustive, Random, SeededRandom};
 use ifonly_core::params::Params;
-use ifonly_core::random::{Exhaustive, Random, SeededRandom};
 use ifonly_core::sealed::Sealed;
 use ifonly_core::search::{Audience, Fault};
 use ifonly_core::secret::Secret;

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{answers, pair_key, record};
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_sealed::{Circuit, Party, Peer, Randomness, Shape, combine, share, simulate};
 use serde_json::{Value, json};
 use std::path::PathBuf;

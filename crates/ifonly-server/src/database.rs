@@ -5,12 +5,12 @@
 //! one piece or in parts, here or elsewhere: [`ifonly_scan::parts`] puts together what parts compute.
 
 use crate::passes::{OwnedJob, Passes};
-use ifonly_core::form::Job;
-use ifonly_core::keys::TranscriptKeys;
-use ifonly_core::order;
+use ifonly_algebra::form::Job;
+use ifonly_algebra::keys::TranscriptKeys;
+use ifonly_algebra::order;
+use ifonly_algebra::wire;
 use ifonly_core::replica::{Ask, FetchAsk};
 use ifonly_core::transcript::Stage;
-use ifonly_core::wire;
 use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
 use ifonly_scan::{Query, ScanError, Scanner};
 use std::ops::ControlFlow;
@@ -167,12 +167,12 @@ fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: b
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ifonly_algebra::field::FieldRule;
+    use ifonly_algebra::form::Rows;
+    use ifonly_algebra::keys::RootKey;
+    use ifonly_algebra::random::{Random, SeededRandom};
     use ifonly_core::deployment::Deployment;
-    use ifonly_core::field::FieldRule;
-    use ifonly_core::form::Rows;
-    use ifonly_core::keys::RootKey;
     use ifonly_core::params::Params;
-    use ifonly_core::random::{Random, SeededRandom};
     use ifonly_core::replica::{Replica, Request};
     use ifonly_core::scheme;
     use ifonly_core::search::{Audience, Search};

@@ -5,8 +5,8 @@
 
 use crate::database::{Database, Sealed};
 use bytes::Bytes;
+use ifonly_algebra::keys::RootKey;
 use ifonly_bundle::Bundle;
-use ifonly_core::keys::RootKey;
 use ifonly_core::package;
 use ifonly_core::replica::{Refusal, Replica};
 use ifonly_scan::parts::LocalRecords;

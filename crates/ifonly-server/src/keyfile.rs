@@ -1,7 +1,7 @@
 //! Root keys on disk: a small TOML file that only its owner may read.
 
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::OsRandom;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::OsRandom;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

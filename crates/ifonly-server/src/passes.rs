@@ -5,9 +5,9 @@
 //! reader falls behind drops out of the pass and goes on alone where it was. How long an answer takes depends on how
 //! many ask, never on what.
 
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Job, Program};
-use ifonly_core::keys::KeyedRows;
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{Job, Program};
+use ifonly_algebra::keys::KeyedRows;
 use ifonly_scan::parts::RowParts;
 use ifonly_scan::{Query, RowStore, ScanError, Scanner};
 use std::ops::ControlFlow;
@@ -179,9 +179,9 @@ impl Drop for Leaving<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_core::form::{Form, Output, Shape};
-    use ifonly_core::keys::RootKey;
-    use ifonly_core::random::{Random, SeededRandom};
+    use ifonly_algebra::form::{Form, Output, Shape};
+    use ifonly_algebra::keys::RootKey;
+    use ifonly_algebra::random::{Random, SeededRandom};
 
     fn job(number: u8) -> OwnedJob {
         let field = Field::new(262_139).unwrap();

@@ -3,7 +3,7 @@
 mod support;
 
 use http::StatusCode;
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_server::config::Limits;
 use std::collections::BTreeMap;
 use support::{app, manifest, messages, post, public};

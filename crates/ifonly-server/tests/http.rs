@@ -36,7 +36,7 @@ async fn every_scheme_is_answered_with_the_length_that_the_manifest_implies() {
             assert_eq!(post(&router, path, message.clone()).await.body(), response.body());
             if phase < deployment.phases() {
                 let symbols = deployment.answer_length(phase);
-                let packed = ifonly_core::wire::packed_length(deployment.field(), symbols).unwrap();
+                let packed = ifonly_algebra::wire::packed_length(deployment.field(), symbols).unwrap();
                 let lead = if phase == 0 { 32 } else { 16 };
                 assert_eq!(length, lead + packed + 16);
             }

@@ -1,13 +1,13 @@
 //! Wishes in people's words: the private answer keeps them in values, equals a plain filter-and-sort over the rows, and what
 //! cannot be is refused.
 
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::form::Rows;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::FieldRule;
-use ifonly_core::form::Rows;
-use ifonly_core::keys::RootKey;
 use ifonly_core::memory::{MemoryServer, levels};
 use ifonly_core::params::Params;
-use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::search::{Search, confirm};
 use ifonly_core::secret::Secret;

@@ -7,13 +7,13 @@
 //! all processors.
 
 use crate::exit::Failure;
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::{OsRandom, Random, SeededRandom};
 use ifonly_bundle::Bundle;
 use ifonly_client::http::{HttpServer, Trust};
 use ifonly_client::{Answer, Client, Pins, Profile, Transport, Values, WishList};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::FieldRule;
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::{OsRandom, Random, SeededRandom};
 use ifonly_core::replica::Request;
 use ifonly_core::scheme::{self, Gate, Metric};
 use ifonly_core::sealed::{self, Sealed};

@@ -72,7 +72,7 @@ impl Failure {
 #[cfg(feature = "ask")]
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
-        use ifonly_core::decode::DecodeError;
+        use ifonly_algebra::decode::DecodeError;
         use ifonly_core::search::Fault;
         let text = crate::advice::explained(&error);
         match error {

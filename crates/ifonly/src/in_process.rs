@@ -3,10 +3,10 @@
 //! For demonstrations, tests and programs that try a bundle out. Whoever holds all servers could read the question, so there is
 //! nothing private about it.
 
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::OsRandom;
 use ifonly_bundle::Bundle;
 use ifonly_client::transport::{Exchange, Greeting, Pending, Receive, Transport, TransportError};
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::OsRandom;
 use ifonly_core::replica::{Refusal, Request, SealedAsk};
 use ifonly_core::sealed::SERVERS;
 use ifonly_core::service::Route;

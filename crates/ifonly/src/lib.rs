@@ -69,6 +69,7 @@ mod in_process;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub use ifonly_algebra as algebra;
 #[cfg(any(feature = "build", feature = "serve"))]
 pub use ifonly_bundle::Bundle;
 #[cfg(feature = "build")]

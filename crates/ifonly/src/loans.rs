@@ -3,7 +3,7 @@
 //! A lender scores an application and accepts from a threshold on. Whoever was accepted is in the database; the person
 //! who asks was not. Everything follows from a seed.
 
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_values::schema::{Feature, Kind, Scale, Schema, SchemaError};
 
 /// What the lender decides by, in words.

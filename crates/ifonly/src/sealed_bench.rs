@@ -6,10 +6,10 @@
 
 use crate::end_to_end::{Order, Part, Times, World};
 use crate::exit::Failure;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::OsRandom;
 use ifonly_client::http::{HttpServer, Trust};
 use ifonly_client::{Answer, Client, Pins, Transport};
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::OsRandom;
 use ifonly_core::replica::{Request, SealedAsk};
 use ifonly_core::sealed::SERVERS;
 use ifonly_scan::bench::Options;

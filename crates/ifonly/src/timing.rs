@@ -7,18 +7,18 @@
 
 use crate::exit::Failure;
 use bytes::Bytes;
+use ifonly_algebra::field::Symbol;
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::wire;
 use ifonly_client::patience::Timer;
 use ifonly_client::transport::{Exchange, Pending};
 use ifonly_client::{Client, Clock, Greeting, Pins, Receive, Route, Transport};
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::Symbol;
-use ifonly_core::keys::RootKey;
-use ifonly_core::random::{Random, SeededRandom};
 use ifonly_core::replica::Replica;
 use ifonly_core::secret::Secret;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Stage;
-use ifonly_core::wire;
 use ifonly_values::manifest::{Contents, Manifest};
 use ifonly_values::schema::{Feature, Kind, Scale, Schema};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Sealed searches: the same answers as brute force, and traffic that says nothing.
 
 use ifonly::{Bundle, Client, InProcess, Pins, Values, WishList};
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_values::manifest::{Contents, Manifest};
 use ifonly_values::schema::{Feature, Kind, Scale, Schema, Value};
 

@@ -70,7 +70,7 @@ fn table_gate(mut opening: Opening, secret: &Secret, setting: &Setting<'_>) -> O
 }
 
 fn immutable_form(setting: &Setting<'_>, q: &Vectors) -> Form {
-    let first = q.len() - 3;
+    let first = q.iter().len() - 3;
     let constant = q.slot(first + 2)[0];
     Form { constant, ..linear::form(setting, q.slot(first), q.slot(first + 1)) }
 }

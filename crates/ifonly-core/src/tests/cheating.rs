@@ -24,7 +24,7 @@ struct World {
 impl World {
     fn new(name: &str, silent: usize, lying: usize) -> World {
         let rows = Rows::new(&[4, 4], ROWS).unwrap();
-        let params = Params { silent, lying, ..Params::new(vec![4, 4], rows.len()) };
+        let params = Params { silent, lying, ..Params::new(vec![4, 4], rows.iter().len()) };
         let deployment = Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
         let server = |index| MemoryServer::new(index, &deployment, &key, &rows);

@@ -145,7 +145,7 @@ pub(super) fn play(
     random: &mut SeededRandom,
     mut spoil: impl FnMut(&mut Vec<Option<Vec<Symbol>>>, &mut SeededRandom),
 ) -> Result<(Candidates, Vec<usize>), Fault> {
-    let mut theta = vec![false; rows.len()];
+    let mut theta = vec![false; rows.iter().len()];
     let mut rounds: Vec<Round> = vec![];
     let mut result = None;
     let mut liars = vec![];
@@ -166,7 +166,7 @@ pub(super) fn play(
         spoil(&mut answers, random);
         let values = round.decode(deployment, answers, random)?;
         liars.extend(&values.liars);
-        let mut candidates = Candidates::read(deployment, phase, &values, &theta, rows.len())?;
+        let mut candidates = Candidates::read(deployment, phase, &values, &theta, rows.iter().len())?;
         theta = candidates.take_theta();
         result = Some(candidates);
         rounds.push(round);

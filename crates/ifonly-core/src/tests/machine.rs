@@ -21,7 +21,7 @@ struct World {
 impl World {
     fn new(scheme: &str, silent: usize, lying: usize) -> World {
         let rows = Rows::new(&[9, 9], [[1, 2], [8, 8], [4, 0], [3, 4]]).unwrap();
-        let params = Params { silent, lying, ..Params::new(vec![9, 9], rows.len()) };
+        let params = Params { silent, lying, ..Params::new(vec![9, 9], rows.iter().len()) };
         let deployment = Deployment::new(scheme::named(scheme).unwrap(), params, FieldRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
         let servers =

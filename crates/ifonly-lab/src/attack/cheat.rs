@@ -4,8 +4,8 @@
 //! decode `Σ_k y_k^p + Σ_k c_k·y_k` with coefficients c of the client's choice; where it also chooses the coefficients of the
 //! powers (linearised and table schemes, the inner product), the first sum is absent.
 
+use ifonly_algebra::field::Symbol;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::Symbol;
 use ifonly_core::scheme::{Gate, Metric, Scheme};
 
 /// p, if `Σ y^p` stands in every value whatever is shared.

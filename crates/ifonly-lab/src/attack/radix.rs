@@ -12,9 +12,9 @@
 
 use std::collections::HashSet;
 
-use ifonly_core::field::Symbol;
+use ifonly_algebra::field::Symbol;
+use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::random::SeededRandom;
 use ifonly_core::scheme::{self, Reading, Scheme};
 use rayon::prelude::*;
 

@@ -6,15 +6,15 @@
 //! commitments to the whole query: another query means another pad, and the old commitments do not open to another
 //! query.
 
-use ifonly_core::field::Symbol;
-use ifonly_core::form::{self, Job, Rows};
-use ifonly_core::keys::RootKey;
+use ifonly_algebra::field::Symbol;
+use ifonly_algebra::form::{self, Job, Rows};
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::SeededRandom;
+use ifonly_algebra::share::Vectors;
+use ifonly_algebra::wire;
 use ifonly_core::params::Params;
-use ifonly_core::random::SeededRandom;
 use ifonly_core::scheme::Metric as Cost;
-use ifonly_core::share::Vectors;
 use ifonly_core::transcript::{Parent, Stage, Tau, messages};
-use ifonly_core::wire;
 
 use super::{Share, World};
 use crate::LabError;

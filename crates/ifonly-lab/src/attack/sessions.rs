@@ -4,8 +4,8 @@
 //! [`EngineSessions`] runs the real protocol; [`ModelSessions`] computes the decoded values directly, which is what the
 //! protocol is proved to give, for attacks on larger databases. The attacks take any [`Sessions`].
 
+use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::random::SeededRandom;
 use ifonly_core::secret::Secret;
 
 use crate::LabError;

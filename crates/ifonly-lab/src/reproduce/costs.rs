@@ -4,8 +4,8 @@
 //! Symbols, fields and servers come from the schemes' descriptions in the engine; bytes are counted while a real query
 //! runs.
 
+use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::random::SeededRandom;
 use ifonly_core::scheme::{self, Gate, Metric as Cost, Scheme};
 use ifonly_core::secret::Secret;
 
@@ -161,9 +161,12 @@ fn plot() -> Result<Plot, LabError> {
         let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
         let mut points = Vec::new();
         for m in sizes {
-            let deployment =
-                ifonly_core::deployment::Deployment::new(scheme, params(m), ifonly_core::field::FieldRule::Deployment)
-                    .map_err(|error| fault(error.to_string()))?;
+            let deployment = ifonly_core::deployment::Deployment::new(
+                scheme,
+                params(m),
+                ifonly_algebra::field::FieldRule::Deployment,
+            )
+            .map_err(|error| fault(error.to_string()))?;
             let bytes = deployment.cost().total() as f64 * f64::from(deployment.field().bits()) / 8.0;
             points.push((m as f64, bytes / m as f64));
         }
@@ -213,8 +216,11 @@ mod tests {
         for scheme in scheme::ALL {
             let line = wine.lines().find(|line| line.starts_with(&format!("| {} |", scheme.name))).unwrap();
             let bits = line.split('|').nth(9).unwrap().trim();
-            let deployment =
-                ifonly_core::deployment::Deployment::new(scheme, params(M), ifonly_core::field::FieldRule::Deployment);
+            let deployment = ifonly_core::deployment::Deployment::new(
+                scheme,
+                params(M),
+                ifonly_algebra::field::FieldRule::Deployment,
+            );
             assert_eq!(deployment.unwrap().field().bits().to_string(), bits, "{}", scheme.name);
         }
     }

@@ -4,8 +4,8 @@
 //! included. A round draws a database of 500 accepted wines and 50 rejected ones as queries; an answer is right when no
 //! row of the database is nearer to the query before quantising.
 
+use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::random::SeededRandom;
 use ifonly_core::scheme::Metric as Cost;
 use ifonly_core::secret::Secret;
 use rayon::prelude::*;

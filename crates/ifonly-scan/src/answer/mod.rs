@@ -5,7 +5,7 @@
 //! order, and a stored-order answer holds only as many spans as threads work on.
 //!
 //! A shuffled answer first keeps the form values of all rows (4 bytes each, 8 for q ≥ 2^31). With the keys of the order
-//! ([`Query::order_keys`]) it sends them through the buckets of [`ifonly_core::order::Shuffle`], which moves memory in
+//! ([`Query::order_keys`]) it sends them through the buckets of [`ifonly_algebra::order::Shuffle`], which moves memory in
 //! order; with a finished order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
 
 mod shuffled;
@@ -18,8 +18,8 @@ use crate::parts::{PartError, PartValues};
 use crate::plan::Plan;
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Norms, Scratch, run_pair, used_forms};
-use ifonly_core::form::{Form, Job, Output, Shape};
-use ifonly_core::keys::{KeyedRows, TranscriptKeys};
+use ifonly_algebra::form::{Form, Job, Output, Shape};
+use ifonly_algebra::keys::{KeyedRows, TranscriptKeys};
 use rayon::prelude::*;
 use shuffled::FormValues;
 use std::ops::{ControlFlow, Range};
@@ -103,7 +103,7 @@ impl<'a> Query<'a> {
         (8 * bytes).checked_div(bits_per_row).unwrap_or(0)
     }
 
-    /// The same query in the order of [`ifonly_core::order::permutation`] under these keys.
+    /// The same query in the order of [`ifonly_algebra::order::permutation`] under these keys.
     pub fn shuffled_by(self, order_keys: Option<&'a TranscriptKeys>) -> Query<'a> {
         Query { order_keys, ..self }
     }

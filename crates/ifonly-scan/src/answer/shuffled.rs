@@ -10,7 +10,7 @@ use crate::memory::{self, AlignedBytes};
 use crate::parts::PartError;
 use crate::plan::{Placement, Plan, ValueSource};
 use crate::tile::{Gathered, Scratch};
-use ifonly_core::order::Shuffle;
+use ifonly_algebra::order::Shuffle;
 use rayon::prelude::*;
 use std::ops::Range;
 

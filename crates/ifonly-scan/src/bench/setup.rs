@@ -6,10 +6,10 @@
 use super::{BenchForm, Clock, Options};
 use crate::decode::Interpolation;
 use crate::store::RowStore;
-use ifonly_core::field::FieldRule;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Form, Output, Program, Shape};
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{Form, Output, Program, Shape};
+use ifonly_algebra::random::{Random, SeededRandom};
 
 /// Weights of the weighted and gated forms lie in 1..=LARGEST_WEIGHT.
 const LARGEST_WEIGHT: u64 = 7;

@@ -20,8 +20,8 @@ use crate::answer::{Query, ScanError, Scanner, check};
 use crate::dot::Width;
 use crate::store::{RowStore, RowStoreBuilder, StoreError};
 use crate::tile::used_forms;
-use ifonly_core::field::Field;
-use ifonly_core::form::{Form, Job, Output, Program};
+use ifonly_algebra::field::Field;
+use ifonly_algebra::form::{Form, Job, Output, Program};
 pub use local::LocalPart;
 pub use records::{LocalRecords, RecordPart, RecordParts, Selection};
 use std::ops::{ControlFlow, Range};
@@ -132,7 +132,7 @@ impl Forms {
     }
 
     fn job(&self) -> Job<'_> {
-        use ifonly_core::field::Symbol;
+        use ifonly_algebra::field::Symbol;
         Job { field: &self.field, alpha: Symbol::ONE, kappa: 0, program: &self.program, order: None }
     }
 

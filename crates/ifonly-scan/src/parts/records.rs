@@ -158,7 +158,7 @@ impl RecordParts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_core::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{Random, SeededRandom};
 
     #[test]
     fn the_sum_of_the_parts_is_the_sum_of_the_whole_for_every_cut() {

@@ -6,9 +6,9 @@ use crate::bytes::ByteDot;
 use crate::dot::{AnyDot, Features, Term, Width};
 use crate::store::RowStore;
 use crate::table::Tables;
-use ifonly_core::field::Symbol;
-use ifonly_core::form::{Job, Output, Shape};
-use ifonly_core::keys::KeyedRows;
+use ifonly_algebra::field::Symbol;
+use ifonly_algebra::form::{Job, Output, Shape};
+use ifonly_algebra::keys::KeyedRows;
 
 /// What an output is made of before its last step.
 pub(super) struct Parts {

@@ -1,6 +1,6 @@
 //! What happens to a tile of rows: a short straight-line program over numbers that stand beside the rows.
 //!
-//! Every output of [`ifonly_core::form`] is `constant + Σ factor·number`, where the numbers are form values, keyed streams, row
+//! Every output of [`ifonly_algebra::form`] is `constant + Σ factor·number`, where the numbers are form values, keyed streams, row
 //! shares and products of two numbers. So a tile first fills the streams, then evaluates the forms, then multiplies, and
 //! ends with one [`Dot`] per output; a form that only one output uses is part of that last dot product, and its pads ride
 //! along as further feature groups. For a shuffled answer the form values come from a buffer, picked in the order's
@@ -17,9 +17,9 @@ use crate::numbers::{self, KeyBytes};
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::table::Tables;
 use compile::Compiler;
-use ifonly_core::field::{Field, Symbol};
-use ifonly_core::form::{Form, Job, Output};
-use ifonly_core::keys::{KeyedRows, SymbolStream};
+use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::form::{Form, Job, Output};
+use ifonly_algebra::keys::{KeyedRows, SymbolStream};
 pub(crate) use pair::{Norms, run_pair};
 use std::ops::Range;
 

@@ -5,7 +5,7 @@ use super::{Scratch, Step, TileProgram, blocks_of};
 use crate::backend::{Kernels, Pair, Planes};
 use crate::dot::{AnyDot, Dot, Features, NARROW, Width};
 use crate::store::{BLOCK_ROWS, RowStore};
-use ifonly_core::field::{Field, Symbol};
+use ifonly_algebra::field::{Field, Symbol};
 
 /// Larger than any `‖y‖²` that is taken, so that residues are the numbers themselves: the prime 2^31 − 1.
 const NORM_FIELD: u64 = (1 << 31) - 1;

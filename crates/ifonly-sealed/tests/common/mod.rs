@@ -2,8 +2,8 @@
 
 #![allow(dead_code)] // each test uses its part
 
-use ifonly_core::keys::{RootKey, TranscriptKeys};
-use ifonly_core::random::{Random, SeededRandom};
+use ifonly_algebra::keys::{RootKey, TranscriptKeys};
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_sealed::simulate::{self, Letter};
 use ifonly_sealed::{Circuit, Found, Party, Randomness, Shape, combine, share};
 use std::sync::Arc;

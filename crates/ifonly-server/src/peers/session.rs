@@ -7,7 +7,7 @@
 
 use super::line::{Line, LineError, framed};
 use bytes::Bytes;
-use ifonly_core::random::{OsRandom, Random};
+use ifonly_algebra::random::{OsRandom, Random};
 use ifonly_core::transcript::Tau;
 use ifonly_sealed::{Due, Error as MachineError, Party, Peer, Taken};
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::line::{Carrier, Dial};
 use super::*;
-use ifonly_core::random::{OsRandom, SeededRandom};
+use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_sealed::{Circuit, Party, Randomness, Shape, combine, share};
 use std::sync::Mutex;
 

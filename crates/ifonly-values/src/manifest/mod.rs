@@ -5,8 +5,8 @@
 //! q that the deployment rule gives, distinct non-zero points and as many as servers, and all sizes are within limits.
 
 use crate::schema::{Schema, nearest};
+use ifonly_algebra::field::FieldRule;
 use ifonly_core::deployment::{Deployment, DeploymentError};
-use ifonly_core::field::FieldRule;
 use ifonly_core::params::{Params, Terms};
 use ifonly_core::scheme::{self, Metric, Scheme};
 use ifonly_core::sealed::{self, Sealed};

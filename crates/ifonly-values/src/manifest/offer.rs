@@ -1,8 +1,8 @@
 //! Which schemes a deployment can offer, each with its field and its points.
 
 use crate::schema::Schema;
+use ifonly_algebra::field::FieldRule;
 use ifonly_core::deployment::Deployment;
-use ifonly_core::field::FieldRule;
 use ifonly_core::params::Params;
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::sealed::{self, Sealed};

@@ -1,7 +1,7 @@
 //! `ifonly keygen`: a new root key, a key that signs records, or a token for a person or a program.
 
 use crate::exit::{Done, Failure};
-use ifonly_core::random::{OsRandom, Random};
+use ifonly_algebra::random::{OsRandom, Random};
 #[cfg(feature = "build")]
 use ifonly_core::signature::SigningKey;
 use ifonly_server::keyfile;

@@ -194,7 +194,7 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
     let order: Option<Vec<u32>> = setup.shuffle.then(|| {
         let mut tau = [0; 32];
         random.fill(&mut tau);
-        order::permutation(&RootKey::new(0, [0; 32]).transcript(&tau), rows.len())
+        order::permutation(&RootKey::new(0, [0; 32]).transcript(&tau), rows.iter().len())
     });
     // The first servers are silent, the next ones add 1 to every symbol.
     let (_, silent, lying) = setup.faults;
@@ -203,7 +203,7 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         n if n < silent + lying => "adds 1",
         _ => "honest",
     };
-    let mut theta = vec![false; rows.len()];
+    let mut theta = vec![false; rows.iter().len()];
     let mut rounds: Vec<Round> = vec![];
     let [mut client, mut server, mut queries, mut answers, mut decoded] = [const { Vec::<Value>::new() }; 5];
     let mut liars = vec![];

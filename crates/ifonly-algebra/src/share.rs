@@ -6,7 +6,7 @@ use zeroize::Zeroize;
 
 /// Distinct, non-zero evaluation points, one per server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Points(Vec<Symbol>);
+pub struct Points(Vec<Symbol>);
 
 /// Why some numbers are not evaluation points.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum PointsError {
 
 impl Points {
     /// Points from signed integers, as manifests write them.
-    pub(crate) fn new(field: &Field, alphas: &[i64]) -> Result<Points, PointsError> {
+    pub fn new(field: &Field, alphas: &[i64]) -> Result<Points, PointsError> {
         let points: Vec<Symbol> = alphas.iter().map(|&alpha| field.reduce_signed(alpha)).collect();
         for (place, point) in points.iter().enumerate() {
             if point.is_zero() {
@@ -52,7 +52,7 @@ impl Points {
     }
 
     /// 1, −1, 2, −2, …: with two servers, decoding is then a sum.
-    pub(crate) fn usual(field: &Field, servers: usize) -> Result<Points, PointsError> {
+    pub fn usual(field: &Field, servers: usize) -> Result<Points, PointsError> {
         if (servers as u64) >= field.q() {
             return Err(PointsError::TooFew { servers, q: field.q() });
         }
@@ -61,13 +61,8 @@ impl Points {
     }
 
     /// The points in order of the servers.
-    pub(crate) fn as_slice(&self) -> &[Symbol] {
+    pub fn as_slice(&self) -> &[Symbol] {
         &self.0
-    }
-
-    /// The number of servers.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
     }
 }
 
@@ -88,16 +83,12 @@ impl Vectors {
     }
 
     /// Vector by vector.
-    pub fn iter(&self) -> impl Iterator<Item = &[Symbol]> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[Symbol]> {
         self.0.iter().map(Vec::as_slice)
     }
 
-    /// The number of slots.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn push(&mut self, vector: Vec<Symbol>) {
+    /// One more vector.
+    pub fn push(&mut self, vector: Vec<Symbol>) {
         self.0.push(vector);
     }
 }
@@ -109,7 +100,7 @@ impl std::fmt::Debug for Vectors {
 }
 
 /// The share of one vector for each point.
-pub(crate) fn share(
+pub fn share(
     field: &Field,
     points: &[Symbol],
     threshold: usize,

@@ -26,7 +26,7 @@ pub trait Random {
 }
 
 /// The smallest 2^b − 1 that covers `0..n`.
-pub(crate) fn mask_for(n: u64) -> u64 {
+pub fn mask_for(n: u64) -> u64 {
     debug_assert!(n > 0, "0..0 has no uniform number");
     u64::MAX.checked_shr((n - 1).leading_zeros()).unwrap_or(0)
 }
@@ -98,7 +98,7 @@ impl Random for SeededRandom {
 /// as long as the bases along one prefix do not change.
 ///
 /// ```
-/// use ifonly_core::random::{Exhaustive, Random};
+/// use ifonly_algebra::random::{Exhaustive, Random};
 /// let mut seen = vec![];
 /// let mut all = Exhaustive::default();
 /// while all.turn() {

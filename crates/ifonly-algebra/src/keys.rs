@@ -12,10 +12,14 @@
 use crate::field::{Field, Symbol};
 use crate::form::RowRandomness;
 use crate::random::{Random, mask_for};
-use crate::service::{CHECK_LENGTH, TICKET_LENGTH};
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use zeroize::{Zeroize, ZeroizeOnDrop};
+
+/// Bytes of the key-check value with which every response begins.
+pub const CHECK_LENGTH: usize = 16;
+/// Bytes of the ticket that follows it in the response to the first phase of a search.
+pub const TICKET_LENGTH: usize = 16;
 
 /// The servers' common secret for one key epoch.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
@@ -64,7 +68,7 @@ impl RootKey {
     }
 
     /// A key for the all-or-nothing encoding of stored record `row`, the same at all servers of this epoch.
-    pub(crate) fn record(&self, digest: &[u8; 32], row: u64) -> [u8; 16] {
+    pub fn record(&self, digest: &[u8; 32], row: u64) -> [u8; 16] {
         let key: [u8; 32] = derive(&self.bytes, &[b"record", &self.epoch.to_le_bytes(), digest, &row.to_le_bytes()]);
         let mut short = [0; 16];
         short.copy_from_slice(&key[..16]);
@@ -125,7 +129,7 @@ pub enum Purpose {
 
 impl Purpose {
     /// The label; injective because the tags differ and the numbers have fixed places.
-    pub(crate) fn label(self) -> [u8; 6] {
+    pub fn label(self) -> [u8; 6] {
         let (tag, a, b) = match self {
             Purpose::Pad { output, j } => (1u16, output, j),
             Purpose::Rho => (2, 0, 0),
@@ -208,7 +212,7 @@ impl std::fmt::Debug for KeyStream {
 
 impl KeyStream {
     /// Blocks `first..first + blocks.len()`.
-    pub(crate) fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
+    pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
         KeyStream::count(first, blocks);
         self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
     }
@@ -307,7 +311,7 @@ impl SymbolStream {
     }
 
     /// The number of one position.
-    pub(crate) fn symbol(&self, position: usize) -> Symbol {
+    pub fn symbol(&self, position: usize) -> Symbol {
         let mut word = [0; 8];
         self.stream.fill((position * self.width) as u64, &mut word[..self.width]);
         self.symbol_from_word(position as u64, u64::from_le_bytes(word))

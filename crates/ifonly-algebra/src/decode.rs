@@ -144,7 +144,7 @@ impl<E: Copy + Default + PartialEq> Agreed<'_, E> {
 }
 
 /// The w_n with `coefficient = Σ w_n·f(α_n)` for every polynomial f with as many coefficients as there are points.
-pub(crate) fn coefficient_weights<F: Arithmetic>(field: &F, points: &[F::Element], number: usize) -> Vec<F::Element> {
+pub fn coefficient_weights<F: Arithmetic>(field: &F, points: &[F::Element], number: usize) -> Vec<F::Element> {
     // Σ_n w_n·α_n^i = 1[i = number], a Vandermonde system.
     let equation = |i: usize| {
         let mut row: Vec<F::Element> = points.iter().map(|&point| power(field, point, i)).collect();

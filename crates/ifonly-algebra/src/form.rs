@@ -138,7 +138,7 @@ impl Program {
     }
 
     /// This program followed by another, whose forms are renumbered.
-    pub(crate) fn followed_by(mut self, other: Program) -> Program {
+    pub fn followed_by(mut self, other: Program) -> Program {
         let shift = self.forms.len();
         self.forms.extend(other.forms);
         self.outputs.extend(other.outputs.into_iter().map(|output| match output {
@@ -209,13 +209,12 @@ impl Rows {
         Ok(Rows { width: ranges.len(), values })
     }
 
-    /// The number of rows.
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.values.len().checked_div(self.width).unwrap_or(0)
     }
 
     /// Row i, counted from 0.
-    pub(crate) fn row(&self, i: usize) -> &[u16] {
+    pub fn row(&self, i: usize) -> &[u16] {
         &self.values[i * self.width..(i + 1) * self.width]
     }
 

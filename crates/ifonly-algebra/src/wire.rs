@@ -48,14 +48,14 @@ pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
 }
 
 /// Bytes of `count` packed numbers of so many bits; `None` if that number does not fit.
-pub(crate) fn numbers_length(bits: u32, count: usize) -> Option<usize> {
+pub fn numbers_length(bits: u32, count: usize) -> Option<usize> {
     // Eight numbers take `bits` bytes; apart from the rest, so that nothing overflows before the length itself would.
     let (eights, rest, bits) = (count / 8, count % 8, bits as usize);
     eights.checked_mul(bits)?.checked_add((rest * bits).div_ceil(8))
 }
 
 /// Whether `count` symbols may be packed in these bytes: their number is right and the padding is zero.
-pub(crate) fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
+pub fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
     let spare = count.wrapping_mul(field.bits() as usize) % 8;
     let padded = spare == 0 || bytes.last().is_some_and(|last| last >> spare == 0);
     packed_length(field, count) == Some(bytes.len()) && padded
@@ -67,7 +67,7 @@ pub fn pack<'a>(field: &Field, symbols: impl IntoIterator<Item = &'a Symbol>) ->
 }
 
 /// Numbers of so many bits, at most 63, packed.
-pub(crate) fn pack_numbers(bits: u32, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
+pub fn pack_numbers(bits: u32, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
     // Exact for slices, so that no copy of a share is left behind by growing.
     let mut bytes = Vec::with_capacity(numbers_length(bits, numbers.size_hint().0).unwrap_or(0));
     // 63 bits and at most 7 left over fit into 128.
@@ -94,7 +94,7 @@ pub fn unpack(field: &Field, bytes: &[u8], count: usize) -> Result<Vec<Symbol>, 
 }
 
 /// Exactly `count` numbers of so many bits, at most 63, from exactly as many bytes as they need.
-pub(crate) fn unpack_numbers(bits: u32, bytes: &[u8], count: usize) -> Result<Vec<u64>, WireError> {
+pub fn unpack_numbers(bits: u32, bytes: &[u8], count: usize) -> Result<Vec<u64>, WireError> {
     read_numbers(bits, bytes, count, |(_, number)| Ok(number))
 }
 
@@ -127,18 +127,18 @@ fn read_numbers<T>(
 
 /// Reads a message from front to back.
 #[derive(Debug)]
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
     /// Over these bytes.
-    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { rest: bytes }
     }
 
     /// The next `count` bytes.
-    pub(crate) fn bytes(&mut self, what: &'static str, count: usize) -> Result<&'a [u8], WireError> {
+    pub fn bytes(&mut self, what: &'static str, count: usize) -> Result<&'a [u8], WireError> {
         let (part, rest) =
             self.rest.split_at_checked(count).ok_or(WireError::Length { what, have: self.rest.len(), need: count })?;
         self.rest = rest;
@@ -146,25 +146,25 @@ impl<'a> Reader<'a> {
     }
 
     /// The next bytes as an array.
-    pub(crate) fn array<const SIZE: usize>(&mut self, what: &'static str) -> Result<[u8; SIZE], WireError> {
+    pub fn array<const SIZE: usize>(&mut self, what: &'static str) -> Result<[u8; SIZE], WireError> {
         let mut array = [0; SIZE];
         array.copy_from_slice(self.bytes(what, SIZE)?);
         Ok(array)
     }
 
     /// The next byte.
-    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
+    pub fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
         Ok(self.array::<1>(what)?[0])
     }
 
     /// A length byte and as many bytes.
-    pub(crate) fn short(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
+    pub fn short(&mut self, what: &'static str) -> Result<&'a [u8], WireError> {
         let length = self.byte(what)?;
         self.bytes(what, length.into())
     }
 
     /// Everything that is left.
-    pub(crate) fn rest(self) -> &'a [u8] {
+    pub fn rest(self) -> &'a [u8] {
         self.rest
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Then there is nothing to correct, and every value is one linear combination of the servers' symbols. Who can compute it
 //! faster than [`agree`](crate::decode::agree) on unpacked symbols, and as the answers arrive, is an [`Interpolate`]; a
-//! [`Search`](crate::search::Search) uses it where it applies and falls back where an answer cannot be read.
+//! a search uses it where it applies and falls back where an answer cannot be read.
 
 use crate::field::{Field, Symbol};
 use zeroize::Zeroize;
