@@ -181,6 +181,14 @@ impl Client {
         })
     }
 
+    /// Whether this question can be, and what the person should know about it. Nothing is sent, so a form may check as often as it
+    /// likes.
+    pub fn check(&self, values: &Values, wishes: &WishList) -> Result<Vec<String>, ClientError> {
+        let Question { offered, profile, compiled, .. } = self.question(values, wishes)?;
+        self.machine(offered, compiled.secret.clone(), wishes.top)?;
+        Ok(self.notes(values, &profile, &compiled.notes))
+    }
+
     /// A search that looks to the servers like any other with this scheme and this number of records, and looks for nothing.
     pub async fn decoy(&self, wishes: &WishList) {
         let named = wishes.scheme.as_ref().and_then(|name| self.manifest.offered(name).ok());

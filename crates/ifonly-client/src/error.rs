@@ -1,6 +1,7 @@
 //! What can go wrong between a question and its explanation, and whose fault it is.
 
 use crate::transport::TransportError;
+use ifonly_algebra::decode::DecodeError;
 use ifonly_core::search::Fault;
 use ifonly_core::secret::SecretError;
 use ifonly_values::manifest::ManifestError;
@@ -135,6 +136,51 @@ pub enum ClientError {
         /// What happened on the way.
         troubles: Vec<Trouble>,
     },
+}
+
+/// Whose fault it is that there is no explanation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The profile, the wishes, an address: whoever asked must change something.
+    Asker,
+    /// Too few servers could be reached or would answer.
+    Servers,
+    /// Servers contradict each other, or gave something impossible.
+    Integrity,
+}
+
+impl ClientError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            ClientError::Url { .. }
+            | ClientError::Certificates(_)
+            | ClientError::Top { .. }
+            | ClientError::TooLarge { .. }
+            | ClientError::Scheme(_)
+            | ClientError::Missing(_)
+            | ClientError::Wish(_)
+            | ClientError::Profile(_)
+            | ClientError::Secret(_) => Blame::Asker,
+            ClientError::NobodyThere(_)
+            | ClientError::TooFewServers { .. }
+            | ClientError::Search {
+                fault: Fault::Decode(DecodeError::TooFewAnswers { .. }) | Fault::Missing { .. },
+                ..
+            } => Blame::Servers,
+            _ => Blame::Integrity,
+        }
+    }
+
+    /// Servers that gave nothing, and why, where that is part of it.
+    pub fn troubles(&self) -> &[Trouble] {
+        match self {
+            ClientError::NobodyThere(troubles)
+            | ClientError::TooFewServers { troubles, .. }
+            | ClientError::Search { troubles, .. } => troubles,
+            _ => &[],
+        }
+    }
 }
 
 fn list(troubles: &[Trouble]) -> String {

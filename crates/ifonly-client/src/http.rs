@@ -6,9 +6,10 @@
 use crate::error::ClientError;
 use crate::pace::Clock;
 use crate::patience::{Patient, Policy, Timer};
+use crate::reply;
 use crate::transport::{Checked, Exchange, Greeting, Pending, Receive, Transport, TransportError};
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use ::http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -16,7 +17,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use ifonly_core::service::{self, CHECKSUM_LENGTH, ProblemType, Route};
+use ifonly_core::service::{self, Route};
 use ifonly_values::manifest::MAX_JSON;
 use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs;
@@ -25,9 +26,6 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Problem documents longer than this are not read.
-const LONGEST_PROBLEM: usize = 16 << 10;
 
 /// Whom to trust, and whether plain HTTP may leave the machine.
 #[derive(Clone, Debug)]
@@ -91,7 +89,7 @@ impl HttpServer {
         let Some(host) = uri.host() else { return refuse("it has no host; write https://host:port") };
         match uri.scheme_str() {
             Some("https") => {}
-            Some("http") if trust.plain_http || is_loopback(host) => {}
+            Some("http") if trust.plain_http || reply::is_loopback(host) => {}
             Some("http") => {
                 return refuse("plain HTTP is only for this machine; use https, or --plain-http if you must");
             }
@@ -135,11 +133,10 @@ impl HttpServer {
             self.client.request(request).await.map_err(|error| unreachable(&error, self.base.starts_with("https")))?;
         match response.status() {
             StatusCode::OK => Ok(response),
-            StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
-                let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-                Err(TransportError::Busy { retry_after: Duration::from_secs(seconds.unwrap_or(1)) })
-            }
-            status => Err(refusal(status, response).await),
+            status => match reply::busy(status.as_u16(), header(&response, RETRY_AFTER).as_deref()) {
+                Some(busy) => Err(busy),
+                None => Err(refusal(status, response).await),
+            },
         }
     }
 
@@ -162,7 +159,8 @@ pub fn servers(
     policy: Policy,
 ) -> Result<Vec<Arc<dyn Transport>>, ClientError> {
     let server = |url: &String| -> Result<Arc<dyn Transport>, ClientError> {
-        Ok(Arc::new(Patient::new(Arc::new(HttpServer::new(url, trust, token)?), policy)))
+        let server = Arc::new(HttpServer::new(url, trust, token)?);
+        Ok(Arc::new(Patient::new(server, policy, Arc::new(Timer::start()))))
     };
     urls.iter().map(server).collect()
 }
@@ -189,7 +187,7 @@ impl Exchange for HttpServer {
             let named = response.headers().get(service::EARLIER_HEADER).cloned();
             let manifest = HttpServer::body(response, MAX_JSON).await?;
             let mut earlier = vec![];
-            for path in earlier_paths(named.as_ref().map_or(b"", |named| named.as_bytes())) {
+            for path in reply::earlier_paths(named.as_ref().map_or(b"", |named| named.as_bytes())) {
                 let response = self.request(Method::GET, &path, Bytes::new()).await?;
                 earlier.push(HttpServer::body(response, MAX_JSON).await?);
             }
@@ -207,11 +205,7 @@ impl Exchange for HttpServer {
         Box::pin(async move {
             let mut checked = Checked::new(length, response);
             let response = self.request(Method::POST, route.path(), message).await?;
-            let claimed = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-            let need = length + CHECKSUM_LENGTH;
-            if let Some(have) = claimed.filter(|&claimed: &u64| claimed != need as u64) {
-                return Err(TransportError::Length { have, need });
-            }
+            reply::check_length(header(&response, CONTENT_LENGTH).as_deref(), length)?;
             let mut body = response.into_body();
             while let Some(frame) = body.frame().await {
                 let frame = frame.map_err(|error| TransportError::CutOff(chain(&error)))?;
@@ -224,46 +218,15 @@ impl Exchange for HttpServer {
     }
 }
 
-/// Where the manifests are whose digests a header names; a few at most.
-fn earlier_paths(named: &[u8]) -> Vec<String> {
-    const MOST: usize = 4;
-    let digests = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter_map(|digest| {
-        let digest = std::str::from_utf8(digest).ok()?;
-        (digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digest)
-    });
-    digests.take(MOST).map(|digest| format!("{}/{digest}", service::MANIFEST_PATH)).collect()
-}
-
-/// What a refusal says. It comes from outside, so it is shortened and has no control characters when it is shown.
+/// What a refusal says.
 async fn refusal(status: StatusCode, response: Response<Incoming>) -> TransportError {
-    #[derive(serde::Deserialize)]
-    struct Document {
-        r#type: Option<String>,
-        detail: Option<String>,
-    }
-    let renewed = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let body = HttpServer::body(response, LONGEST_PROBLEM).await.unwrap_or_default();
-    let document = serde_json::from_slice(&body).unwrap_or(Document { r#type: None, detail: None });
-    let problem = document.r#type.as_deref().and_then(ProblemType::of);
-    let mut detail = document.detail.as_deref().map_or_else(|| "it does not say why".into(), plain);
-    if let Some(seconds) = renewed {
-        detail += &format!("; it says to come again in {}", span(seconds));
-    }
-    TransportError::Refused { status: status.as_u16(), problem, detail }
+    let retry_after = header(&response, RETRY_AFTER);
+    let body = HttpServer::body(response, reply::LONGEST_PROBLEM).await.unwrap_or_default();
+    reply::refusal(status.as_u16(), retry_after.as_deref(), &body)
 }
 
-/// A time to wait, as people say it.
-fn span(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} seconds"),
-        120..7200 => format!("{} minutes", seconds.div_ceil(60)),
-        7200..172_800 => format!("{} hours", seconds.div_ceil(3600)),
-        _ => format!("{} days", seconds.div_ceil(86_400)),
-    }
-}
-
-fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(300).collect()
+fn header(response: &Response<Incoming>, name: HeaderName) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
 /// Why there is no connection, by name where something can be done about it.
@@ -292,18 +255,13 @@ fn unreachable(error: &(dyn std::error::Error + 'static), secure: bool) -> Trans
 
 /// An error and its causes.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    causes(error).map(|error| plain(&error.to_string())).collect::<Vec<_>>().join(": ")
+    causes(error).map(|error| reply::plain(&error.to_string())).collect::<Vec<_>>().join(": ")
 }
 
 fn causes<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -353,21 +311,6 @@ mod tests {
         let mut careless = trust.config;
         careless.resumption = Resumption::default();
         assert!(resumes(careless, server));
-    }
-
-    #[test]
-    fn earlier_manifests_are_asked_for_by_digest_and_only_a_few() {
-        let digest = "0123456789abcdef".repeat(4);
-        let path = format!("/v1/manifest/{digest}");
-        assert_eq!(earlier_paths(format!("{digest}, ../../etc,{digest}x,\n{digest}").as_bytes()), [&*path, &*path]);
-        assert_eq!(earlier_paths([&*digest; 9].join(",").as_bytes()).len(), 4);
-        assert!(earlier_paths(b"").is_empty());
-    }
-
-    #[test]
-    fn times_to_wait_are_rounded_up() {
-        assert_eq!([1, 119, 121, 7199].map(span), ["1 seconds", "119 seconds", "3 minutes", "120 minutes"]);
-        assert_eq!([7200, 90_000, 200_000].map(span), ["2 hours", "25 hours", "3 days"]);
     }
 
     #[test]

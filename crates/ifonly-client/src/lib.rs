@@ -17,9 +17,9 @@ pub mod explain;
 pub mod http;
 mod machine;
 pub mod pace;
-#[cfg(feature = "http")]
 pub mod patience;
 pub mod profile;
+pub mod reply;
 pub mod search;
 mod seats;
 mod template;
@@ -28,11 +28,10 @@ pub mod wishlist;
 
 pub use answer::Answer;
 pub use client::{Client, Pins};
-pub use error::{ClientError, Trouble};
+pub use error::{Blame, ClientError, Trouble};
 pub use explain::{Change, Explanation};
 pub use ifonly_core::service::Route;
 pub use pace::Clock;
-#[cfg(feature = "http")]
 pub use patience::{Patient, Policy};
 pub use profile::{Profile, Values};
 pub use search::{Report, Traffic};

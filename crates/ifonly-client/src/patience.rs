@@ -1,11 +1,13 @@
 //! Asking one server, with patience: a deadline for the whole exchange, and the same bytes again after a transport error.
 //!
 //! The policy is fixed beforehand and knows nothing of the search. A retry carries the same transcript and gets the same
-//! answer, so it tells a server nothing and the user nothing more.
+//! answer, so it tells a server nothing and the user nothing more. Waiting is a [`Clock`]'s matter, so sockets and browsers are asked
+//! by the same policy.
 
 use crate::pace::Clock;
 use crate::transport::{Exchange, Greeting, Pending, Receive, Transport, TransportError};
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use ifonly_core::service::Route;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +16,13 @@ use std::time::Duration;
 pub struct Patient {
     inner: Arc<dyn Transport>,
     policy: Policy,
+    clock: Arc<dyn Clock>,
 }
 
 impl Patient {
-    /// The same server, asked as `policy` says.
-    pub fn new(inner: Arc<dyn Transport>, policy: Policy) -> Patient {
-        Patient { inner, policy }
+    /// The same server, asked as `policy` says, by this clock.
+    pub fn new(inner: Arc<dyn Transport>, policy: Policy, clock: Arc<dyn Clock>) -> Patient {
+        Patient { inner, policy, clock }
     }
 }
 
@@ -43,11 +46,11 @@ impl Exchange for Patient {
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {
-        Box::pin(self.policy.within(async {
+        Box::pin(self.policy.within(&*self.clock, async {
             let mut attempt = 1;
             loop {
                 match self.inner.greet().await {
-                    Err(error) if self.policy.again(attempt, &error).await => attempt += 1,
+                    Err(error) if self.policy.again(attempt, &error, &*self.clock).await => attempt += 1,
                     result => return result,
                 }
             }
@@ -61,11 +64,11 @@ impl Exchange for Patient {
         length: usize,
         response: &'a mut dyn Receive,
     ) -> Pending<'a, ()> {
-        Box::pin(self.policy.within(async move {
+        Box::pin(self.policy.within(&*self.clock, async move {
             let mut attempt = 1;
             loop {
                 match self.inner.send(route, message.clone(), length, &mut *response).await {
-                    Err(error) if self.policy.again(attempt, &error).await => attempt += 1,
+                    Err(error) if self.policy.again(attempt, &error, &*self.clock).await => attempt += 1,
                     result => return result,
                 }
                 response.restart();
@@ -75,9 +78,11 @@ impl Exchange for Patient {
 }
 
 /// The runtime's clock.
+#[cfg(feature = "http")]
 #[derive(Clone, Copy, Debug)]
 pub struct Timer(tokio::time::Instant);
 
+#[cfg(feature = "http")]
 impl Timer {
     /// One that starts now.
     pub fn start() -> Timer {
@@ -85,6 +90,7 @@ impl Timer {
     }
 }
 
+#[cfg(feature = "http")]
 impl Clock for Timer {
     fn now(&self) -> Duration {
         self.0.elapsed()
@@ -92,7 +98,11 @@ impl Clock for Timer {
 
     fn wait_until(&self, time: Duration) -> Pending<'_, ()> {
         Box::pin(async move {
-            tokio::time::sleep_until(self.0 + time).await;
+            match self.0.checked_add(time) {
+                Some(then) => tokio::time::sleep_until(then).await,
+                // Nobody lives to see it.
+                None => std::future::pending().await,
+            }
             Ok(())
         })
     }
@@ -117,7 +127,7 @@ impl Default for Policy {
 
 impl Policy {
     /// Waits after a failed attempt, counted from 1, if there is to be another.
-    async fn again(&self, attempt: u32, error: &TransportError) -> bool {
+    async fn again(&self, attempt: u32, error: &TransportError, clock: &dyn Clock) -> bool {
         if attempt >= self.attempts || !error.is_transient() {
             return false;
         }
@@ -126,13 +136,22 @@ impl Policy {
             TransportError::Busy { retry_after } => *retry_after,
             _ => Duration::ZERO,
         };
-        tokio::time::sleep(pause.max(asked)).await;
-        true
+        clock.wait_until(clock.now().saturating_add(pause.max(asked))).await.is_ok()
     }
 
     /// All attempts and pauses, as long as there is time.
-    async fn within<T>(&self, tries: impl Future<Output = Result<T, TransportError>>) -> Result<T, TransportError> {
-        tokio::time::timeout(self.deadline, tries).await.unwrap_or(Err(TransportError::TooSlow(self.deadline)))
+    async fn within<T>(
+        &self,
+        clock: &dyn Clock,
+        tries: impl Future<Output = Result<T, TransportError>>,
+    ) -> Result<T, TransportError> {
+        let deadline = clock.wait_until(clock.now().saturating_add(self.deadline));
+        match select(std::pin::pin!(tries), deadline).await {
+            Either::Left((result, _)) => result,
+            Either::Right((Ok(()), _)) => Err(TransportError::TooSlow(self.deadline)),
+            // A clock that cannot wait is no reason to give up.
+            Either::Right((Err(_), tries)) => tries.await,
+        }
     }
 }
 
@@ -169,7 +188,7 @@ mod tests {
     async fn after(failures: u32, error: TransportError) -> (u32, Result<String, TransportError>) {
         let inner = Arc::new(Fails(failures, error, AtomicU32::new(0)));
         let mut response = vec![];
-        let patient = Patient::new(inner.clone(), Policy::default());
+        let patient = Patient::new(inner.clone(), Policy::default(), Arc::new(Timer::start()));
         let sent = patient.send(Route::Answer, Bytes::new(), 13, &mut response).await;
         let text = sent.map(|()| String::from_utf8(response).unwrap());
         (inner.2.load(Ordering::Relaxed), text)

@@ -59,6 +59,17 @@ impl Client {
 
     /// The same for any scheme on offer.
     pub async fn find(&self, offered: &Offered, secret: Secret, top: usize) -> Result<Report, ClientError> {
+        let machine = self.machine(offered, secret, top)?;
+        let step = match (offered, self.clock.as_deref()) {
+            (Offered::Scans(deployment), Some(clock)) => pace::step(deployment, self.manifest.audience(), top, clock),
+            // Nothing is sent after the first message of a sealed search, so there is nothing to pace.
+            _ => Duration::ZERO,
+        };
+        self.run(machine, step, &mut OsRandom::default()).await
+    }
+
+    /// What runs the search, if there can be such a one.
+    pub(crate) fn machine(&self, offered: &Offered, secret: Secret, top: usize) -> Result<Machine, ClientError> {
         let limit = match offered {
             Offered::Scans(_) => self.manifest.top_limit(),
             Offered::Sealed(_) => self.manifest.top_limit().min(sealed::MOST_TOP),
@@ -68,20 +79,16 @@ impl Client {
         }
         self.check_seats(offered)?;
         let audience = self.manifest.audience();
-        let (machine, step) = match offered {
+        Ok(match offered {
             Offered::Scans(deployment) => {
                 self.check_traffic(deployment, top)?;
                 let search = Search::nearest(deployment.clone(), secret, audience, top)?;
-                let step = self.clock.as_deref().map(|clock| pace::step(deployment, audience, top, clock));
-                (Machine::Scans(Box::new(search.interpolated_by(&ByKernels))), step.unwrap_or_default())
+                Machine::Scans(Box::new(search.interpolated_by(&ByKernels)))
             }
-            // Nothing is sent after the first message, so there is nothing to pace.
             Offered::Sealed(sealed) => {
-                let search = ifonly_sealed::Search::new(sealed.clone(), secret, audience, top)?;
-                (Machine::Sealed(Box::new(search)), Duration::ZERO)
+                Machine::Sealed(Box::new(ifonly_sealed::Search::new(sealed.clone(), secret, audience, top)?))
             }
-        };
-        self.run(machine, step, &mut OsRandom::default()).await
+        })
     }
 
     fn check_traffic(&self, deployment: &Deployment, top: usize) -> Result<(), ClientError> {

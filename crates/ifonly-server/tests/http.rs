@@ -4,7 +4,7 @@ mod support;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, Request, StatusCode, header};
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
 use ifonly_server::routes::{self, App};
@@ -240,9 +240,19 @@ async fn browsers_get_permission_from_listed_origins_only() {
         let response = send(&router, preflight.body(Body::empty()).unwrap()).await;
         let granted = response.headers().get(header::ACCESS_CONTROL_ALLOW_ORIGIN);
         assert_eq!(granted.is_some_and(|granted| granted == origin), allowed);
+        let text = |headers: &HeaderMap, name: HeaderName| {
+            headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
+        };
+        assert_eq!(text(response.headers(), header::ACCESS_CONTROL_MAX_AGE), "86400", "once a day is often enough to ask");
+        let sent = text(response.headers(), header::ACCESS_CONTROL_ALLOW_HEADERS);
+        assert!(["authorization", "content-type"].iter().all(|name| sent.contains(name)), "{sent}");
         let request = Request::get("/v1/manifest").header(header::ORIGIN, origin).body(Body::empty()).unwrap();
         let response = send(&router, request).await;
         assert_eq!(response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), allowed);
+        let shown = text(response.headers(), header::ACCESS_CONTROL_EXPOSE_HEADERS);
+        for name in ["ifonly-server", "ifonly-earlier", "retry-after", "content-length"] {
+            assert!(shown.contains(name), "a page needs {name}: {shown}");
+        }
     }
 }
 

@@ -1,17 +1,11 @@
 //! What a person can do when servers give nothing: which flag, whom to ask. Said once for each kind of trouble.
 
-use ifonly_client::{ClientError, TransportError, Trouble};
+use ifonly_client::{ClientError, TransportError};
 use ifonly_core::service::ProblemType;
 
 /// The error, and what to do about it.
 pub(crate) fn explained(error: &ClientError) -> String {
-    let troubles: &[Trouble] = match error {
-        ClientError::NobodyThere(troubles)
-        | ClientError::TooFewServers { troubles, .. }
-        | ClientError::Search { troubles, .. } => troubles,
-        _ => &[],
-    };
-    let mut advice: Vec<&str> = troubles.iter().filter_map(|trouble| advice(&trouble.error)).collect();
+    let mut advice: Vec<&str> = error.troubles().iter().filter_map(|trouble| advice(&trouble.error)).collect();
     advice.sort_unstable();
     advice.dedup();
     match advice.is_empty() {

@@ -3,7 +3,7 @@
 #![cfg_attr(not(feature = "ask"), allow(dead_code))]
 
 #[cfg(feature = "ask")]
-use ifonly_client::ClientError;
+use ifonly_client::{Blame, ClientError};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -72,26 +72,11 @@ impl Failure {
 #[cfg(feature = "ask")]
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
-        use ifonly_algebra::decode::DecodeError;
-        use ifonly_core::search::Fault;
         let text = crate::advice::explained(&error);
-        match error {
-            ClientError::Url { .. }
-            | ClientError::Certificates(_)
-            | ClientError::Top { .. }
-            | ClientError::TooLarge { .. }
-            | ClientError::Scheme(_)
-            | ClientError::Missing(_)
-            | ClientError::Wish(_)
-            | ClientError::Profile(_)
-            | ClientError::Secret(_) => Failure::Input(text),
-            ClientError::NobodyThere(_)
-            | ClientError::TooFewServers { .. }
-            | ClientError::Search {
-                fault: Fault::Decode(DecodeError::TooFewAnswers { .. }) | Fault::Missing { .. },
-                ..
-            } => Failure::Servers(text),
-            _ => Failure::Integrity(text),
+        match error.blame() {
+            Blame::Asker => Failure::Input(text),
+            Blame::Servers => Failure::Servers(text),
+            Blame::Integrity => Failure::Integrity(text),
         }
     }
 }

@@ -16,6 +16,8 @@ mod given;
 #[cfg(all(feature = "ask", feature = "serve"))]
 mod loans;
 #[cfg(feature = "ask")]
+mod page;
+#[cfg(feature = "ask")]
 mod profile;
 #[cfg(feature = "bench")]
 mod sealed_bench;
@@ -54,6 +56,8 @@ enum Command {
     Ask(Box<commands::ask::Args>),
     #[cfg(feature = "ask")]
     Profile(commands::profile::Args),
+    #[cfg(feature = "ask")]
+    Page(commands::page::Args),
     #[cfg(feature = "lab")]
     Leakage(Box<commands::leakage::Args>),
     #[cfg(feature = "lab")]
@@ -83,6 +87,8 @@ fn main() -> ExitCode {
         Command::Ask(args) => commands::ask::run(&args),
         #[cfg(feature = "ask")]
         Command::Profile(args) => commands::profile::run(&args),
+        #[cfg(feature = "ask")]
+        Command::Page(args) => commands::page::run(&args),
         #[cfg(feature = "lab")]
         Command::Leakage(args) => commands::leakage::run(&args),
         #[cfg(feature = "lab")]

@@ -23,40 +23,50 @@ use ifonly_server::{Holding, Server};
 use ifonly_values::manifest::{Contents, Manifest, Offered};
 use ifonly_values::schema::Schema;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// See it work: made-up loan data, servers on loopback, one rejected applicant.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example: ifonly demo --scheme two-phase --rows 5000 --seed 7")]
+#[command(after_help = "Example: ifonly demo --scheme two-phase --rows 5000 --seed 7\n         ifonly demo --page")]
 pub(crate) struct Args {
     /// Which scheme to ask with; `ifonly inspect` lists them.
     #[arg(long, default_value = ifonly_core::scheme::DEFAULT.name)]
     scheme: String,
     /// How many accepted applications the servers hold.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
-    rows: u32,
+    pub(super) rows: u32,
     /// Where the made-up data comes from.
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
+    /// Ask from a browser instead: serves the page too and prints its address.
+    #[arg(long)]
+    page: bool,
+    /// Where the built page is, if not beside the program or in its workspace.
+    #[arg(long, value_name = "DIR", requires = "page")]
+    pub(super) page_dir: Option<PathBuf>,
     /// Print JSON instead of text.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::machine)?;
-    runtime.block_on(demonstrate(args))
+    match args.page {
+        true => runtime.block_on(super::demo_page::run(args)),
+        false => runtime.block_on(demonstrate(args)),
+    }
 }
 
 /// The made-up database.
-struct World {
-    bundle: Bundle,
-    applicant: Application,
+pub(super) struct World {
+    pub(super) bundle: Bundle,
+    pub(super) applicant: Application,
 }
 
 impl World {
-    fn make(args: &Args) -> Result<World, Failure> {
+    pub(super) fn make(args: &Args) -> Result<World, Failure> {
         let schema = loans::schema().map_err(Failure::machine)?;
         let mut random = SeededRandom::new(args.seed);
         let drawn = std::iter::repeat_with(|| Application::draw(&mut random));
@@ -84,6 +94,24 @@ impl World {
     }
 }
 
+/// Starts the servers of the default scheme on loopback, for pages from these origins; returns their addresses.
+pub(super) async fn serve(world: &World, origins: &[&str]) -> Result<Vec<String>, Failure> {
+    let key = RootKey::generate(0, &mut OsRandom::default());
+    let mut peers = Peers::in_memory(PeerLimits::default()).map(Arc::new).into_iter();
+    let mut urls = vec![];
+    for index in 1..=world.bundle.manifest().default_offer().servers() as u8 {
+        let holding = Holding::new(&world.bundle, index, vec![key.clone()]).map_err(Failure::machine)?;
+        let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
+        let origins = origins.iter().map(|origin| origin.parse()).collect::<Result<_, _>>().map_err(Failure::machine)?;
+        let app = App::new(holding, tokens, Limits::default(), origins).with_peers(peers.next());
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = Server::bind(app, address, None, None).await.map_err(Failure::machine)?;
+        urls.push(format!("http://{}", server.address()));
+        tokio::spawn(server.run(std::future::pending()));
+    }
+    Ok(urls)
+}
+
 async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let mut times = Times::start();
     let world = World::make(args)?;
@@ -91,21 +119,8 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let offered = world.bundle.manifest().default_offer().clone();
     let seen = Arc::new(Mutex::new(Seen::default()));
     let mut transports: Vec<Arc<dyn Transport>> = vec![];
-    let key = RootKey::generate(0, &mut OsRandom::default());
-    let trust = Trust::system()?;
-    let mut peers = Peers::in_memory(PeerLimits::default()).map(Arc::new).into_iter();
-    for index in 1..=offered.servers() as u8 {
-        let holding = Holding::new(&world.bundle, index, vec![key.clone()]);
-        let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
-        let app =
-            App::new(holding.map_err(Failure::machine)?, tokens, Limits::default(), vec![]).with_peers(peers.next());
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = Server::bind(app, address, None, None).await.map_err(Failure::machine)?;
-        let url = format!("http://{}", server.address());
-        for inner in http::servers(&[url], &trust, None, Policy::default())? {
-            transports.push(Arc::new(Tap { inner, seen: seen.clone(), sent: Mutex::default() }));
-        }
-        tokio::spawn(server.run(std::future::pending()));
+    for inner in http::servers(&serve(&world, &[]).await?, &Trust::system()?, None, Policy::default())? {
+        transports.push(Arc::new(Tap { inner, seen: seen.clone(), sent: Mutex::default() }));
     }
     times.lap("sealed the records and started the servers");
     let client = Client::connect(transports, &Pins::default()).await?;

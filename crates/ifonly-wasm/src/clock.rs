@@ -1,0 +1,43 @@
+//! The browser's clock: `performance.now` and `setTimeout`.
+
+use ifonly_client::Clock;
+use ifonly_client::transport::Pending;
+use js_sys::{Function, Promise};
+use std::time::Duration;
+use wasm_bindgen::JsValue;
+use wasm_bindgen::prelude::wasm_bindgen;
+use wasm_bindgen_futures::JsFuture;
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(js_namespace = performance, js_name = now)]
+    fn now() -> f64;
+    // Node gives an object where browsers give a number; nobody looks at it.
+    #[wasm_bindgen(js_name = setTimeout)]
+    fn set_timeout(then: &Function, milliseconds: i32) -> JsValue;
+}
+
+/// What the page or the worker has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timer;
+
+impl Clock for Timer {
+    fn now(&self) -> Duration {
+        Duration::try_from_secs_f64(now() / 1e3).unwrap_or_default()
+    }
+
+    fn wait_until(&self, time: Duration) -> Pending<'_, ()> {
+        Box::pin(async move {
+            // Timers may be early by a fraction of a millisecond, and end after 24 days.
+            while let Some(left) = time.checked_sub(self.now()).filter(|left| !left.is_zero()) {
+                let milliseconds = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+                let sleep = Promise::new(&mut |resolve, _| {
+                    set_timeout(&resolve, milliseconds);
+                });
+                // Nobody rejects it.
+                let _ = JsFuture::from(sleep).await;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,38 @@
+//! `ifonly demo --page`: the same made-up lender, asked from a browser. The page has a listener of its own, as its host would.
+
+use super::demo::{Args, World, serve};
+use crate::exit::{Done, Failure};
+use crate::loans;
+use crate::page::{self, Page};
+use crate::show;
+use ifonly_client::Pins;
+use std::net::Ipv4Addr;
+use tokio::net::TcpListener;
+
+pub(super) async fn run(args: &Args) -> Result<Done, Failure> {
+    // What is missing is said before anything is made.
+    let page = Page::find(args.page_dir.as_deref())?;
+    let world = World::make(args)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Failure::machine)?;
+    let origin = format!("http://{}", listener.local_addr().map_err(Failure::machine)?);
+    let servers = serve(&world, &[&origin]).await?;
+    let columns = world.bundle.manifest().schema().columns();
+    let example: serde_json::Map<String, serde_json::Value> =
+        columns.iter().zip(world.applicant.texts()).map(|(column, text)| (column.name.to_owned(), text.into())).collect();
+    let page = page.configured(&servers, &Pins::default(), Some(example.into()))?;
+    match args.json {
+        true => crate::exit::out_json(&serde_json::json!({ "page": origin, "servers": servers }))?,
+        false => {
+            let rows = show::grouped(args.rows.into());
+            let mut text = format!("A lender keeps {rows} accepted loan applications (made up, seed {}).\n", args.seed);
+            text += &format!("  Its rule: {}.\n", loans::RULE);
+            for (server, number) in servers.iter().zip(1..) {
+                text += &format!("Server {number}: {server}\n");
+            }
+            text += &format!("The page: {origin}/ (Ctrl-C ends it)\n");
+            show::out(&text)?;
+        }
+    }
+    page::host(listener, page).await.map_err(Failure::machine)?;
+    Ok(Done::Fine)
+}

@@ -1,0 +1,65 @@
+//! `ifonly page`: the page for people, told whom to ask.
+
+use crate::exit::{Done, Failure};
+use crate::page::Page;
+use crate::show;
+use ifonly_client::Pins;
+use ifonly_core::signature::PublicKey;
+use std::path::PathBuf;
+
+/// The page on which people ask, for a host that is neither the institution nor an operator.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Build(Box<BuildArgs>),
+}
+
+/// Write the page's files for these servers into a folder; any host of static files will do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example: ifonly page build site --server https://a.example --server https://b.example --threshold 1
+docs/web.md says how to host it, and why not at an operator.")]
+struct BuildArgs {
+    /// A new folder.
+    folder: PathBuf,
+    /// A server's address; give all of them.
+    #[arg(long = "server", value_name = "URL", required = true)]
+    servers: Vec<String>,
+    /// The page refuses servers of which fewer than this many together could learn something.
+    #[arg(long, value_name = "T")]
+    threshold: Option<usize>,
+    /// The page refuses another manifest than the one with this digest.
+    #[arg(long, value_name = "DIGEST")]
+    manifest: Option<String>,
+    /// The page refuses records that are not signed by this public key.
+    #[arg(long, value_name = "KEY")]
+    signer: Option<PublicKey>,
+    /// The page refuses servers of other operators than these, in the order of their numbers.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    operators: Option<Vec<String>>,
+    /// Where the built page is, if not beside the program or in its workspace.
+    #[arg(long, value_name = "DIR")]
+    page_dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+    let Command::Build(args) = &args.command;
+    let pins = Pins {
+        threshold: args.threshold,
+        manifest: args.manifest.clone(),
+        signer: args.signer,
+        operators: args.operators.clone(),
+    };
+    let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &pins, None)?;
+    page.write(&args.folder)?;
+    show::out(&format!(
+        "{} has the page. Every server must allow the origin at which you host it ([cors] in its configuration).\n",
+        args.folder.display()
+    ))?;
+    Ok(Done::Fine)
+}

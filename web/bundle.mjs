@@ -1,0 +1,79 @@
+// From TypeScript and wasm-bindgen's output to the npm package and the page: checks types, bundles, names files by their hashes and writes
+// the page's policy. web/build calls it.
+
+import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { brotliCompressSync, constants } from "node:zlib";
+import { build } from "esbuild";
+
+process.chdir(import.meta.dirname);
+
+function tsc(...flags) {
+  const result = spawnSync(process.execPath, ["node_modules/typescript/bin/tsc", ...flags], { stdio: "inherit" });
+  if (result.status !== 0) process.exit(1);
+}
+
+const digest = (algorithm, bytes, form) => createHash(algorithm).update(bytes).digest(form);
+const shared = { bundle: true, target: "es2022", legalComments: "none", logLevel: "warning", write: false, charset: "utf8" };
+const bundled = async (entry, options) =>
+  (await build({ ...shared, entryPoints: [entry], ...options })).outputFiles[0].contents;
+
+async function makeClient() {
+  rmSync("client/dist", { recursive: true, force: true });
+  mkdirSync("client/dist", { recursive: true });
+  tsc("-p", "client");
+  for (const name of ["index", "worker"]) {
+    const code = await bundled(`client/src/${name}.ts`, { format: "esm", external: ["node:*"], platform: "neutral" });
+    writeFileSync(`client/dist/${name}.js`, code);
+  }
+  copyFileSync("client/wasm/ifonly_bg.wasm", "client/dist/ifonly.wasm");
+}
+
+async function makePage() {
+  rmSync("page/dist", { recursive: true, force: true });
+  mkdirSync("page/dist", { recursive: true });
+  const files = {};
+  const named = (stem, ending, bytes) => {
+    const name = `${stem}-${digest("sha256", bytes, "hex").slice(0, 12)}.${ending}`;
+    files[name] = bytes;
+    return { name, integrity: `sha384-${digest("sha384", bytes, "base64")}` };
+  };
+  const wasm = named("ifonly", "wasm", readFileSync("client/wasm/ifonly_bg.wasm"));
+  // The worker's code is part of the script, so that the script's integrity covers it and the page's policy binds it.
+  const worker = await bundled("client/src/worker.ts", { format: "iife", minify: true });
+  const define = {
+    WASM: JSON.stringify(wasm),
+    WORKER: JSON.stringify(Buffer.from(worker).toString()),
+    VERSION: JSON.stringify(JSON.parse(readFileSync("client/package.json", "utf8")).version),
+  };
+  const script = named("page", "js", await bundled("page/src/main.ts", { format: "esm", minify: true, define, external: ["node:*"] }));
+  const style = named("page", "css", await bundled("page/src/style.css", { minify: true }));
+  const icon = named("icon", "svg", readFileSync("page/src/icon.svg"));
+  const sums = Object.entries(files).sort().map(([name, bytes]) => `${digest("sha256", bytes, "hex")}  ${name}\n`);
+  const values = { SCRIPT: script, STYLE: style, ICON: icon, WASM: wasm };
+  let html = readFileSync("page/src/index.html", "utf8").replaceAll("{BUILD}", digest("sha256", sums.join(""), "hex").slice(0, 16));
+  for (const [key, { name, integrity }] of Object.entries(values)) {
+    html = html.replaceAll(`{${key}}`, name).replaceAll(`{${key}_INTEGRITY}`, integrity);
+  }
+  files["SHA256SUMS"] = Buffer.from(sums.join(""));
+  files["index.html"] = Buffer.from(html);
+  files["config.json"] = Buffer.from('{"servers": []}\n');
+  let total = 0;
+  for (const [name, bytes] of Object.entries(files)) {
+    writeFileSync(`page/dist/${name}`, bytes);
+    const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } };
+    const compressed = brotliCompressSync(bytes, quality).length;
+    total += compressed;
+    console.log(`${String(bytes.length).padStart(8)} bytes, ${String(compressed).padStart(7)} with brotli  ${name}`);
+  }
+  console.log(`${total} bytes with brotli in all: web/page/dist`);
+  if (total > 400_000) {
+    console.error("the page is larger than 400 kB compressed");
+    process.exit(1);
+  }
+}
+
+tsc("-p", ".");
+await makeClient();
+await makePage();

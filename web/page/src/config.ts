@@ -1,0 +1,49 @@
+// Whom to ask: the page's address (?server=…&server=…), or config.json beside it. From then on the browser itself lets this page connect to
+// nobody else: a policy that is added can only narrow the one in the HTML.
+
+import type { Pins, Profile } from "../../client/src/data.ts";
+
+export interface Config {
+  servers: string[];
+  pins: Pins;
+  /** Made-up values, for demonstrations. */
+  example: Profile | null;
+}
+
+export async function readConfig(): Promise<Config> {
+  const query = new URLSearchParams(location.search);
+  const named = query.getAll("server");
+  const config: Config = { servers: named, pins: {}, example: null };
+  if (named.length > 0) return config;
+  try {
+    const response = await fetch("config.json", { cache: "no-store" });
+    const found = response.ok ? await response.json() : {};
+    const texts = (list: unknown): string[] => (Array.isArray(list) ? list.filter((item) => typeof item === "string") : []);
+    config.servers = texts(found.servers);
+    config.pins = found.pins ?? {};
+    config.example = found.example ?? null;
+  } catch {
+    // No file is no configuration: the person is asked.
+  }
+  return config;
+}
+
+/** Lets this page and its workers connect to these addresses only. Returns false if one of them is no address. */
+export function narrow(servers: string[]): boolean {
+  const sources: string[] = [];
+  for (const server of servers) {
+    try {
+      const { origin, pathname, protocol } = new URL(server);
+      if (protocol !== "https:" && protocol !== "http:") return false;
+      const folder = pathname.endsWith("/") ? pathname : `${pathname}/`;
+      sources.push(folder === "/" ? origin : origin + encodeURI(folder).replaceAll(/[;,]/g, encodeURIComponent));
+    } catch {
+      return false;
+    }
+  }
+  const meta = document.createElement("meta");
+  meta.httpEquiv = "Content-Security-Policy";
+  meta.content = `connect-src ${sources.join(" ") || "'none'"}`;
+  document.head.append(meta);
+  return true;
+}

@@ -1,0 +1,39 @@
+// A change as a picture: its scale from end to end, where the person is and where the other one was.
+
+import { h, svg } from "./dom.ts";
+
+export interface Scale {
+  label: string;
+  min: string;
+  max: string;
+  /** From 0 to 1. */
+  yours: number;
+  theirs: number;
+  /** How many steps it has, where they can be counted. */
+  steps: number | null;
+}
+
+const [LEFT, WIDTH, MIDDLE] = [12, 296, 18];
+
+export function picture({ label, min, max, yours, theirs, steps }: Scale): HTMLElement {
+  const x = (place: number) => Math.round((LEFT + place * WIDTH) * 10) / 10;
+  const ticks = steps !== null && steps <= 12 ? Array.from({ length: steps }, (_, step) => step / (steps - 1)) : [0, 1];
+  const [from, to] = [x(yours), x(theirs)];
+  const side = Math.sign(to - from);
+  const arrow = `M${to - side * 8} ${MIDDLE - 5}L${to} ${MIDDLE}L${to - side * 8} ${MIDDLE + 5}`;
+  return h(
+    "figure",
+    { class: "scale" },
+    svg(
+      "svg",
+      { viewBox: `0 0 ${WIDTH + 2 * LEFT} 36`, role: "img", "aria-label": label },
+      svg("path", { class: "line", d: `M${LEFT} ${MIDDLE}H${LEFT + WIDTH}` }),
+      ...ticks.map((place) => svg("path", { class: "tick", d: `M${x(place)} ${MIDDLE - 5}V${MIDDLE + 5}` })),
+      Math.abs(to - from) > 1 && svg("path", { class: "way", d: `M${from} ${MIDDLE}H${to}` }),
+      Math.abs(to - from) > 14 && svg("path", { class: "arrow", d: arrow }),
+      svg("circle", { class: "you", cx: from, cy: MIDDLE, r: 6 }),
+      svg("circle", { class: "them", cx: to, cy: MIDDLE, r: 6 }),
+    ),
+    h("figcaption", { "aria-hidden": "true" }, h("span", {}, min), h("span", {}, max)),
+  );
+}

@@ -1,0 +1,79 @@
+// The npm package in Node: its example asks two server processes, and gets what the command line gets.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+import { connect, IfonlyError } from "../client/dist/index.js";
+import { asData, asFlags, bruteForce, build, question, table } from "./people.mjs";
+import { desk, fine, finish, ifonly, ROOT, Seeded, serve } from "./support.mjs";
+
+let folder, accepted, servers;
+
+before(async () => {
+  folder = desk();
+  await fine("keygen", "-o", join(folder, "root.key"));
+  accepted = await build(folder, "people", table(600, 5), "--no-shuffle");
+  servers = [(await serve(folder, "people", 1)).url, (await serve(folder, "people", 2)).url];
+});
+after(finish);
+
+test("the example prints what the command line prints", async () => {
+  const connection = await connect(servers);
+  const { columns } = await connection.inspect();
+  const random = new Seeded(11);
+  for (let turn = 0; turn < 4; turn++) {
+    const asked = question(random, accepted, columns);
+    const [profile, wishes] = ["profile.json", "wishes.json"].map((name) => join(folder, name));
+    writeFileSync(profile, JSON.stringify(asked.profile));
+    writeFileSync(wishes, JSON.stringify(asData(asked)));
+    const example = join(ROOT, "web/client/example.mjs");
+    const { stdout } = await promisify(execFile)(process.execPath, [example, profile, wishes, ...servers]);
+    const native = await ifonly("ask", "--json", "--profile", profile, ...servers.flatMap((url) => ["--server", url]), ...asFlags(asked));
+    assert.deepEqual(JSON.parse(stdout), JSON.parse(native.stdout));
+    assert.equal(JSON.parse(stdout).qualifying, bruteForce(accepted, columns, asked).length);
+  }
+  connection.close();
+});
+
+test("errors say whose fault they are, and which feature", async () => {
+  const connection = await connect(servers);
+  const { columns } = await connection.inspect();
+  const { profile } = question(new Seeded(3), accepted, columns);
+  const input = (features) => (error) => error instanceof IfonlyError && error.kind === "input" && assert.deepEqual(error.features, features) === undefined;
+  await assert.rejects(connection.ask({ ...profile, income: "much" }), input(["income"]));
+  await assert.rejects(connection.check(profile, { immutable: ["incme"] }), input(["incme"]));
+  await assert.rejects(connect([servers[0], "http://example.org"]), (error) => error.code === "url");
+  await assert.rejects(connect(servers, { threshold: 2 }), (error) => error.kind === "integrity" && error.code === "pinned");
+  await assert.rejects(connect([servers[0], servers[0]]), (error) => error.code === "same-index");
+  connection.close();
+});
+
+test("a search can be stopped, and the connection asks again", async () => {
+  const connection = await connect(servers);
+  const { columns } = await connection.inspect();
+  const { profile } = question(new Seeded(3), accepted, columns);
+  const controller = new AbortController();
+  const stopped = connection.ask(profile, {}, { signal: controller.signal, onProgress: () => controller.abort() });
+  await assert.rejects(stopped, { name: "AbortError" });
+  assert.equal((await connection.ask(profile)).found, true);
+  connection.close();
+});
+
+test("each server is sent numbers of its own, and as many whoever asks", async () => {
+  const connection = await connect(servers);
+  const { columns } = await connection.inspect();
+  const random = new Seeded(7);
+  const shapes = new Set();
+  for (let turn = 0; turn < 3; turn++) {
+    const asked = question(random, accepted, columns);
+    await connection.ask(asked.profile, asData(asked));
+    const seen = await connection.seen();
+    assert.equal(new Set(seen.map((sent) => sent.begins)).size, seen.length);
+    shapes.add(JSON.stringify(seen.map(({ server, path, bytes, payload }) => [server, path, bytes, payload]).sort()));
+  }
+  assert.equal(shapes.size, 1);
+  connection.close();
+});

@@ -1,0 +1,165 @@
+// A table, its bundle, real servers, a host for the page and a browser. Nothing here knows a port or a time beforehand; random numbers
+// come from a seed.
+
+import { execFile, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { connect as dial, createServer as listen } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { chromium } from "playwright-core";
+
+export const ROOT = resolve(import.meta.dirname, "../..");
+export const IFONLY = process.env.IFONLY ?? join(ROOT, "target/debug/ifonly");
+const exec = promisify(execFile);
+const atTheEnd = [];
+
+/** Undoes everything that was started, the last first. */
+export async function finish() {
+  while (atTheEnd.length > 0) await atTheEnd.pop()();
+}
+
+export function desk() {
+  const folder = mkdtempSync(join(tmpdir(), "ifonly-page-"));
+  atTheEnd.push(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Runs a command; its exit code is part of the answer. */
+export async function ifonly(...args) {
+  try {
+    const { stdout } = await exec(IFONLY, args, { maxBuffer: 64 << 20 });
+    return { code: 0, stdout };
+  } catch (error) {
+    if (typeof error.code !== "number") throw error;
+    return { code: error.code, stdout: error.stdout, stderr: error.stderr };
+  }
+}
+
+export async function fine(...args) {
+  const { code, stdout, stderr } = await ifonly(...args);
+  if (code !== 0) throw new Error(`ifonly ${args.join(" ")}: ${stderr}`);
+  return stdout;
+}
+
+/** A process that prints a line to begin with and then goes on. */
+async function daemon(args) {
+  const child = spawn(IFONLY, args, { stdio: ["ignore", "pipe", "pipe"] });
+  let said = "";
+  child.stderr.on("data", (data) => (said += data));
+  const ended = new Promise((done) => child.once("exit", done));
+  const stop = async () => {
+    child.kill("SIGKILL");
+    await ended;
+  };
+  atTheEnd.push(stop);
+  for await (const line of createInterface({ input: child.stdout })) {
+    child.stdout.resume();
+    return { line, stop };
+  }
+  throw new Error(`ifonly ${args.join(" ")} ended: ${said}`);
+}
+
+/** One server of a bundle, for pages from anywhere. */
+export async function serve(folder, bundle, index, { key = "root.key", tokens = "" } = {}) {
+  const path = (name) => JSON.stringify(join(folder, name));
+  const config = join(folder, `server-${index}-${Math.abs(hash(bundle + key + tokens))}.toml`);
+  writeFileSync(config, `bundle = ${path(bundle)}\nindex = ${index}\nkeys = [${path(key)}]\nlisten = "127.0.0.1:0"\n[cors]\norigins = ["*"]\n${tokens}`);
+  const { line, stop } = await daemon(["serve", "--config", config, "--log", "error"]);
+  return { url: line.replace("listening on ", ""), stop };
+}
+
+const hash = (text) => [...text].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) | 0, 7);
+
+/** `ifonly demo --page`. */
+export async function demo(...args) {
+  const { line, stop } = await daemon(["demo", "--page", "--json", ...args]);
+  return { ...JSON.parse(line), stop };
+}
+
+/** A port that leads to the server that was told last, or nowhere. */
+export async function door(url) {
+  const open = new Set();
+  const place = { target: url };
+  const server = listen((socket) => {
+    if (!place.target) return socket.destroy();
+    const { hostname, port } = new URL(place.target);
+    const inner = dial(Number(port), hostname);
+    for (const [one, other] of [[socket, inner], [inner, socket]]) {
+      open.add(one);
+      one.on("error", () => other.destroy());
+      one.on("close", () => other.destroy());
+    }
+    socket.pipe(inner).pipe(socket);
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  const cut = () => open.forEach((socket) => socket.destroy());
+  atTheEnd.push(() => {
+    cut();
+    return new Promise((done) => server.close(done));
+  });
+  return {
+    url: `http://127.0.0.1:${server.address().port}`,
+    leadsTo(target) {
+      place.target = target;
+      cut();
+    },
+  };
+}
+
+/** A host of static files, as anybody's. */
+export async function host(folder) {
+  const kinds = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", json: "application/json", wasm: "application/wasm" };
+  const server = createServer((request, response) => {
+    const name = new URL(request.url, "http://x").pathname.slice(1) || "index.html";
+    try {
+      const bytes = readFileSync(join(folder, name.replaceAll("/", "")));
+      response.writeHead(200, { "content-type": kinds[name.split(".").at(-1)] ?? "text/plain" }).end(bytes);
+    } catch {
+      response.writeHead(404).end();
+    }
+  });
+  await new Promise((done) => server.listen(0, "127.0.0.1", done));
+  atTheEnd.push(() => {
+    server.closeAllConnections();
+    return new Promise((done) => server.close(done));
+  });
+  return `http://127.0.0.1:${server.address().port}/`;
+}
+
+/** The page for these servers at a host of its own. */
+export async function hosted(folder, servers, ...extra) {
+  const site = join(folder, `site-${Math.abs(hash(servers.join() + extra.join()))}`);
+  await fine("page", "build", site, ...servers.flatMap((url) => ["--server", url]), ...extra);
+  return host(site);
+}
+
+let launched;
+/** A fresh profile of a real Chromium. */
+export async function browse(options = {}) {
+  if (!launched) {
+    const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+    launched = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    atTheEnd.push(() => launched.close());
+  }
+  const context = await launched.newContext({ locale: "en-GB", ...options });
+  context.setDefaultTimeout(120_000);
+  return { context, page: await context.newPage() };
+}
+
+/** Numbers from a seed. */
+export class Seeded {
+  #state;
+  constructor(seed) {
+    this.#state = BigInt(seed);
+  }
+  below(n) {
+    this.#state = (this.#state * 6364136223846793005n + 1442695040888963407n) & ((1n << 64n) - 1n);
+    return Number((this.#state >> 33n) % BigInt(n));
+  }
+  of(list) {
+    return list[this.below(list.length)];
+  }
+}
