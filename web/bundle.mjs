@@ -15,7 +15,7 @@ function tsc(...flags) {
 }
 
 const digest = (algorithm, bytes, form) => createHash(algorithm).update(bytes).digest(form);
-const shared = { bundle: true, target: "es2022", legalComments: "none", logLevel: "warning", write: false, charset: "utf8" };
+const shared = { absWorkingDir: import.meta.dirname, bundle: true, target: "es2022", legalComments: "none", logLevel: "warning", write: false, charset: "utf8" };
 const bundled = async (entry, options) =>
   (await build({ ...shared, entryPoints: [entry], ...options })).outputFiles[0].contents;
 

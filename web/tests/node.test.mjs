@@ -71,9 +71,35 @@ test("each server is sent numbers of its own, and as many whoever asks", async (
     const asked = question(random, accepted, columns);
     await connection.ask(asked.profile, asData(asked));
     const seen = await connection.seen();
-    assert.equal(new Set(seen.map((sent) => sent.begins)).size, seen.length);
+    assert.equal(new Set(seen.map((sent) => sent.server + sent.begins)).size, seen.length);
     shapes.add(JSON.stringify(seen.map(({ server, path, bytes, payload }) => [server, path, bytes, payload]).sort()));
   }
   assert.equal(shapes.size, 1);
+  connection.close();
+});
+
+test("a record is asked for when public sizes say, not when reading happens to be done", async () => {
+  const { fetch, setTimeout } = globalThis;
+  const connection = await connect(servers);
+  const { columns } = await connection.inspect();
+  const log = [];
+  globalThis.fetch = (request) => {
+    log.push(new URL(request.url).pathname);
+    return fetch(request);
+  };
+  globalThis.setTimeout = (then, milliseconds, ...rest) => {
+    // Longer ones are deadlines, and `fetch` has timers of its own.
+    if (milliseconds < 60_000 && new Error().stack.includes("wasm://")) log.push("wait");
+    return setTimeout(then, milliseconds, ...rest);
+  };
+  try {
+    await connection.ask(question(new Seeded(9), accepted, columns).profile, { top: 2 });
+  } finally {
+    Object.assign(globalThis, { fetch, setTimeout });
+  }
+  // A timer that was early is set again.
+  const steps = log.filter((entry, place) => !(entry === "wait" && log[place - 1] === "wait"));
+  const [answers, records] = [["/v1/answer", "/v1/answer"], ["/v1/record", "/v1/record"]];
+  assert.deepEqual(steps, [...answers, "wait", ...records, "wait", ...records]);
   connection.close();
 });

@@ -44,7 +44,7 @@ export function question(random, rows, columns) {
     const value = String(random.of(rows)[column.name]);
     profile[column.name] = value === "" && column.default === null ? column.min : value;
     const other = () => String(random.of(rows)[column.name]) || column.default;
-    const kinds = ["free", "free", "free", ...(column.ordered ? ["up", "down"] : []), ...(column.words.length > 0 ? ["permit"] : ["range"]), ...(random.below(3) === 0 ? ["stay"] : [])];
+    const kinds = ["free", "free", "free", ...(column.ordered ? ["up", "down"] : []), ...(column.words.length > 0 ? ["permit"] : ["range"]), ...(random.below(2) === 0 ? ["stay", "stay"] : [])];
     const wish = { wish: random.of(kinds), hard: random.of([2, 2, 2, 0, 1, 3, 4]) };
     if (wish.wish === "range") {
       const ends = [other(), other()].sort((a, b) => place(column, a) - place(column, b));

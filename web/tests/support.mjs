@@ -145,7 +145,7 @@ export async function browse(options = {}) {
     atTheEnd.push(() => launched.close());
   }
   const context = await launched.newContext({ locale: "en-GB", ...options });
-  context.setDefaultTimeout(120_000);
+  context.setDefaultTimeout(60_000);
   return { context, page: await context.newPage() };
 }
 

@@ -8,7 +8,7 @@ import { browse } from "./support.mjs";
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export class Visitor {
-  /** Everything that the browser sent to servers, in order: method, address, bytes up, bytes down. */
+  /** Everything that the browser sent, in order. */
   traffic = [];
   faults = [];
 
@@ -16,7 +16,7 @@ export class Visitor {
     const visitor = new Visitor();
     Object.assign(visitor, await browse(options));
     visitor.address = new URL(address);
-    visitor.context.on("requestfinished", async (request) => visitor.traffic.push({ request, sizes: await request.sizes() }));
+    visitor.context.on("request", (request) => visitor.traffic.push(request));
     visitor.page.on("pageerror", (error) => visitor.faults.push(String(error)));
     await visitor.page.goto(address);
     return visitor;
@@ -86,14 +86,17 @@ export class Visitor {
     return this.page.locator(selector).first().innerText();
   }
 
-  /** What servers were sent since the last look, without their addresses' ports. */
+  /** What servers were sent since the last look, in the order in which it left. */
   async sent(servers) {
-    const taken = this.traffic.splice(0);
-    const shapes = taken.filter(({ request }) => servers.some((server) => request.url().startsWith(server))).map(({ request, sizes }) => {
-      const { pathname, origin } = new URL(request.url());
-      return [servers.indexOf(origin), request.method(), pathname, sizes.requestBodySize, sizes.responseBodySize];
-    });
-    return shapes;
+    const own = this.traffic.splice(0).filter((request) => servers.some((server) => request.url().startsWith(server)));
+    return Promise.all(
+      own.map(async (request) => {
+        const { pathname, origin } = new URL(request.url());
+        await request.response();
+        const { requestBodySize, responseBodySize } = await request.sizes();
+        return [servers.indexOf(origin), request.method(), pathname, requestBodySize, responseBodySize];
+      }),
+    );
   }
 
   /** What axe finds. */

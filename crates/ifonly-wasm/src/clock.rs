@@ -12,9 +12,20 @@ use wasm_bindgen_futures::JsFuture;
 extern "C" {
     #[wasm_bindgen(js_namespace = performance, js_name = now)]
     fn now() -> f64;
-    // Node gives an object where browsers give a number; nobody looks at it.
+    // Node gives an object where browsers give a number; it is only handed back.
     #[wasm_bindgen(js_name = setTimeout)]
     fn set_timeout(then: &Function, milliseconds: i32) -> JsValue;
+    #[wasm_bindgen(js_name = clearTimeout)]
+    fn clear_timeout(timer: &JsValue);
+}
+
+/// A timer that nobody waits for any more is taken back: a deadline would keep Node awake for minutes.
+struct Running(JsValue);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        clear_timeout(&self.0);
+    }
 }
 
 /// What the page or the worker has.
@@ -31,9 +42,9 @@ impl Clock for Timer {
             // Timers may be early by a fraction of a millisecond, and end after 24 days.
             while let Some(left) = time.checked_sub(self.now()).filter(|left| !left.is_zero()) {
                 let milliseconds = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-                let sleep = Promise::new(&mut |resolve, _| {
-                    set_timeout(&resolve, milliseconds);
-                });
+                let mut timer = JsValue::UNDEFINED;
+                let sleep = Promise::new(&mut |resolve, _| timer = set_timeout(&resolve, milliseconds));
+                let _running = Running(timer);
                 // Nobody rejects it.
                 let _ = JsFuture::from(sleep).await;
             }

@@ -1,6 +1,6 @@
 // The answer as people read it: a sentence and a picture per change, what stayed, how many qualified, and what each server saw.
 
-import type { Answer, Change, Column, Connection, Explanation, Inspection, Sent } from "../../client/src/index.ts";
+import type { Answer, Change, Column, Connection, Explanation, Inspection, Pricing, Sent } from "../../client/src/index.ts";
 import { h, save } from "./dom.ts";
 import type { Format } from "./format.ts";
 import { picture } from "./picture.ts";
@@ -9,6 +9,7 @@ import type { Texts } from "./texts/en.ts";
 export interface AnswerParts {
   answer: Answer;
   asked: number;
+  metric: Pricing;
   offer: Inspection;
   connection: Connection;
   seen: Sent[];
@@ -69,8 +70,9 @@ async function card(parts: AnswerParts, explanation: Explanation, place: number)
     "article",
     { class: "card" },
     place > 0 && h("h3", {}, texts.answer.number(place)),
+    changes.length > 0 && h("p", { class: "legend", "aria-hidden": "true" }, h("span", { class: "you" }, texts.answer.you), h("span", { class: "them" }, texts.answer.them)),
     changes.length === 0 ? h("p", {}, texts.answer.same) : h("ul", { class: "changes" }, changes),
-    h("p", { class: "cost" }, inValues ? texts.answer.cost(cost) : texts.answer.costLevels(cost)),
+    h("p", { class: "cost" }, !inValues ? texts.answer.costLevels(cost) : parts.metric === "count" ? texts.answer.costCount(cost) : texts.answer.cost(cost)),
     h(
       "details",
       { class: "stayed", open: place === 0 },

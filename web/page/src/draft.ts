@@ -24,6 +24,8 @@ export class Draft {
   top = "1";
   scheme = "";
   tokens = new Map<string, string>();
+  /** Whether the further choices are open. */
+  more = false;
 
   entry(column: Column): Entry {
     let entry = this.entries.get(column.name);

@@ -417,9 +417,9 @@ export class Form {
       input.value = draft.tokens.get(server) ?? "";
       return h("div", {}, h("label", { for: input.id }, texts.form.token(server)), input);
     });
-    return h(
+    const details: HTMLDetailsElement = h(
       "details",
-      { class: "choices" },
+      { class: "choices", open: draft.more, toggle: () => (draft.more = details.open) },
       h("summary", {}, texts.form.more),
       h(
         "div",
@@ -432,5 +432,6 @@ export class Form {
         h("p", { class: "hint" }, texts.form.tokenHint),
       ),
     );
+    return details;
   }
 }

@@ -4,15 +4,18 @@ import type { Column, Value } from "../../client/src/data.ts";
 
 export class Format {
   readonly language: string;
+  readonly #locale: string;
   readonly #number: Intl.NumberFormat;
   readonly #short: Intl.NumberFormat;
   readonly #percent: Intl.NumberFormat;
 
   constructor(language: string) {
     this.language = language;
-    this.#number = new Intl.NumberFormat(language, { maximumFractionDigits: 12 });
-    this.#short = new Intl.NumberFormat(language, { maximumSignificantDigits: 3 });
-    this.#percent = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 });
+    // The browser's own kind of the language, such as British English, where it has one.
+    this.#locale = navigator.language.startsWith(language) ? navigator.language : language;
+    this.#number = new Intl.NumberFormat(this.#locale, { maximumFractionDigits: 12 });
+    this.#short = new Intl.NumberFormat(this.#locale, { maximumSignificantDigits: 3 });
+    this.#percent = new Intl.NumberFormat(this.#locale, { style: "percent", maximumFractionDigits: 1 });
   }
 
   number(number: number) {
@@ -41,11 +44,11 @@ export class Format {
 
   #text(text: string, column: Column | undefined) {
     if (column?.kind === "date" && /^\d{4}-\d\d-\d\d$/.test(text)) {
-      return new Intl.DateTimeFormat(this.language, { dateStyle: "medium", timeZone: "UTC" }).format(new Date(`${text}T00:00:00Z`));
+      return new Intl.DateTimeFormat(this.#locale, { dateStyle: "medium", timeZone: "UTC" }).format(new Date(`${text}T00:00:00Z`));
     }
     if (column?.kind === "timestamp" && /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/.test(text)) {
       const style = { dateStyle: "medium", timeStyle: "medium", timeZone: "UTC" } as const;
-      return new Intl.DateTimeFormat(this.language, style).format(new Date(`${text.replace(" ", "T")}Z`));
+      return new Intl.DateTimeFormat(this.#locale, style).format(new Date(`${text.replace(" ", "T")}Z`));
     }
     if (column?.kind === "number" && text !== "" && Number.isFinite(Number(text))) return this.number(Number(text));
     return text;

@@ -89,8 +89,8 @@ class Page {
     const texts = this.#texts;
     document.documentElement.lang = this.#language;
     document.title = texts.title;
-    const main = h("main", { id: "main" }, this.#main());
-    this.#app.replaceChildren(h("a", { class: "skip", href: "#form" }, texts.skip), this.#header(), main, this.#live, this.#footer());
+    const main = h("main", { id: "main", tabindex: -1 }, this.#main());
+    this.#app.replaceChildren(h("a", { class: "skip", href: "#main" }, texts.skip), this.#header(), main, this.#live, this.#footer());
   }
 
   #main(): (HTMLElement | null)[] {
@@ -303,7 +303,8 @@ class Page {
       const [profile, wishes] = [this.#draft.profile(offer, this.#language), this.#draft.wishes(offer, this.#language)];
       const answer = await connection.ask(profile, wishes, { signal: controller.signal, onProgress: (progress) => running.update(progress) });
       const seen = await connection.seen();
-      this.#again = () => showAnswer({ answer, asked, offer, connection, seen, texts: this.#texts, format: new Format(this.#language) });
+      const metric = wishes.metric ?? "l2";
+      this.#again = () => showAnswer({ answer, asked, metric, offer, connection, seen, texts: this.#texts, format: new Format(this.#language) });
       this.#show(await this.#again());
     } catch (error) {
       if (error instanceof DOMException && error.name === "AbortError") {

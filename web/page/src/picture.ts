@@ -20,7 +20,9 @@ export function picture({ label, min, max, yours, theirs, steps }: Scale): HTMLE
   const ticks = steps !== null && steps <= 12 ? Array.from({ length: steps }, (_, step) => step / (steps - 1)) : [0, 1];
   const [from, to] = [x(yours), x(theirs)];
   const side = Math.sign(to - from);
-  const arrow = `M${to - side * 8} ${MIDDLE - 5}L${to} ${MIDDLE}L${to - side * 8} ${MIDDLE + 5}`;
+  // Its tip touches the other one's dot.
+  const tip = to - side * 7;
+  const arrow = `M${tip - side * 8} ${MIDDLE - 6}L${tip} ${MIDDLE}L${tip - side * 8} ${MIDDLE + 6}`;
   return h(
     "figure",
     { class: "scale" },
@@ -30,7 +32,7 @@ export function picture({ label, min, max, yours, theirs, steps }: Scale): HTMLE
       svg("path", { class: "line", d: `M${LEFT} ${MIDDLE}H${LEFT + WIDTH}` }),
       ...ticks.map((place) => svg("path", { class: "tick", d: `M${x(place)} ${MIDDLE - 5}V${MIDDLE + 5}` })),
       Math.abs(to - from) > 1 && svg("path", { class: "way", d: `M${from} ${MIDDLE}H${to}` }),
-      Math.abs(to - from) > 14 && svg("path", { class: "arrow", d: arrow }),
+      Math.abs(to - from) > 26 && svg("path", { class: "arrow", d: arrow }),
       svg("circle", { class: "you", cx: from, cy: MIDDLE, r: 6 }),
       svg("circle", { class: "them", cx: to, cy: MIDDLE, r: 6 }),
     ),

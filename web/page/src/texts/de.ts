@@ -8,7 +8,7 @@ export const de: Texts = {
   lead: "Jemand hat über Sie entschieden. Finden Sie heraus, welche angenommene Person Ihnen am nächsten ist, und damit, was hätte anders sein müssen, ohne jemandem zu sagen, wer Sie sind.",
   promise:
     "Alles wird in diesem Browser berechnet. Jeder Server bekommt Zahlen, die für sich genommen zufällig sind; nur zusammen wären sie lesbar, und getrennte Betreiber halten sie auseinander. Wer diese Seite bereitstellt, gehört nicht zu ihnen.",
-  skip: "Zum Formular springen",
+  skip: "Zum Inhalt springen",
 
   boot: {
     meeting: "Die Server werden gefragt, was sie anbieten, und verglichen …",
@@ -135,10 +135,11 @@ export const de: Texts = {
     part: (share) => `${share} des Abstands`,
     picture: (feature, yours, theirs) => `${feature}: von ${yours} zu ${theirs}`,
     you: "Sie",
-    them: "dort",
+    them: "die angenommene Person",
     stayed: "Was blieb",
     nothingStayed: "Nichts blieb gleich.",
-    cost: (cost) => `Abstand ${cost}; 1 ist die ganze Spanne eines Merkmals.`,
+    cost: (cost) => `Abstand ${cost}; 1 ist die ganze Spanne eines Merkmals bei mittlerer Schwierigkeit.`,
+    costCount: (cost) => `Abstand ${cost}; jede Änderung zählt 1, mehr, wenn sie schwerfällt, und weniger, wenn sie leichtfällt.`,
     costLevels: (cost) => `Abstand ${cost}, in quadrierten Stufen.`,
     qualified: (rows, all) => `${rows} von ${all} angenommenen Personen passen zu Ihren Wünschen.`,
     hidden: (all) => `Gefunden unter ${all} angenommenen Personen; wie viele zu Ihren Wünschen passen, soll niemand wissen.`,

@@ -6,7 +6,7 @@ export const en = {
   lead: "Somebody decided about you. Find out which accepted person is nearest to you, and so what would have had to be different, without telling anybody who you are.",
   promise:
     "Everything is computed in this browser. Each server gets numbers that are random by themselves; only together could they be read, and separate operators keep them apart. Whoever hosts this page is not one of them.",
-  skip: "Skip to the form",
+  skip: "Skip to the content",
 
   boot: {
     meeting: "Meeting the servers and comparing what they offer …",
@@ -133,10 +133,11 @@ export const en = {
     part: (share: string) => `${share} of the distance`,
     picture: (feature: string, yours: string, theirs: string) => `${feature}: from ${yours} to ${theirs}`,
     you: "you",
-    them: "they",
+    them: "the accepted person",
     stayed: "What stayed",
     nothingStayed: "Nothing stayed the same.",
-    cost: (cost: string) => `Distance ${cost}; 1 is a whole span of one feature.`,
+    cost: (cost: string) => `Distance ${cost}; 1 is the whole span of one feature, at medium difficulty.`,
+    costCount: (cost: string) => `Distance ${cost}; every change counts 1, more if it is hard and less if it is easy.`,
     costLevels: (cost: string) => `Distance ${cost}, in squared steps.`,
     qualified: (rows: string, all: string) => `${rows} of ${all} accepted people fit your wishes.`,
     hidden: (all: string) => `Found among ${all} accepted people; how many fit your wishes is nobody's to know.`,
