@@ -70,10 +70,8 @@ export class Form {
     const connection = this.#parts.connection();
     if (!connection) return false;
     const wrong = new Map<string, string>();
-    for (const column of offer.columns) {
-      const fault = await this.#fault(column, draft.entry(column), connection);
-      if (fault) wrong.set(column.name, fault);
-    }
+    const faults = await Promise.all(offer.columns.map((column) => this.#fault(column, draft.entry(column), connection)));
+    offer.columns.forEach(({ name }, place) => faults[place] && wrong.set(name, faults[place]));
     let general = "";
     if (wrong.size === 0) {
       try {
