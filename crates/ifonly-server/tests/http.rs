@@ -243,7 +243,11 @@ async fn browsers_get_permission_from_listed_origins_only() {
         let text = |headers: &HeaderMap, name: HeaderName| {
             headers.get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
         };
-        assert_eq!(text(response.headers(), header::ACCESS_CONTROL_MAX_AGE), "86400", "once a day is often enough to ask");
+        assert_eq!(
+            text(response.headers(), header::ACCESS_CONTROL_MAX_AGE),
+            "86400",
+            "once a day is often enough to ask"
+        );
         let sent = text(response.headers(), header::ACCESS_CONTROL_ALLOW_HEADERS);
         assert!(["authorization", "content-type"].iter().all(|name| sent.contains(name)), "{sent}");
         let request = Request::get("/v1/manifest").header(header::ORIGIN, origin).body(Body::empty()).unwrap();

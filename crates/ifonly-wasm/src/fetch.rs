@@ -116,10 +116,7 @@ impl Exchanged {
     }
 
     /// Hands the body over piece by piece.
-    async fn stream(
-        &self,
-        mut part: impl FnMut(&[u8]) -> Result<(), TransportError>,
-    ) -> Result<(), TransportError> {
+    async fn stream(&self, mut part: impl FnMut(&[u8]) -> Result<(), TransportError>) -> Result<(), TransportError> {
         let broken = |error: JsValue| TransportError::CutOff(reason(&error));
         let Some(body) = self.response.body() else { return Ok(()) };
         let reader: ReadableStreamDefaultReader = body.get_reader().unchecked_into();

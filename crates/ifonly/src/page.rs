@@ -80,7 +80,9 @@ impl Page {
         }
         let html = self.files.get("index.html").map(|html| String::from_utf8_lossy(html).into_owned());
         let html = html.filter(|html| html.matches(ANYBODY).count() == 1).ok_or_else(|| {
-            Failure::Input(format!("index.html is not the built page of this version, or configured already; run {BUILD}"))
+            Failure::Input(format!(
+                "index.html is not the built page of this version, or configured already; run {BUILD}"
+            ))
         })?;
         let html = html.replace(ANYBODY, &format!("connect-src 'self' {}", sources(servers).join(" ")));
         self.files.insert("index.html".into(), html.into_bytes());

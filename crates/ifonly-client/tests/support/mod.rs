@@ -9,8 +9,8 @@ use http_body_util::BodyExt;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_client::transport::{Checked, Exchange, Pending};
 use ifonly_client::patience::Timer;
+use ifonly_client::transport::{Checked, Exchange, Pending};
 use ifonly_client::{Client, Greeting, Patient, Pins, Policy, Receive, Route, Transport, TransportError, Values};
 use ifonly_core::service::{MANIFEST_PATH, SERVER_HEADER};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
@@ -121,7 +121,10 @@ impl World {
 
 /// The same servers, asked with patience.
 pub fn patient(servers: Vec<Arc<dyn Transport>>, policy: Policy) -> Vec<Arc<dyn Transport>> {
-    servers.into_iter().map(|server| Arc::new(Patient::new(server, policy, Arc::new(Timer::start()))) as Arc<dyn Transport>).collect()
+    servers
+        .into_iter()
+        .map(|server| Arc::new(Patient::new(server, policy, Arc::new(Timer::start()))) as Arc<dyn Transport>)
+        .collect()
 }
 
 /// A server without a network.

@@ -102,7 +102,8 @@ pub(super) async fn serve(world: &World, origins: &[&str]) -> Result<Vec<String>
     for index in 1..=world.bundle.manifest().default_offer().servers() as u8 {
         let holding = Holding::new(&world.bundle, index, vec![key.clone()]).map_err(Failure::machine)?;
         let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
-        let origins = origins.iter().map(|origin| origin.parse()).collect::<Result<_, _>>().map_err(Failure::machine)?;
+        let origins =
+            origins.iter().map(|origin| origin.parse()).collect::<Result<_, _>>().map_err(Failure::machine)?;
         let app = App::new(holding, tokens, Limits::default(), origins).with_peers(peers.next());
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let server = Server::bind(app, address, None, None).await.map_err(Failure::machine)?;

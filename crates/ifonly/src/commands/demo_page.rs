@@ -17,8 +17,11 @@ pub(super) async fn run(args: &Args) -> Result<Done, Failure> {
     let origin = format!("http://{}", listener.local_addr().map_err(Failure::machine)?);
     let servers = serve(&world, &[&origin]).await?;
     let columns = world.bundle.manifest().schema().columns();
-    let example: serde_json::Map<String, serde_json::Value> =
-        columns.iter().zip(world.applicant.texts()).map(|(column, text)| (column.name.to_owned(), text.into())).collect();
+    let example: serde_json::Map<String, serde_json::Value> = columns
+        .iter()
+        .zip(world.applicant.texts())
+        .map(|(column, text)| (column.name.to_owned(), text.into()))
+        .collect();
     let page = page.configured(&servers, &Pins::default(), Some(example.into()))?;
     match args.json {
         true => crate::exit::out_json(&serde_json::json!({ "page": origin, "servers": servers }))?,
