@@ -13,6 +13,8 @@ pub(crate) struct CsvSource {
     pub(crate) input: Input,
     pub(crate) columns: Vec<String>,
     delimiter: u8,
+    /// Lines that the CSV reader is behind where a record begins: it has not seen the line feed of a carriage return yet.
+    behind: u64,
 }
 
 impl CsvSource {
@@ -32,7 +34,8 @@ impl CsvSource {
         if header.contains(&0) {
             return refuse("this is neither CSV nor Parquet: its first line has zero bytes");
         }
-        let mut source = CsvSource { input, columns: vec![], delimiter: delimiter.unwrap_or(sniff(&header)) };
+        let behind = u64::from(header.ends_with(b"\r\n"));
+        let mut source = CsvSource { input, columns: vec![], delimiter: delimiter.unwrap_or(sniff(&header)), behind };
         let mut reader = source.reader(&Rc::new(Cell::new(MAX_ROW_BYTES)))?;
         let names = reader.headers().map_err(|error| source.explain(error))?.clone();
         if names.is_empty() {
@@ -53,7 +56,7 @@ impl CsvSource {
                 return Ok(());
             }
             let cells: Vec<&str> = record.iter().map(trimmed).collect();
-            let line = record.position().map_or(0, csv::Position::line);
+            let line = record.position().map_or(0, csv::Position::line) + self.behind;
             visit(Row { place: Place::Line(line), cells: &cells, done: reader.position().byte() })?;
         }
     }
@@ -66,7 +69,7 @@ impl CsvSource {
 
     fn explain(&self, error: csv::Error) -> BuildError {
         let path = self.input.name().clone();
-        let place = Place::Line(error.position().map_or(1, csv::Position::line));
+        let place = Place::Line(error.position().map_or(1, |position| position.line() + self.behind));
         match error.into_kind() {
             ErrorKind::Io(source) if source.kind() == io::ErrorKind::InvalidData => {
                 BuildError::File { path, reason: source.to_string() }

@@ -185,6 +185,20 @@ fn a_schema_file_overrides_what_would_be_inferred() {
 }
 
 #[test]
+fn a_listed_word_for_nothing_is_a_category_of_one_hot_columns_too() {
+    let csv = "age,job\n20,baker\n30,NA\n40,pilot\n";
+    let (_, bundle) = bundle(csv, "[features.job]\ncategories = ['baker', 'pilot', 'NA']\none_hot = true\n");
+    assert_eq!(
+        levels(&bundle).iter().map(|row| row[1..].to_vec()).collect::<Vec<_>>(),
+        [[100, 0, 0], [0, 0, 100], [0, 100, 0]]
+    );
+    let schema = bundle.manifest().schema();
+    let columns = schema.columns();
+    let missing = |text: &str| schema.is_missing(&columns[1], &text.into());
+    assert!(missing("") && missing("null") && !missing("NA") && !missing("baker"));
+}
+
+#[test]
 fn a_missing_value_takes_the_default_and_stays_missing_in_the_record() {
     let (_, bundle) =
         bundle("a,b\n1,x\n?,y\n3,NA\n5,x\n", "[features.a]\ndefault = 2\n[features.b]\ndefault = 'unknown'\n");

@@ -44,6 +44,11 @@ fn ragged_rows_and_open_quotes_are_named_by_line() {
     says(&error, &["data.csv, line 3", "1 fields instead of 2"]);
     let error = refused("a,b\n1,x\n2,y,z\n", "", plain);
     says(&error, &["line 3", "3 fields instead of 2"]);
+    // Lines that end as on Windows are the same lines, as is one with a value that does not fit.
+    let error = refused("a,b\r\n1,x\r\n2\r\n", "", plain);
+    says(&error, &["line 3", "1 fields instead of 2"]);
+    let error = refused("a,b\r\n1,x\r\n\r\n2,y\r\nmany,z\r\n", "continuous = ['a']", plain);
+    says(&error, &["line 5, column \"a\"", "\"many\" is not a number"]);
     let endless = format!("a,b\n1,\"{}", "x,\n".repeat(8 << 20));
     let error = refused(endless, "", plain);
     says(&error, &["data.csv", "longer than 16 MiB", "quote"]);

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::signature::PublicKey;
 use ifonly_values::manifest::{Manifest, Offered, Operator};
-use ifonly_values::wishes::{Compiled, Note, Wishes};
+use ifonly_values::wishes::{Compiled, Note, WishError, Wishes};
 use std::sync::Arc;
 
 /// A question that can be asked.
@@ -205,7 +205,15 @@ impl Client {
         };
         let profile = Profile::new(schema, values)?;
         let wishes = wishes.for_schema(schema)?;
-        let compiled = wishes.compile(&profile.encoded, offered.scheme(), offered.params())?;
+        let compile = |offered: &Offered| wishes.compile(&profile.encoded, offered.scheme(), offered.params());
+        let compiled = compile(offered).map_err(|error| match error {
+            // The advice is a scheme that these servers offer, where there is one.
+            WishError::NotCarried { scheme, what, instead } => {
+                let able = self.manifest.offers().iter().find(|other| compile(other).is_ok());
+                WishError::NotCarried { scheme, what, instead: able.map_or(instead, |other| other.scheme().name) }
+            }
+            other => other,
+        })?;
         Ok(Question { offered, profile, wishes, compiled })
     }
 

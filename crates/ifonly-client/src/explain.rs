@@ -7,7 +7,7 @@ use ifonly_core::scheme::Metric;
 use ifonly_core::search::{Fault, Found, confirm_under};
 use ifonly_values::manifest::Manifest;
 use ifonly_values::record::Record;
-use ifonly_values::schema::{Encoded, Feature, Kind, Notation, Value};
+use ifonly_values::schema::{Column, Encoded, Kind, Notation, Schema, Value};
 
 /// Where two people differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ impl Explanation {
         for (column, (name, yours)) in schema.columns().iter().zip(&profile.values) {
             let feature = &schema.features()[column.features.start];
             let (yours, theirs) =
-                (shown(feature, yours), shown(feature, &record.value(name).unwrap_or_default().into()));
+                (shown(schema, column, yours), shown(schema, column, &record.value(name).unwrap_or_default().into()));
             let places = column.features.clone();
             let same_level = places.clone().all(|k| profile.encoded[k].level == u32::from(levels[k]));
             explanation.record.push((name.clone(), theirs.clone()));
@@ -83,10 +83,11 @@ impl Explanation {
     }
 }
 
-/// A value as its feature writes it; what is missing has the schema's default.
-fn shown(feature: &Feature, value: &Value) -> Value {
+/// A value as its column writes it; what is missing has the schema's default.
+fn shown(schema: &Schema, column: &Column<'_>, value: &Value) -> Value {
+    let feature = &schema.features()[column.features.start];
     let filled = match &feature.default {
-        Some(default) if feature.is_missing(value) => Value::from(default.as_str()),
+        Some(default) if schema.is_missing(column, value) => Value::from(default.as_str()),
         _ => value.clone(),
     };
     match (&feature.kind, feature.number(&filled)) {

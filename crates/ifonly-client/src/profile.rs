@@ -1,7 +1,7 @@
 //! The person's values: from a JSON object, a TOML table or a CSV with a header, and as levels of a schema.
 
 use crate::error::ClientError;
-use ifonly_values::schema::{Encoded, Schema, Value};
+use ifonly_values::schema::{Column, Encoded, Schema, Value};
 use ifonly_values::wishes::Note;
 use std::collections::BTreeMap;
 
@@ -84,8 +84,8 @@ impl Values {
     pub fn missing(&self, schema: &Schema) -> Vec<String> {
         let columns = schema.columns();
         let lacking = columns.iter().filter(|column| {
-            let feature = &schema.features()[column.features.start];
-            feature.default.is_none() && self.0.get(column.name).is_none_or(|value| feature.is_missing(value))
+            let default = &schema.features()[column.features.start].default;
+            default.is_none() && self.0.get(column.name).is_none_or(|value| schema.is_missing(column, value))
         });
         lacking.map(|column| column.name.to_owned()).collect()
     }
@@ -132,13 +132,12 @@ impl Profile {
     /// Values that the person did not give, so that a default stands for them.
     pub(crate) fn missing(&self, schema: &Schema) -> Vec<Note> {
         let columns = schema.columns();
-        let values = self.values.iter().zip(columns.iter().map(|column| &schema.features()[column.features.start]));
-        values
-            .filter(|((_, value), feature)| feature.is_missing(value))
-            .filter_map(|((name, _), feature)| {
-                Some(Note::Missing { feature: name.clone(), taken: feature.default.clone()? })
-            })
-            .collect()
+        let missing = self.values.iter().zip(&columns).filter(|((_, value), column)| schema.is_missing(column, value));
+        let note = |((name, _), column): (&(String, Value), &Column<'_>)| {
+            let taken = schema.features()[column.features.start].default.clone()?;
+            Some(Note::Missing { feature: name.clone(), taken })
+        };
+        missing.filter_map(note).collect()
     }
 }
 

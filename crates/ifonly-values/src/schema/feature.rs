@@ -298,12 +298,8 @@ impl Feature {
         Ok(Encoded { level, clamped: false, number: None })
     }
 
-    /// Whether a value is missing: a word for that which is none of the feature's own.
-    pub fn is_missing(&self, value: &Value) -> bool {
-        matches!(value, Value::Text(text) if self.is_missing_text(text))
-    }
-
-    fn is_missing_text(&self, text: &str) -> bool {
+    /// Whether a text is a word for a missing value and none of the feature's own.
+    pub(super) fn is_missing_text(&self, text: &str) -> bool {
         is_missing(text) && !self.words().iter().any(|word| word == text.trim())
     }
 

@@ -194,6 +194,14 @@ impl Schema {
         Ok(())
     }
 
+    /// Whether a column's value is missing: a word for that which is none of the column's own.
+    pub fn is_missing(&self, column: &Column<'_>, value: &Value) -> bool {
+        let Value::Text(text) = value else { return false };
+        let group = &self.features[column.features.clone()];
+        let mut categories = group.iter().filter_map(|feature| feature.one_hot.as_ref());
+        group[0].is_missing_text(text) && !categories.any(|part| part.category == text.trim())
+    }
+
     /// The levels of a whole row, its values given by column name.
     pub fn encode(&self, value_of: impl Fn(&str) -> Option<Value>) -> Result<Vec<Encoded>, SchemaError> {
         let mut levels = Vec::with_capacity(self.features.len());
@@ -235,11 +243,11 @@ fn check_one_hot(group: &[Feature]) -> Result<(), SchemaError> {
 fn encode_one_hot(group: &[Feature], value: &Value, levels: &mut Vec<Encoded>) -> Result<(), SchemaError> {
     let parts = || group.iter().filter_map(|feature| Some((feature, feature.one_hot.as_ref()?)));
     let Some((first, _)) = parts().next() else { return Ok(()) };
-    let filled = match value {
-        Value::Text(text) => Value::from(first.filled(text)?),
-        number => number.clone(),
-    };
     let categories: Vec<&str> = parts().map(|(_, part)| part.category.as_str()).collect();
+    let filled = match value {
+        Value::Text(text) if !categories.contains(&text.trim()) => Value::from(first.filled(text)?),
+        category => category.clone(),
+    };
     let Some(hit) = value::find(&categories, &filled) else {
         return Err(value::not_permitted(first.column(), &filled, &categories));
     };

@@ -142,8 +142,9 @@ fn seconds(text: &str) -> Option<f64> {
     let mut parts = clock.splitn(3, ':');
     let (hours, minutes) = (parts.next()?, parts.next()?);
     let (seconds, fraction) = parts.next().map_or(("00", ""), |text| text.split_once('.').unwrap_or((text, "")));
-    let number = |text: &str| (text.len() == 2).then(|| text.parse::<u8>().ok())?;
-    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = |text: &str| (text.len() == 2 && digits(text)).then(|| text.parse::<u8>().ok())?;
+    if !digits(fraction) {
         return None;
     }
     let time = time::Time::from_hms(number(hours)?, number(minutes)?, number(seconds)?).ok()?;
@@ -227,6 +228,7 @@ mod tests {
             ("1970-01-02", Some(86_400.0)),
             ("1970-01-02 25:00:00", None),
             ("1970-01-02 1:00", None),
+            ("1970-01-02 +1:+0:00", None),
             ("x", None),
         ] {
             assert_eq!(Notation::Timestamp.read(text), number, "{text}");
