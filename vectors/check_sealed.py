@@ -47,9 +47,9 @@ class Machine:
     def __init__(self):
         self.gates = []
 
-    def land(self, x, y, plus=None):
-        """An AND, and an XOR with `plus`."""
-        depth = max(t.depth for t in (x, y, plus) if t) + 1
+    def land(self, x, y, plus=None, after=0):
+        """An AND, and an XOR with `plus`, when so many rounds are over."""
+        depth = max([after] + [t.depth for t in (x, y, plus) if t]) + 1
         gate = Bits(depth, x.words, x.lanes, None)
         gate.x, gate.y, gate.plus = x, y, plus
         gate.get = lambda c: gate.z[c]
@@ -81,25 +81,33 @@ class Machine:
 
 def add(machine, inputs, bits):
     x, y, z = inputs
-    saved = [machine.land(xor(x[i], z[i]), xor(y[i], z[i]), z[i]) for i in range(bits - 1)]
-    sums, carry = [xor(x[0], y[0], z[0])], None
-    for i in range(1, bits):
-        s, t = xor(x[i], y[i], z[i]), saved[i - 1]
-        sums.append(xor(s, t, carry) if carry else xor(s, t))
+    sums, saved, carry = [], None, None
+    for i in range(bits):
+        s, t = xor(x[i], y[i], z[i]), saved
         if i + 1 < bits:
+            saved = machine.land(xor(x[i], z[i]), xor(y[i], z[i]), z[i], i)
+        sums.append(xor(*(bits_of for bits_of in (s, t, carry) if bits_of)))
+        if 0 < i < bits - 1:
             carry = machine.land(xor(s, carry), xor(t, carry), carry) if carry else machine.land(s, t)
     return sums
 
 
-def right_is_less(machine, left, right, ripple):
-    if ripple:
-        borrow = machine.land(negate(right[0]), left[0])
-        for l, r in zip(left[1:], right[1:]):
-            borrow = machine.land(negate(xor(r, borrow)), xor(l, borrow), borrow)
-        return borrow
+def product(machine, factors):
+    while len(factors) > 1:
+        pairs = [machine.land(*factors[i : i + 2]) for i in range(0, len(factors) - 1, 2)]
+        factors = pairs + (factors[-1:] if len(factors) % 2 else [])
+    return factors[0]
+
+
+def right_is_less(machine, left, right, block):
     groups = []
-    for i, (l, r) in enumerate(zip(left, right)):
-        groups.append((machine.land(negate(r), l), negate(xor(l, r)) if i else None))
+    for first in range(0, len(left), block):
+        l, r = left[first : first + block], right[first : first + block]
+        less = machine.land(negate(r[0]), l[0])
+        for i in range(1, len(l)):
+            less = machine.land(negate(xor(r[i], less)), xor(l[i], less), less)
+        equal = product(machine, [negate(xor(*pair)) for pair in zip(l, r)]) if first else None
+        groups.append((less, equal))
     while len(groups) > 1:
         joined = []
         for i in range(0, len(groups) - 1, 2):
@@ -126,16 +134,11 @@ def winner(machine, case, values, words, lanes):
     index, level = [], 0
     while values[0].words > 1 or values[0].lanes > 1:
         left, right = zip(*(neighbours(value, True) for value in values))
-        choice = right_is_less(machine, left, right, level < case["ripple_levels"])
+        choice = right_is_less(machine, left, right, max(3, -(-case["bits"] // 2**level)))
         values = [machine.land(choice, xor(l, r), l) for l, r in zip(left, right)]
         index = [machine.land(choice, xor(l, r), l) for l, r in (neighbours(i, False) for i in index)] + [choice]
         level += 1
-    assert case["ripple_levels"] <= level, "no more ripples than levels"
-    factors = [negate(value) for value in values[case["cost_bits"] :]]
-    while len(factors) > 1:
-        pairs = [machine.land(*factors[i : i + 2]) for i in range(0, len(factors) - 1, 2)]
-        factors = pairs + (factors[-1:] if len(factors) % 2 else [])
-    qualifies = factors[0]
+    qualifies = product(machine, [negate(value) for value in values[case["cost_bits"] :]])
     cost = [machine.land(qualifies, value) for value in values[: case["cost_bits"]]]
     word_bits = (words - 1).bit_length()
     hot, reached = qualifies, 1
@@ -282,7 +285,7 @@ def check_case(case):
         record = bytes.fromhex(wanted["record"]) if wanted else bytes(length)
         word = (2 * wanted["cost"] + 1 if wanted else 0).to_bytes(8, "little")
         assert sum_of == int.from_bytes(word + record, "little"), "the sum of the answers"
-    keys_of_case = "rows bits cost_bits top record_bytes ripple_levels shares records randomness frames selections answers found"
+    keys_of_case = "rows bits cost_bits top record_bytes shares records randomness frames selections answers found"
     assert set(case) == set(keys_of_case.split()), "fields"
 
 

@@ -1,4 +1,4 @@
-//! What a search costs: `cargo run --release -p ifonly-sealed --example cost -- ROWS BITS [RIPPLE_LEVELS] [drawn|keyed]`.
+//! What a search costs: `cargo run --release -p ifonly-sealed --example cost -- ROWS BITS [drawn|keyed]`.
 //!
 //! Prints ANDs, rounds and bytes, then runs all three servers in this thread with the operating system's randomness.
 
@@ -11,13 +11,13 @@ use std::sync::Arc;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut number = |otherwise: usize| arguments.next().map_or(Ok(otherwise), |text| text.parse::<usize>());
-    let (rows, bits, ripples) = (number(100_000)?, number(30)?, number(0)?);
+    let (rows, bits) = (number(100_000)?, number(30)?);
     let keyed = std::env::args().any(|word| word == "keyed");
-    let shape = Shape::new(rows, bits, bits.saturating_sub(4))?.ripple_levels(ripples);
+    let shape = Shape::new(rows, bits, bits.saturating_sub(4))?;
 
     let start = ProcessTime::now();
     let circuit = Arc::new(Circuit::new(&shape));
-    println!("{rows} rows, values of {bits} bits, {ripples} levels compared by ripple");
+    println!("{rows} rows, values of {bits} bits");
     println!("circuit made in {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
     let cost = circuit.cost();
     let per_row = |total: u64| total as f64 / rows as f64;

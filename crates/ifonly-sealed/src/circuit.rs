@@ -1,7 +1,7 @@
 //! The search as a program: sum of the shares, tournament, who qualifies, one-hot bits of the winner, its cost; again for
 //! every further rank.
 
-use crate::gates::{Comparison, Size, add_inputs, choose, none, one_hot, right_is_less};
+use crate::gates::{Size, add_inputs, choose, none, one_hot, right_is_less};
 use crate::program::{Builder, Gates, Read, Sum, Wire};
 use crate::shape::Shape;
 
@@ -47,7 +47,7 @@ impl Circuit {
     /// The program for this shape.
     pub fn new(shape: &Shape) -> Circuit {
         let size = (shape.words(), shape.lanes());
-        let mut builder = Builder::default();
+        let mut builder = Builder::new(shape.bits, size);
         let mut values = add_inputs(&mut builder, shape.bits, size);
         let mut winners: Vec<Winner> = Vec::with_capacity(shape.top);
         for rank in 0..shape.top {
@@ -79,8 +79,7 @@ impl Circuit {
         let gates = rounds().flat_map(|stage| &stage.ands);
         let input = self.shape.bits * self.shape.words();
         let rounds_bytes: u64 = rounds().map(|stage| framed(stage.words())).sum();
-        // Four components of what was entered: two of its own, one of each peer.
-        let memory = 4 * input + 2 * self.gates.memory + self.zero_words().min(self.shape.lead_words());
+        let memory = 2 * self.gates.memory + self.zero_words().min(self.shape.lead_words());
         Cost {
             ands: gates.map(|gate| gate.words as u64 * u64::from(gate.lanes)).sum(),
             rounds: 1 + rounds().count() as u64,
@@ -121,8 +120,7 @@ fn winner(builder: &mut Builder, shape: &Shape, (mut words, mut lanes): Size, va
         };
         // Who has no neighbour meets the value 2^k − 1, and wins.
         let (left, right) = (read(&values, 0, true), read(&values, 1, true));
-        let comparison = if level < shape.ripple_levels { Comparison::Ripple } else { Comparison::Tree };
-        let choice = right_is_less(builder, size, &left, &right, comparison);
+        let choice = right_is_less(builder, size, &left, &right, shape.block(level));
         values = left.iter().zip(&right).map(|(&l, &r)| choose(builder, size, choice, l, r)).collect();
         let (left, right) = (read(&index, 0, false), read(&index, 1, false));
         index = left.iter().zip(&right).map(|(&l, &r)| choose(builder, size, choice, l, r)).collect();

@@ -5,34 +5,24 @@ use crate::program::{Builder, Read, Source, Sum, Term, Wire};
 /// Words and lanes of a gate.
 pub(crate) type Size = (usize, u32);
 
-/// How two values are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Comparison {
-    /// k ANDs, k rounds.
-    Ripple,
-    /// Nearly 3k ANDs, ⌈log2 k⌉ + 1 rounds.
-    Tree,
-}
-
-/// `V^(1) + V^(2) + V^(3) mod 2^k` of what the servers entered: carry-save, then ripple; 2k − 3 ANDs, k − 1 rounds.
+/// `V^(1) + V^(2) + V^(3) mod 2^k` of what the servers entered: carry-save, then ripple; 2k − 3 ANDs, k − 1 rounds. A carry is
+/// saved in the round before it is used, so that what was entered is forgotten bit by bit while the sum grows in its place.
 pub(crate) fn add_inputs(builder: &mut Builder, bits: usize, size: Size) -> Vec<Wire> {
     let input = |server, bit: usize| Term {
         source: Source::Input { server, bit: bit as u8 },
         read: Read::From(0),
         beyond: false,
     };
-    // majority(x, y, z) = (x ⊕ z)(y ⊕ z) ⊕ z, one AND: the carry into the next bit.
-    let saved: Vec<Wire> = (0..bits - 1)
-        .map(|bit| {
-            let [x, y, z] = [1, 2, 3].map(|server| input(server, bit));
-            builder.and(size, Sum::of([x, z]), Sum::of([y, z]), Sum::of([z]))
-        })
-        .collect();
-    let mut carry: Option<Wire> = None;
+    let (mut saved, mut carry): (Option<Wire>, Option<Wire>) = (None, None);
     let mut sums = Vec::with_capacity(bits);
     for bit in 0..bits {
         let [x, y, z] = [1, 2, 3].map(|server| input(server, bit));
-        let Some(saved) = bit.checked_sub(1).map(|below| saved[below].all()) else {
+        let below = saved.map(Wire::all);
+        if bit + 1 < bits {
+            // majority(x, y, z) = (x ⊕ z)(y ⊕ z) ⊕ z, one AND: the carry into the next bit.
+            saved = Some(builder.and_after(bit, size, Sum::of([x, z]), Sum::of([y, z]), Sum::of([z])));
+        }
+        let Some(saved) = below else {
             sums.push(builder.xor(size, Sum::of([x, y, z])));
             continue;
         };
@@ -51,49 +41,47 @@ pub(crate) fn add_inputs(builder: &mut Builder, bits: usize, size: Size) -> Vec<
     sums
 }
 
-/// 1 where the right value is smaller than the left one: the borrow of right − left.
+/// 1 where the right value is smaller than the left one: the borrow of right − left. By ripple within blocks of bits, then by a
+/// tree of blocks. With b bits to a block, k + (k − b)(b − 1)/b + 2k/b ANDs or so and b + ⌈log2(k/b)⌉ rounds.
 pub(crate) fn right_is_less(
     builder: &mut Builder,
     size: Size,
     left: &[Term],
     right: &[Term],
-    comparison: Comparison,
+    block: usize,
 ) -> Wire {
     let pairs: Vec<(Term, Term)> = left.iter().copied().zip(right.iter().copied()).collect();
-    match comparison {
-        Comparison::Ripple => {
-            // borrow' = majority(¬right, left, borrow)
-            let (left, right) = pairs[0];
-            let first = builder.and(size, Sum::of([right]).not(), Sum::of([left]), Sum::default());
-            pairs[1..].iter().fold(first, |borrow, &(left, right)| {
-                let borrow = borrow.all();
-                builder.and(size, Sum::of([right, borrow]).not(), Sum::of([left, borrow]), Sum::of([borrow]))
-            })
-        }
-        Comparison::Tree => {
-            // Of a group of bits: whether right is less, and (where a lower group exists) whether they are equal.
-            let mut groups: Vec<(Wire, Option<Sum>)> = Vec::with_capacity(pairs.len());
-            for (bit, &(left, right)) in pairs.iter().enumerate() {
-                let less = builder.and(size, Sum::of([right]).not(), Sum::of([left]), Sum::default());
-                groups.push((less, (bit > 0).then(|| Sum::of([left, right]).not())));
-            }
-            while groups.len() > 1 {
-                let mut joined = Vec::with_capacity(groups.len().div_ceil(2));
-                for pair in groups.chunks(2) {
-                    joined.push(match *pair {
-                        [(low, low_equal), (high, Some(equal))] => {
-                            let less = builder.and(size, equal, Sum::of([low.all()]), Sum::of([high.all()]));
-                            let both = low_equal.map(|low| builder.and(size, equal, low, Sum::default()));
-                            (less, both.map(|both| Sum::of([both.all()])))
-                        }
-                        _ => pair[0],
-                    });
-                }
-                groups = joined;
-            }
-            groups[0].0
-        }
+    // Of a group of bits: whether right is less, and (where a lower group exists) whether they are equal.
+    let mut groups: Vec<(Wire, Option<Sum>)> = Vec::with_capacity(pairs.len().div_ceil(block));
+    for pairs in pairs.chunks(block) {
+        let (left, right) = pairs[0];
+        let first = builder.and(size, Sum::of([right]).not(), Sum::of([left]), Sum::default());
+        // borrow' = majority(¬right, left, borrow)
+        let less = pairs[1..].iter().fold(first, |borrow, &(left, right)| {
+            let borrow = borrow.all();
+            builder.and(size, Sum::of([right, borrow]).not(), Sum::of([left, borrow]), Sum::of([borrow]))
+        });
+        let equal = (!groups.is_empty()).then(|| {
+            let equal = pairs.iter().map(|&(left, right)| Sum::of([left, right]).not());
+            product(builder, size, equal.collect())
+        });
+        groups.push((less, equal));
     }
+    while groups.len() > 1 {
+        let mut joined = Vec::with_capacity(groups.len().div_ceil(2));
+        for pair in groups.chunks(2) {
+            joined.push(match *pair {
+                [(low, low_equal), (high, Some(equal))] => {
+                    let less = builder.and(size, equal, Sum::of([low.all()]), Sum::of([high.all()]));
+                    let both = low_equal.map(|low| builder.and(size, equal, low, Sum::default()));
+                    (less, both.map(|both| Sum::of([both.all()])))
+                }
+                _ => pair[0],
+            });
+        }
+        groups = joined;
+    }
+    groups[0].0
 }
 
 /// `right` where `choice` is 1, else `left`; one AND.
@@ -103,7 +91,12 @@ pub(crate) fn choose(builder: &mut Builder, size: Size, choice: Wire, left: Term
 
 /// 1 where none of the bits is; one AND less than there are bits, in a tree.
 pub(crate) fn none(builder: &mut Builder, size: Size, bits: &[Wire]) -> Wire {
-    let mut factors: Vec<Sum> = bits.iter().map(|bit| Sum::of([bit.all()]).not()).collect();
+    let none = product(builder, size, bits.iter().map(|bit| Sum::of([bit.all()]).not()).collect());
+    builder.xor(size, none)
+}
+
+/// The product of at least one factor, in a tree.
+fn product(builder: &mut Builder, size: Size, mut factors: Vec<Sum>) -> Sum {
     while factors.len() > 1 {
         factors = factors
             .chunks(2)
@@ -113,7 +106,7 @@ pub(crate) fn none(builder: &mut Builder, size: Size, bits: &[Wire]) -> Wire {
             })
             .collect();
     }
-    builder.xor(size, factors[0])
+    factors[0]
 }
 
 /// From `seed` (a bit in lane 0) and the bits of an index, lowest first, to `words` words of `lanes` lanes that hold the seed at

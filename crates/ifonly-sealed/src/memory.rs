@@ -1,9 +1,10 @@
 //! What one server holds: two components of every register and of what was entered, and the gates on them.
 //!
 //! A bit v is v_1 ⊕ v_2 ⊕ v_3; server n holds v_n ("mine") and v_{n+1} ("next"). What server m entered has v_{m+2} = 0, so
-//! that a server holds two components of its own values and one of each peer's. The constant 1 has v_1 = 1.
+//! that a server holds two components of its own values and one of each peer's, the previous one's v_n and the next one's v_{n+1}:
+//! two planes on each side for every bit. The constant 1 has v_1 = 1.
 
-use crate::program::{Gate, Gates, Place, Read, Source, Sum};
+use crate::program::{Gate, Gates, Read, Source, Sum};
 use crate::shape::lane_mask;
 
 /// Words that are computed together: they fit into the innermost cache.
@@ -16,30 +17,16 @@ pub(crate) enum Side {
     Next,
 }
 
-/// What was entered, as planes.
-#[derive(Default)]
-pub(crate) struct Entered {
-    /// v_n and v_{n+1} of this server's values.
-    pub(crate) mine: [Vec<u64>; 2],
-    /// v_{n+1} of the next server's values.
-    pub(crate) next: Vec<u64>,
-    /// v_n of the previous server's values.
-    pub(crate) previous: Vec<u64>,
-}
-
 /// The registers of server `server`.
 pub(crate) struct Memory {
     server: usize,
-    plane_words: usize,
-    pub(crate) entered: Entered,
     pub(crate) mine: Vec<u64>,
     pub(crate) next: Vec<u64>,
 }
 
 impl Memory {
-    pub(crate) fn new(server: usize, plane_words: usize, gates: &Gates, entered: Entered) -> Memory {
-        let (mine, next) = (vec![0; gates.memory], vec![0; gates.memory]);
-        Memory { server, plane_words, entered, mine, next }
+    pub(crate) fn new(server: usize, gates: &Gates) -> Memory {
+        Memory { server, mine: vec![0; gates.memory], next: vec![0; gates.memory] }
     }
 
     /// A local gate, both components.
@@ -89,19 +76,20 @@ impl Memory {
         out.fill(if sum.one { one } else { 0 });
         for term in sum.terms() {
             let beyond = if term.beyond { one } else { 0 };
-            let (words, place) = match term.source {
+            let place = match term.source {
                 Source::Input { server, bit } => {
-                    let Some(planes) = self.entered_by(usize::from(server), side) else { continue };
-                    let plane = usize::from(bit) * self.plane_words;
-                    (&planes[plane..plane + self.plane_words], Place { offset: 0, words: self.plane_words, lanes: 64 })
+                    let [own, peers] = gates.entered(bit);
+                    match ((usize::from(server) + 3 - self.server) % 3, side) {
+                        (0, _) => own,
+                        (1, Side::Next) | (2, Side::Mine) => peers,
+                        // The component that is 0.
+                        _ => continue,
+                    }
                 }
-                Source::Register(number) => {
-                    let place = gates.register(number);
-                    let memory = if side == Side::Mine { &self.mine } else { &self.next };
-                    (&memory[place.offset..place.offset + place.words], place)
-                }
+                Source::Register(number) => gates.register(number),
             };
-            add(words, place.lanes, term.read, beyond, first, out);
+            let memory = if side == Side::Mine { &self.mine } else { &self.next };
+            add(&memory[place.offset..place.offset + place.words], place.lanes, term.read, beyond, first, out);
         }
     }
 
@@ -110,17 +98,6 @@ impl Memory {
         match (self.server, side) {
             (1, Side::Mine) | (3, Side::Next) => u64::MAX,
             _ => 0,
-        }
-    }
-
-    /// The component of what a server entered, unless it is 0.
-    fn entered_by(&self, server: usize, side: Side) -> Option<&[u64]> {
-        match ((server + 3 - self.server) % 3, side) {
-            (0, Side::Mine) => Some(&self.entered.mine[0]),
-            (0, Side::Next) => Some(&self.entered.mine[1]),
-            (1, Side::Next) => Some(&self.entered.next),
-            (2, Side::Mine) => Some(&self.entered.previous),
-            _ => None,
         }
     }
 }

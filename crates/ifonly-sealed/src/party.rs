@@ -15,7 +15,7 @@ use crate::error::{Due, Error, Fault};
 use crate::frame::{
     AHEAD, Cursor, HEADER_BYTES, INPUT, Taken, header, parse, read_planes, read_words, whole_words, write_planes,
 };
-use crate::memory::{Entered, Memory};
+use crate::memory::Memory;
 use crate::planes;
 use crate::program::Gate;
 use crate::shape::{FRAME_WORDS, lane_mask};
@@ -96,36 +96,39 @@ impl Party {
             return Err(Error::Shape { what: "the server's number", value: server as u64, least: 1, most: 3 });
         }
         let shape = &circuit.shape;
-        let words = shape.bits * shape.words();
         let mask = lane_mask(shape.lanes());
-        let keyed = |keys: &TranscriptKeys| {
-            let mut masks = vec![0; words];
-            key_words(&keys.stream(Purpose::InputMask), 0, &mut masks);
+        let mut memory = Memory::new(server, &circuit.gates);
+        let (own, peers) = (circuit.gates.own(), circuit.gates.peers());
+        let keyed = |keys: &TranscriptKeys, masks: &mut [u64]| {
+            key_words(&keys.stream(Purpose::InputMask), 0, masks);
             masks.iter_mut().for_each(|word| *word &= mask);
-            masks
         };
-        let (zero, masks, next) = match randomness {
+        let zero = match randomness {
             Randomness::Drawn => {
-                let ahead = Ahead::new(circuit.zero_words(), shape.lead_words());
-                (Zero::drawn(ahead), draw_words(random, words, mask), vec![0; words])
+                draw_words(random, mask, &mut memory.mine[own.clone()]);
+                Zero::drawn(Ahead::for_circuit(circuit))
             }
             Randomness::DrawnAhead(ahead) => {
                 if !ahead.fits(circuit.zero_words()) {
                     return Err(Error::Misuse("these random bits are for another circuit"));
                 }
-                (Zero::drawn(ahead), draw_words(random, words, mask), vec![0; words])
+                draw_words(random, mask, &mut memory.mine[own.clone()]);
+                Zero::drawn(ahead)
             }
             Randomness::Keyed { with_previous, with_next } => {
-                (Zero::keyed(&with_previous, &with_next), keyed(&with_previous), keyed(&with_next))
+                keyed(&with_previous, &mut memory.mine[own.clone()]);
+                keyed(&with_next, &mut memory.next[peers]);
+                Zero::keyed(&with_previous, &with_next)
             }
         };
         // Places without a row: server 1 enters 2^k − 1, the others 0.
-        let mut values = planes::from_rows(shape, value_of, if server == 1 { u64::MAX } else { 0 });
-        values.iter_mut().zip(&masks).for_each(|(value, mask)| *value ^= mask);
-        let entered = Entered { mine: [masks, values], next, previous: vec![0; words] };
+        let elsewhere = if server == 1 { u64::MAX } else { 0 };
+        planes::from_rows(shape, value_of, elsewhere, &mut memory.next[own.clone()]);
+        let masks = &memory.mine[own.clone()];
+        memory.next[own].iter_mut().zip(masks).for_each(|(value, mask)| *value ^= mask);
         let mut party = Party {
             server,
-            memory: Memory::new(server, shape.words(), &circuit.gates, entered),
+            memory,
             zero,
             step: INPUT,
             to_previous: Cursor::default(),
@@ -148,11 +151,12 @@ impl Party {
         let written = match to {
             Peer::Previous if self.step == INPUT => {
                 let total = self.words_back(INPUT);
-                write_planes(&self.memory.entered.mine[0][..total], &mut self.to_previous, frame)
+                write_planes(&self.memory.mine[..total], &mut self.to_previous, frame)
             }
             Peer::Previous => self.write_round(frame),
             Peer::Next => {
-                (self.step == INPUT && write_planes(&self.memory.entered.mine[1], &mut self.to_next, frame))
+                let own = self.circuit.gates.own();
+                (self.step == INPUT && write_planes(&self.memory.next[own], &mut self.to_next, frame))
                     || self.write_ahead(random, frame)
             }
         };
@@ -194,7 +198,7 @@ impl Party {
             }
             (Peer::Next, _) if !self.ands(self.step + 1).is_empty() => part(self.step + 1, 0),
             (Peer::Previous, _)
-                if self.step == INPUT && self.from_previous.words < self.memory.entered.previous.len() =>
+                if self.step == INPUT && self.from_previous.words < self.circuit.gates.peers().len() =>
             {
                 part(INPUT, self.from_previous.words)
             }
@@ -276,7 +280,7 @@ impl Party {
     /// Words that go to the previous server in a step.
     fn words_back(&self, step: u32) -> usize {
         match (step, self.zero.ahead()) {
-            (INPUT, Some(_)) => self.memory.entered.mine[0].len(),
+            (INPUT, Some(_)) => self.circuit.gates.own().len(),
             (INPUT, None) => 0,
             _ => self.ands(step).iter().map(|gate| gate.words).sum(),
         }
@@ -284,7 +288,7 @@ impl Party {
 
     /// Goes on to the next step when this one has been sent and received.
     fn advance(&mut self) {
-        let forward = if self.step == INPUT { self.memory.entered.mine[1].len() } else { 0 };
+        let forward = if self.step == INPUT { self.circuit.gates.own().len() } else { 0 };
         let back = self.words_back(self.step);
         if self.to_previous.words == back
             && self.from_next.words == back
@@ -293,9 +297,6 @@ impl Party {
             && !self.over()
         {
             let stage = self.step as usize - 1;
-            if stage > self.circuit.gates.inputs_until {
-                self.memory.entered = Entered::default();
-            }
             for gate in &self.circuit.gates.stages[stage].local {
                 self.memory.local(&self.circuit.gates, gate);
             }
@@ -351,7 +352,8 @@ impl Party {
         let payload = whole_words(step, chunk, payload, words)?;
         if step == INPUT {
             let mask = lane_mask(self.circuit.shape.lanes());
-            return read_planes(payload, mask, &mut self.memory.entered.next, &mut self.from_next);
+            let peers = self.circuit.gates.peers();
+            return read_planes(payload, mask, &mut self.memory.next[peers], &mut self.from_next);
         }
         let Party { circuit, memory, from_next: cursor, .. } = self;
         let ands = circuit.gates.stages.get(step as usize - 2).map_or(&[][..], |stage| &stage.ands);
@@ -373,7 +375,7 @@ impl Party {
         if due != (Due::Part { step, chunk }) {
             return Err(Fault::OutOfOrder { step, chunk, due });
         }
-        let previous = &mut self.memory.entered.previous;
+        let previous = &mut self.memory.mine[self.circuit.gates.peers()];
         let words = FRAME_WORDS.min(previous.len() - self.from_previous.words);
         let payload = whole_words(step, chunk, payload, words)?;
         read_planes(payload, lane_mask(self.circuit.shape.lanes()), previous, &mut self.from_previous)
@@ -381,14 +383,12 @@ impl Party {
 }
 
 /// Uniform words, the lanes of the mask only.
-fn draw_words(random: &mut dyn Random, count: usize, mask: u64) -> Vec<u64> {
-    let mut words = vec![0; count];
-    let mut bytes = vec![0; 8 * FRAME_WORDS.min(count)];
+fn draw_words(random: &mut dyn Random, mask: u64, words: &mut [u64]) {
+    let mut bytes = vec![0; 8 * FRAME_WORDS.min(words.len())];
     for part in words.chunks_mut(FRAME_WORDS) {
         let bytes = &mut bytes[..8 * part.len()];
         random.fill(bytes);
         let (bytes, _) = bytes.as_chunks();
         part.iter_mut().zip(bytes).for_each(|(word, bytes)| *word = u64::from_le_bytes(*bytes) & mask);
     }
-    words
 }

@@ -5,10 +5,9 @@ use crate::shape::Shape;
 /// Words that are gathered together, so that each line of a caller's table is fetched once.
 const TOGETHER: usize = 8;
 
-/// The planes of `value_of(row)`, one after another, lowest bit first. Places without a row hold `elsewhere`.
-pub(crate) fn from_rows(shape: &Shape, value_of: impl Fn(usize) -> u64, elsewhere: u64) -> Vec<u64> {
+/// Writes the planes of `value_of(row)`, one after another, lowest bit first. Places without a row hold `elsewhere`.
+pub(crate) fn from_rows(shape: &Shape, value_of: impl Fn(usize) -> u64, elsewhere: u64, planes: &mut [u64]) {
     let (words, lanes) = (shape.words(), shape.lanes() as usize);
-    let mut planes = vec![0; shape.bits * words];
     let mut tiles = [[0; 64]; TOGETHER];
     for first in (0..words).step_by(TOGETHER) {
         let count = TOGETHER.min(words - first);
@@ -26,7 +25,6 @@ pub(crate) fn from_rows(shape: &Shape, value_of: impl Fn(usize) -> u64, elsewher
             tile.fill(0);
         }
     }
-    planes
 }
 
 /// The bits of one plane in the order of the rows, bit `i mod 8` of byte `⌊i/8⌋` for row i.
@@ -84,8 +82,9 @@ mod tests {
         for rows in [1, 2, 3, 63, 64, 65, 127, 129, 1000, 4095, 4096, 4097, 10_001] {
             let shape = Shape::new(rows, 37, 3).unwrap();
             let values: Vec<u64> = (0..rows).map(|_| random.below(1 << 37)).collect();
-            let planes = from_rows(&shape, |row| values[row], u64::MAX);
             let (words, lanes) = (shape.words(), shape.lanes() as usize);
+            let mut planes = vec![0; 37 * words];
+            from_rows(&shape, |row| values[row], u64::MAX, &mut planes);
             for place in 0..64 * words {
                 let (word, lane) = (place % words, place / words);
                 let value = (0..37).fold(0, |sum, bit| sum | (planes[bit * words + word] >> lane & 1) << bit);

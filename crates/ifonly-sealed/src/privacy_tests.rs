@@ -142,7 +142,7 @@ fn any_two_of_the_users_shares_are_uniform() {
 /// One row of two bits. How often each server sees each view, its share of the values and what was sent ahead included, over all
 /// draws of everybody.
 fn all_views(value: u64) -> [HashMap<u128, u32>; 3] {
-    let circuit = circuit(1, 2, 1, 1, 0);
+    let circuit = circuit(1, 2, 1, 1);
     let ands = and_words(&circuit);
     let zero_lanes = zero_lanes(&circuit);
     let played = |draw: Draw, word: usize| matches!(draw, Draw::Masks(_)) || word < ands;
@@ -210,8 +210,8 @@ fn receives_everything_once(circuit: &Arc<Circuit>, server: usize, values: &[u64
     seen.len() == transcripts && seen.values().all(|&count| count == 1)
 }
 
-fn circuit(rows: usize, bits: usize, cost_bits: usize, top: usize, ripples: usize) -> Arc<Circuit> {
-    let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap().ripple_levels(ripples);
+fn circuit(rows: usize, bits: usize, cost_bits: usize, top: usize) -> Arc<Circuit> {
+    let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
     Arc::new(Circuit::new(&shape))
 }
 
@@ -221,7 +221,7 @@ fn given_what_it_drew_a_server_receives_every_transcript_once() {
         for values in [[0, 0], [0, 1], [1, 0], [1, 1]] {
             for server in 1..=3 {
                 assert!(
-                    receives_everything_once(&circuit(2, 1, 0, 1, 0), server, &values, seed),
+                    receives_everything_once(&circuit(2, 1, 0, 1), server, &values, seed),
                     "{server}, {values:?}"
                 );
             }
@@ -229,10 +229,10 @@ fn given_what_it_drew_a_server_receives_every_transcript_once() {
     }
     // Two ranks; three rows, one of which has no neighbour; two rows with costs; one row with costs.
     let searches: [(Arc<Circuit>, &[&[u64]]); 4] = [
-        (circuit(2, 1, 0, 2, 0), &[&[0, 0], &[1, 0], &[1, 1]]),
-        (circuit(3, 1, 0, 1, 1), &[&[0, 1, 0]]),
-        (circuit(2, 2, 1, 1, 0), &[&[1, 3]]),
-        (circuit(1, 3, 2, 1, 0), &[&[0], &[3], &[5]]),
+        (circuit(2, 1, 0, 2), &[&[0, 0], &[1, 0], &[1, 1]]),
+        (circuit(3, 1, 0, 1), &[&[0, 1, 0]]),
+        (circuit(2, 2, 1, 1), &[&[1, 3]]),
+        (circuit(1, 3, 2, 1), &[&[0], &[3], &[5]]),
     ];
     for (circuit, secrets) in searches {
         for (seed, values) in secrets.iter().enumerate() {
@@ -247,7 +247,7 @@ fn given_what_it_drew_a_server_receives_every_transcript_once() {
 #[test]
 fn every_zero_sharing_of_an_and_is_needed() {
     // Without it some server, whose own share stays the same, receives something that depends on the values.
-    let circuits = [circuit(2, 1, 0, 1, 0), circuit(2, 1, 0, 2, 0), circuit(1, 3, 2, 1, 0)];
+    let circuits = [circuit(2, 1, 0, 1), circuit(2, 1, 0, 2), circuit(1, 3, 2, 1)];
     for circuit in circuits {
         let tells = |server: usize, seed: u64, word: Option<usize>| {
             let bits = circuit.shape.bits;
@@ -271,11 +271,12 @@ fn every_zero_sharing_of_an_and_is_needed() {
 
 #[test]
 fn in_searches_of_several_words_each_random_bit_of_a_peer_flips_its_own_place_and_nothing_before_it() {
-    let circuit = circuit(130, 3, 1, 2, 1);
+    // Values so wide that blocks of bits are joined, from the second level on.
+    let circuit = circuit(130, 5, 1, 2);
     let lanes = zero_lanes(&circuit);
     let mut draw = SeededRandom::new(5);
-    let values: Vec<u64> = (0..130).map(|_| draw.below(8)).collect();
-    let shares = share(3, &values, &mut draw);
+    let values: Vec<u64> = (0..130).map(|_| draw.below(32)).collect();
+    let shares = share(5, &values, &mut draw);
     let transcript = |flip: Option<(usize, u32)>, server: usize| {
         let mut seen: Vec<u64> = vec![];
         let mut random = Flip { source: SeededRandom::new(6), server: Peer::Next.of(server), flip, next: 0 };
@@ -368,8 +369,8 @@ fn only_the_result_is_seen(circuit: &Arc<Circuit>, first: usize, seen: &HashMap<
 
 #[test]
 fn the_user_receives_the_result_and_uniform_bits() {
-    let costs = circuit(2, 4, 2, 1, 0);
-    let ranks = circuit(3, 1, 0, 2, 0);
+    let costs = circuit(2, 4, 2, 1);
+    let ranks = circuit(3, 1, 0, 2);
     for (circuit, secrets) in
         [(&costs, [[1, 2, 0], [3, 3, 0], [7, 15, 0]]), (&ranks, [[0, 0, 1], [1, 1, 1], [0, 1, 0]])]
     {

@@ -7,8 +7,9 @@
 //! ```
 //!
 //! where x, y and plus are sums of registers, read as a [`Read`] says, and perhaps the constant 1. A gate belongs to the
-//! earliest round in which its operands are known; inside a round the gates stand in the order in which they were made. A
-//! register's memory is used again after its last reader. All of it depends on public numbers only.
+//! earliest round in which its operands are known, unless it is put off; inside a round the gates stand in the order in which they
+//! were made. A register's memory is used again after its last reader, and so is that of every bit that the servers entered. All
+//! of it depends on public numbers only.
 
 use crate::shape::lane_mask;
 
@@ -140,8 +141,9 @@ pub(crate) struct Gates {
     places: Vec<Place>,
     /// Words of memory for one component of all registers.
     pub(crate) memory: usize,
-    /// The last stage that reads what the servers entered.
-    pub(crate) inputs_until: usize,
+    /// Words of a plane of what the servers entered, and how many planes.
+    plane_words: usize,
+    bits: usize,
 }
 
 impl Gates {
@@ -153,6 +155,21 @@ impl Gates {
         self.places[number as usize]
     }
 
+    /// Where this server's own values lie at the beginning, plane after plane.
+    pub(crate) fn own(&self) -> std::ops::Range<usize> {
+        0..self.bits * self.plane_words
+    }
+
+    /// Where those of its peers lie: the previous server's in the one component, the next server's in the other.
+    pub(crate) fn peers(&self) -> std::ops::Range<usize> {
+        self.own().end..2 * self.own().end
+    }
+
+    /// The planes of one bit: of its own values, and of its peers'.
+    pub(crate) fn entered(&self, bit: u8) -> [Place; 2] {
+        [bit.into(), self.bits + usize::from(bit)].map(|number| self.places[number])
+    }
+
     /// Where a gate's word i goes.
     pub(crate) fn target(&self, gate: &Gate) -> usize {
         self.places[gate.target as usize].offset + gate.first
@@ -160,10 +177,11 @@ impl Gates {
 }
 
 /// Makes programs.
-#[derive(Default)]
 pub(crate) struct Builder {
+    /// The first two for each bit are what was entered, own values and then peers'.
     registers: Vec<Register>,
     gates: Vec<(usize, Gate)>,
+    bits: usize,
 }
 
 struct Register {
@@ -174,6 +192,12 @@ struct Register {
 }
 
 impl Builder {
+    /// For values of so many bits, in planes of this size.
+    pub(crate) fn new(bits: usize, (words, lanes): (usize, u32)) -> Builder {
+        let registers = (0..2 * bits).map(|_| Register { words, lanes, depth: 0 }).collect();
+        Builder { registers, gates: vec![], bits }
+    }
+
     /// A register that gates write parts of.
     pub(crate) fn register(&mut self, words: usize, lanes: u32) -> Wire {
         self.registers.push(Register { words, lanes, depth: 0 });
@@ -182,8 +206,20 @@ impl Builder {
 
     /// `x·y ⊕ plus` in a new register.
     pub(crate) fn and(&mut self, (words, lanes): (usize, u32), x: Sum, y: Sum, plus: Sum) -> Wire {
+        self.and_after(0, (words, lanes), x, y, plus)
+    }
+
+    /// The same, put off until so many rounds are over.
+    pub(crate) fn and_after(
+        &mut self,
+        rounds: usize,
+        (words, lanes): (usize, u32),
+        x: Sum,
+        y: Sum,
+        plus: Sum,
+    ) -> Wire {
         let target = self.register(words, lanes);
-        self.write(target, 0, words, Some((x, y)), plus);
+        self.write_after(rounds, target, 0, words, Some((x, y)), plus);
         target
     }
 
@@ -196,13 +232,25 @@ impl Builder {
 
     /// Writes words `first..first + words` of a register.
     pub(crate) fn write(&mut self, target: Wire, first: usize, words: usize, factors: Option<(Sum, Sum)>, plus: Sum) {
+        self.write_after(0, target, first, words, factors, plus);
+    }
+
+    fn write_after(
+        &mut self,
+        rounds: usize,
+        target: Wire,
+        first: usize,
+        words: usize,
+        factors: Option<(Sum, Sum)>,
+        plus: Sum,
+    ) {
         let lanes = self.registers[target.0 as usize].lanes;
         let gate = Gate { target: target.0, first, words, lanes, factors, plus };
         let known = gate.sums().flat_map(Sum::terms).map(|term| match term.source {
             Source::Input { .. } => 0,
             Source::Register(number) => self.registers[number as usize].depth,
         });
-        let stage = known.max().unwrap_or(0);
+        let stage = known.max().unwrap_or(0).max(rounds);
         let register = &mut self.registers[target.0 as usize];
         register.depth = register.depth.max(stage + usize::from(factors.is_some()));
         self.gates.push((stage, gate));
@@ -214,17 +262,18 @@ impl Builder {
         let mut stages: Vec<Stage> = (0..count).map(|_| Stage::default()).collect();
         let mut born = vec![usize::MAX; self.registers.len()];
         let mut last = vec![0; self.registers.len()];
-        let mut inputs_until = 0;
+        born[..2 * self.bits].fill(0);
         for (stage, gate) in self.gates {
             let target = gate.target as usize;
             born[target] = born[target].min(stage);
             last[target] = last[target].max(stage);
             for term in gate.sums().flat_map(Sum::terms) {
-                let reader = match term.source {
-                    Source::Input { .. } => &mut inputs_until,
-                    Source::Register(number) => &mut last[number as usize],
+                let read = match term.source {
+                    // Whoever entered it: all three servers have the same program.
+                    Source::Input { bit, .. } => [usize::from(bit), self.bits + usize::from(bit)],
+                    Source::Register(number) => [number as usize; 2],
                 };
-                *reader = stage.max(*reader);
+                read.into_iter().for_each(|register| last[register] = stage.max(last[register]));
             }
             let stage = &mut stages[stage];
             if gate.factors.is_some() { stage.ands.push(gate) } else { stage.local.push(gate) }
@@ -243,12 +292,14 @@ impl Builder {
         }
         let mut places: Vec<Place> =
             self.registers.iter().map(|r| Place { offset: 0, words: r.words, lanes: r.lanes }).collect();
+        // What was entered comes first, so it lies at the beginning and in order.
         let mut heap = Heap::default();
         for (births, deaths) in births.iter().zip(&deaths) {
             births.iter().for_each(|&number| places[number].offset = heap.take(places[number].words));
             deaths.iter().for_each(|&number| heap.give(places[number].offset, places[number].words));
         }
-        Gates { stages, places, memory: heap.end, inputs_until }
+        let plane_words = places.first().map_or(0, |place| place.words);
+        Gates { stages, places, memory: heap.end, plane_words, bits: self.bits }
     }
 }
 

@@ -123,10 +123,8 @@ impl Search {
     }
 }
 
-/// The machine's numbers for a search under a manifest. Comparing by ripple in the first three levels takes the least time
-/// where servers are near each other (`docs/sealed.md`).
+/// The machine's numbers for a search under a manifest.
 pub fn shape(sealed: &Sealed, top: usize, record_length: usize) -> Result<Shape, crate::Error> {
-    const RIPPLE_LEVELS: usize = 3;
     let shape = Shape::new(sealed.params().rows, sealed.bits(), sealed.cost_bits())?;
-    Ok(shape.top(top)?.record_bytes(Sealed::sealed_length(record_length))?.ripple_levels(RIPPLE_LEVELS))
+    shape.top(top)?.record_bytes(Sealed::sealed_length(record_length))
 }

@@ -22,7 +22,6 @@ pub struct Shape {
     pub(crate) cost_bits: usize,
     pub(crate) top: usize,
     pub(crate) record_bytes: usize,
-    pub(crate) ripple_levels: usize,
 }
 
 impl Shape {
@@ -32,7 +31,7 @@ impl Shape {
         within("the number of rows", rows, 1, MOST_ROWS)?;
         within("the number of bits of a value", bits, 1, MOST_BITS)?;
         within("the number of bits of a cost", cost_bits, 0, bits as u64 - 1)?;
-        Ok(Shape { rows, bits, cost_bits, top: 1, record_bytes: 0, ripple_levels: 1 })
+        Ok(Shape { rows, bits, cost_bits, top: 1, record_bytes: 0 })
     }
 
     /// The `top` nearest rows, one after another.
@@ -45,14 +44,6 @@ impl Shape {
     pub fn record_bytes(self, record_bytes: usize) -> Result<Shape, Error> {
         within("the length of a record", record_bytes, 0, MOST_RECORD)?;
         Ok(Shape { record_bytes, ..self })
-    }
-
-    /// Compares by ripple in the first levels of the tournament and by tree in the others. A ripple takes one AND for each bit
-    /// and as many rounds; a tree takes nearly three, and ⌈log2 k⌉ + 1 rounds. The first levels have most of the rows, so a few
-    /// ripples there save most of the traffic. In the very first the ripple runs along with that of the sum and takes fewer rounds
-    /// than a tree. So 1, the default, takes the fewest rounds, [`usize::MAX`] the fewest bytes.
-    pub fn ripple_levels(self, levels: usize) -> Shape {
-        Shape { ripple_levels: levels, ..self }
     }
 
     /// Rows.
@@ -83,6 +74,15 @@ impl Shape {
     /// Lanes of a word that are in use.
     pub(crate) fn lanes(&self) -> u32 {
         self.rows.div_ceil(self.words()) as u32
+    }
+
+    /// Bits that are compared by ripple in a level of the tournament; the blocks of so many bits are joined by a tree. Long blocks
+    /// take few ANDs, short ones few rounds. The first level has half of all pairs, and its ripple runs along with that of the sum,
+    /// so it costs hardly a round; from level to level pairs are fewer and rounds weigh more. Blocks of three take about as many rounds
+    /// as shorter ones.
+    pub(crate) fn block(&self, level: u32) -> usize {
+        let halved = self.bits.div_ceil(1usize.checked_shl(level).unwrap_or(usize::MAX));
+        halved.max(3)
     }
 
     /// Words of a zero-sharing that the answer of one rank takes.

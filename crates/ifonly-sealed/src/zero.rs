@@ -34,7 +34,7 @@ impl std::fmt::Debug for Ahead {
 
 impl Ahead {
     pub(crate) fn new(total: usize, lead: usize) -> Ahead {
-        Ahead { words: VecDeque::new(), total, lead, drawn: 0, received: 0, used: 0 }
+        Ahead { words: VecDeque::with_capacity(total.min(lead)), total, lead, drawn: 0, received: 0, used: 0 }
     }
 
     /// How many words the next frame holds whose first word is `at`, if there is room for them.

@@ -46,9 +46,9 @@ impl Values {
     }
 }
 
-fn check(rows: usize, bits: usize, cost_bits: usize, top: usize, ripples: usize, seed: u64, source: Source) {
+fn check(rows: usize, bits: usize, cost_bits: usize, top: usize, seed: u64, source: Source) {
     let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
-    let shape = shape.record_bytes(seed as usize % 13).unwrap().ripple_levels(ripples);
+    let shape = shape.record_bytes(seed as usize % 13).unwrap();
     let circuit = Arc::new(Circuit::new(&shape));
     let mut random = SeededRandom::new(seed);
     for kind in Values::ALL {
@@ -57,7 +57,7 @@ fn check(rows: usize, bits: usize, cost_bits: usize, top: usize, ripples: usize,
         let wanted = brute_force(&shape, cost_bits, &values);
         assert!(
             found == wanted,
-            "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {ripples} ripples, {kind:?}, seed {seed}"
+            "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {kind:?}, seed {seed}"
         );
     }
 }
@@ -70,7 +70,7 @@ fn random_searches_find_what_brute_force_finds() {
         let bits = 1 + random.below(32) as usize;
         let cost_bits = random.below(bits as u64) as usize;
         let source = [Source::Drawn, Source::Keyed][random.below(2) as usize];
-        check(rows, bits, cost_bits, 1, random.below(4) as usize, seed, source);
+        check(rows, bits, cost_bits, 1, seed, source);
     }
 }
 
@@ -78,7 +78,7 @@ fn random_searches_find_what_brute_force_finds() {
 fn every_small_and_every_awkward_number_of_rows_works() {
     let awkward = (6..=13).flat_map(|j| [(1 << j) - 1, 1 << j, (1 << j) + 1]);
     for rows in (1..=20).chain(awkward).chain([1000, 4033, 4095 * 3]) {
-        check(rows, 6, 4, 1, 1, rows as u64, Source::Drawn);
+        check(rows, 6, 4, 1, rows as u64, Source::Drawn);
     }
 }
 
@@ -90,31 +90,21 @@ fn the_nearest_rows_come_one_after_another() {
         let bits = 2 + random.below(10) as usize;
         let top = 1 + random.below(6) as usize;
         let source = [Source::Drawn, Source::Keyed][random.below(2) as usize];
-        check(
-            rows,
-            bits,
-            bits - 1 - random.below(bits as u64 / 2) as usize,
-            top,
-            random.below(20) as usize,
-            seed,
-            source,
-        );
+        check(rows, bits, bits - 1 - random.below(bits as u64 / 2) as usize, top, seed, source);
     }
 }
 
 #[test]
 fn the_widest_and_the_narrowest_values_work() {
     for (bits, cost_bits) in [(1, 0), (2, 0), (2, 1), (3, 2), (63, 62), (63, 0), (31, 27), (33, 29)] {
-        for ripples in [0, 2, usize::MAX] {
-            check(70, bits, cost_bits, 2, ripples, 5, Source::Drawn);
-        }
+        check(70, bits, cost_bits, 2, 5, Source::Drawn);
     }
 }
 
 #[test]
 fn messages_of_several_frames_work() {
     for source in [Source::Drawn, Source::Keyed] {
-        check(30_011, 9, 7, 1, 1, 6, source);
+        check(30_011, 9, 7, 1, 6, source);
     }
 }
 

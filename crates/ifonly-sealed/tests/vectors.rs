@@ -28,7 +28,7 @@ impl Random for Recorder {
     }
 }
 
-fn session(shape: Shape, cost_bits: usize, ripple_levels: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
+fn session(shape: Shape, cost_bits: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
     let circuit = Arc::new(Circuit::new(&shape));
     let mut random = SeededRandom::new(seed);
     let shares = share(shape.bits(), values, &mut random);
@@ -79,7 +79,7 @@ fn session(shape: Shape, cost_bits: usize, ripple_levels: usize, values: &[u64],
     let answers: Vec<String> = answers.iter().map(|answer| hex(answer)).collect();
     json!({
         "rows": shape.rows(), "bits": shape.bits(), "cost_bits": cost_bits, "top": shape.ranks(),
-        "record_bytes": record(&shape, 0).len(), "ripple_levels": ripple_levels,
+        "record_bytes": record(&shape, 0).len(),
         "shares": shares, "records": records, "randomness": randomness,
         "frames": frames, "selections": selections, "answers": answers, "found": found,
     })
@@ -89,17 +89,16 @@ fn session(shape: Shape, cost_bits: usize, ripple_levels: usize, values: &[u64],
 fn sessions_are_as_written_down() {
     let mut random = SeededRandom::new(21);
     let mut cases = vec![];
-    for (rows, bits, cost_bits, top, ripple_levels, keyed) in [
-        (1, 1, 0, 1, 0, false),
-        (5, 4, 2, 1, 0, false),
-        (67, 5, 3, 1, 1, false),
-        (3, 3, 2, 2, 2, false),
-        (66, 3, 2, 1, 0, true),
+    for (rows, bits, cost_bits, top, keyed) in [
+        (1, 1, 0, 1, false),
+        (5, 4, 2, 1, false),
+        (67, 5, 3, 1, false),
+        (3, 3, 2, 2, false),
+        (66, 8, 6, 1, true),
     ] {
         let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();
-        let shape = shape.ripple_levels(ripple_levels);
         let values: Vec<u64> = (0..rows).map(|_| random.below(1 << bits)).collect();
-        cases.push(session(shape, cost_bits, ripple_levels, &values, keyed, 30 + cases.len() as u64));
+        cases.push(session(shape, cost_bits, &values, keyed, 30 + cases.len() as u64));
     }
     let value = json!({ "scheme": "sealed-machine", "cases": cases });
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/sealed-machine.json");
