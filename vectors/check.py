@@ -26,6 +26,8 @@ def check(name, vectors):
         transcript.check_failures(vectors)
     elif name == "sealed-machine":
         check_sealed.check(vectors)
+    elif name == "sealed-search":
+        check_sealed.check_search(vectors)
     elif name == "values":
         values.check(vectors)
     else:

@@ -1,10 +1,11 @@
-"""sealed-machine.json: sessions of the three-server bit machine, recomputed from docs/sealed.md.
+"""sealed-machine.json and sealed-search.json: sessions of the three-server bit machine and one whole search, from docs/sealed.md.
 
 All three servers are computed at once: bits are kept as three components, each a list of words.
 """
 import functools
 
 import primitives as p
+import transcript
 
 FRAME_WORDS = 2048
 
@@ -192,8 +193,6 @@ def check_case(case):
     lanes = -(-rows // words)
     assert len(case["records"]) == 2 * length * rows, "records"
     records = [case["records"][2 * length * row :][: 2 * length] for row in range(rows)]
-    # Not every record is in a sum, so they follow a rule.
-    assert records == [(row + 1).to_bytes(length, "little").hex() for row in range(rows)], "records"
     shares = [from_hex(text) for text in case["shares"]]
     machine = Machine()
     drawn = "masks" in case["randomness"]
@@ -255,14 +254,15 @@ def check_case(case):
         assert len(case["frames"][n]) == 2, "frames"
 
     answers = [b"", b"", b""]
-    assert [len(s) for s in case["selections"]] == [top] * 3 and len(case["found"]) == top, "ranks"
+    assert case["selections"] is None or [len(s) for s in case["selections"]] == [top] * 3, "ranks"
+    assert len(case["found"]) == top, "ranks"
     for rank, (qualifies, cost, hot) in enumerate(winners):
         masks_of = zero(1 + -(-length // 8))
         for n in range(3):
             plane = hot.get(n)
             chosen = [plane[row % words] >> (row // words) & 1 for row in range(rows)]
             packed = bytes(sum(bit << i for i, bit in enumerate(chosen[b : b + 8])) for b in range(0, rows, 8))
-            assert case["selections"][n][rank] == packed.hex(), "selection"
+            assert case["selections"] is None or case["selections"][n][rank] == packed.hex(), "selection"
             record = 0
             for row in range(rows):
                 record ^= int.from_bytes(bytes.fromhex(records[row]), "little") * chosen[row]
@@ -292,4 +292,72 @@ def check_case(case):
 def check(vectors):
     assert vectors["scheme"] == "sealed-machine", "scheme"
     for case in vectors["cases"]:
+        assert case["selections"] is not None, "selection"
+        # Not every record is in a sum, so they follow a rule.
+        length = case["record_bytes"]
+        rule = [(row + 1).to_bytes(length, "little").hex() for row in range(case["rows"])]
+        assert case["records"] == "".join(rule), "records"
         check_case(case)
+
+
+def check_search(v):
+    """One whole search: the user's messages, how servers meet, all that they send each other, responses, result."""
+    names = "scheme ranges rows cost_limit costs gates top digest epoch root_key records messages tau greetings session masks ahead frames responses found"
+    assert set(v) == set(names.split()) and v["scheme"] == "sealed-search", "fields"
+    d, rows, epoch = len(v["ranges"]), v["rows"], v["epoch"].to_bytes(4, "little")
+    assert all(len(row) == d and all(y <= r for y, r in zip(row, v["ranges"])) for row in rows), "rows"
+    assert len(v["costs"]) == len(v["gates"]) == d, "tables"
+    c = (v["cost_limit"] * d).bit_length()
+    k = c + d.bit_length()
+    table = []
+    for r, costs, gates in zip(v["ranges"], v["costs"], v["gates"]):
+        assert len(costs) == len(gates) == r + 1, "tables"
+        table += [cost + (gate << c) for cost, gate in zip(costs, gates)]
+    assert all(isinstance(gate, bool) for gates in v["gates"] for gate in gates), "gates"
+    assert max(map(max, v["costs"])) == v["cost_limit"], "cost_limit"
+
+    # What the user sends: shares of the table.
+    messages = transcript.Messages(transcript.header_of(v, 0, bytes(48), b"sealed", 3), 3, v["messages"])
+    assert messages.promises == b"" and not messages.openings and v["tau"] == messages.tau().hex(), "tau"
+    shares = []
+    for payload in messages.payloads:
+        numbers = int.from_bytes(payload[1:], "little")
+        assert payload[0] == v["top"] and len(payload) == 1 + -(-k * len(table) // 8), "payload"
+        assert numbers >> k * len(table) == 0, "padding"
+        shares.append([numbers >> k * i & ones(k) for i in range(len(table))])
+    assert [sum(parts) % 2**k for parts in zip(*shares)] == table, "shares"
+
+    # How servers meet.
+    keys = transcript.derive(bytes.fromhex(v["root_key"]), b"transcript", epoch, messages.tau())
+    key_check = transcript.stream(keys, "key check").read(0, 16)
+    nonces = b""
+    assert len(v["greetings"]) == 3, "greetings"
+    for n, greeting in enumerate(map(bytes.fromhex, v["greetings"]), 1):
+        said = b"ifonly" + bytes([1, n]) + bytes.fromhex(v["digest"]) + epoch + messages.tau() + bytes([v["top"]]) + key_check
+        assert greeting[:-32] == said, "greeting"
+        nonces += greeting[-32:]
+    assert v["session"] == p.derive_key("ifonly session v1", messages.tau() + nonces).hex(), "session"
+
+    # The machine, on the sums over every row and the sealed records.
+    starts = [sum(r + 1 for r in v["ranges"][:j]) for j in range(d)]
+    sums = [[sum(share[starts[j] + row[j]] for j in range(d)) % 2**k for row in rows] for share in shares]
+    root, digest = bytes.fromhex(v["root_key"]), bytes.fromhex(v["digest"])
+    assert len(v["records"]) == len(rows), "records"
+    sealed = []
+    for row, record in enumerate(map(bytes.fromhex, v["records"])):
+        key = transcript.derive(root, b"record", epoch, digest, row.to_bytes(8, "little"))[:16]
+        sealed.append(transcript.seal(record, key).hex())
+    assert len({len(record) for record in sealed}) == 1, "records"
+    responses = [bytes.fromhex(response) for response in v["responses"]]
+    assert [response[:16] for response in responses] == [key_check] * 3, "key check"
+    plain = [sum(entry[row] for entry in sums) % 2**k for row in range(len(rows))]
+    order = sorted((value, row) for row, value in enumerate(plain) if value < 2**c)[: v["top"]]
+    assert v["found"] == [{"cost": cost, "record": v["records"][row]} for cost, row in order], "found"
+    found = [{"cost": cost, "record": sealed[row]} for cost, row in order]
+    check_case({
+        "rows": len(rows), "bits": k, "cost_bits": c, "top": v["top"], "record_bytes": len(sealed[0]) // 2,
+        "shares": ["".join(value.to_bytes(8, "little").hex() for value in share) for share in sums],
+        "records": "".join(sealed), "randomness": {"masks": v["masks"], "ahead": v["ahead"]}, "frames": v["frames"],
+        "selections": None, "answers": [response[16:].hex() for response in responses],
+        "found": found + [None] * (v["top"] - len(found)),
+    })

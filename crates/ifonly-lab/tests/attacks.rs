@@ -2,7 +2,7 @@
 
 use ifonly_algebra::field::Symbol;
 use ifonly_lab::attack::{
-    EngineSessions, ModelSessions, World, linking, partials, radix, replay, stopping, trilateration,
+    EngineSessions, ModelSessions, World, collecting, linking, partials, radix, replay, stopping, trilateration,
 };
 use ifonly_lab::leakage::{Decoded, Order, Scheme};
 
@@ -106,6 +106,17 @@ fn a_cheating_client_reads_shuffled_rows_and_larger_fields_serve_it() {
     }
     let published = ifonly_core::scheme::named("lp").unwrap();
     assert!(radix::attack(&target, published, 1).unwrap().is_none());
+}
+
+#[test]
+fn a_sealed_search_gives_one_record_to_honest_and_cheating_clients() {
+    let after = |client| collecting::attack(20, 5, 60, 60, client, 1, &ifonly_lab::progress::Quiet).unwrap();
+    let (honest, cheating) = (after(collecting::Client::Honest), after(collecting::Client::Cheating));
+    for after in [&honest, &cheating] {
+        assert!((1..).zip(after).all(|(searches, &rows)| rows <= searches), "{after:?}");
+    }
+    // The cheat is one: it has more of the database, and no more than the bound.
+    assert!(cheating[59] > honest[59] && cheating[29] >= 25, "{honest:?} {cheating:?}");
 }
 
 #[test]

@@ -79,7 +79,8 @@ impl Circuit {
         let gates = rounds().flat_map(|stage| &stage.ands);
         let input = self.shape.bits * self.shape.words();
         let rounds_bytes: u64 = rounds().map(|stage| framed(stage.words())).sum();
-        let memory = 2 * self.gates.memory + self.zero_words().min(self.shape.lead_words());
+        let ahead = self.shape.lead_words().max(self.shape.words_before());
+        let memory = 2 * self.gates.memory + self.zero_words().min(ahead);
         Cost {
             ands: gates.map(|gate| gate.words as u64 * u64::from(gate.lanes)).sum(),
             rounds: 1 + rounds().count() as u64,

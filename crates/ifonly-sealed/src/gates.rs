@@ -43,13 +43,7 @@ pub(crate) fn add_inputs(builder: &mut Builder, bits: usize, size: Size) -> Vec<
 
 /// 1 where the right value is smaller than the left one: the borrow of right − left. By ripple within blocks of bits, then by a
 /// tree of blocks. With b bits to a block, k + (k − b)(b − 1)/b + 2k/b ANDs or so and b + ⌈log2(k/b)⌉ rounds.
-pub(crate) fn right_is_less(
-    builder: &mut Builder,
-    size: Size,
-    left: &[Term],
-    right: &[Term],
-    block: usize,
-) -> Wire {
+pub(crate) fn right_is_less(builder: &mut Builder, size: Size, left: &[Term], right: &[Term], block: usize) -> Wire {
     let pairs: Vec<(Term, Term)> = left.iter().copied().zip(right.iter().copied()).collect();
     // Of a group of bits: whether right is less, and (where a lower group exists) whether they are equal.
     let mut groups: Vec<(Wire, Option<Sum>)> = Vec::with_capacity(pairs.len().div_ceil(block));

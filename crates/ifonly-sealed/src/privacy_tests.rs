@@ -220,10 +220,7 @@ fn given_what_it_drew_a_server_receives_every_transcript_once() {
     for seed in 0..32 {
         for values in [[0, 0], [0, 1], [1, 0], [1, 1]] {
             for server in 1..=3 {
-                assert!(
-                    receives_everything_once(&circuit(2, 1, 0, 1), server, &values, seed),
-                    "{server}, {values:?}"
-                );
+                assert!(receives_everything_once(&circuit(2, 1, 0, 1), server, &values, seed), "{server}, {values:?}");
             }
         }
     }

@@ -210,14 +210,7 @@ impl Builder {
     }
 
     /// The same, put off until so many rounds are over.
-    pub(crate) fn and_after(
-        &mut self,
-        rounds: usize,
-        (words, lanes): (usize, u32),
-        x: Sum,
-        y: Sum,
-        plus: Sum,
-    ) -> Wire {
+    pub(crate) fn and_after(&mut self, rounds: usize, (words, lanes): (usize, u32), x: Sum, y: Sum, plus: Sum) -> Wire {
         let target = self.register(words, lanes);
         self.write_after(rounds, target, 0, words, Some((x, y)), plus);
         target

@@ -90,10 +90,15 @@ impl Shape {
         1 + self.record_bytes.div_ceil(8)
     }
 
-    /// How many random words a server may be ahead of their use: enough to keep a line busy, at most four bytes a row where
+    /// How many random words a server may be ahead of their use in a search: enough to keep a line busy, at most four bytes a row where
     /// rows are many. The same at all three, or they might wait for each other.
     pub(crate) fn lead_words(&self) -> usize {
         (self.rows / 2).clamp(2 * FRAME_WORDS, 64 * FRAME_WORDS)
+    }
+
+    /// How many random words a server sends before there is a search: about six bytes a row, in whole frames.
+    pub(crate) fn words_before(&self) -> usize {
+        (3 * (self.rows / 4)).next_multiple_of(FRAME_WORDS)
     }
 }
 

@@ -12,8 +12,8 @@ use ifonly_algebra::keys::{KeyStream, Purpose, TranscriptKeys};
 use ifonly_algebra::random::Random;
 use std::collections::VecDeque;
 
-/// Random words that one server drew, or got from the server before it, and has not used yet. Servers may fill it before a search
-/// exists; a search takes it over.
+/// Random words that one server drew, or got from the server before it, and has not used yet. Servers send some before a search
+/// exists ([`Ahead::before`]); the next search takes them over ([`Ahead::joined`]).
 pub struct Ahead {
     /// r_n ⊕ r_{n−1}, or only one of them where the other is still to come.
     words: VecDeque<u64>,
@@ -91,9 +91,36 @@ impl Ahead {
 
 /// As frames of step 0.
 impl Ahead {
-    /// Room for the random bits of a search of this circuit, to be filled before it begins.
-    pub fn for_circuit(circuit: &Circuit) -> Ahead {
+    /// For a search of this circuit, of which nothing was sent before.
+    pub(crate) fn for_circuit(circuit: &Circuit) -> Ahead {
         Ahead::new(circuit.zero_words(), circuit.shape.lead_words())
+    }
+
+    /// One direction of what is sent before a search exists: of what this server draws, or of what the previous one did. As much as
+    /// one search like this one may be given.
+    pub fn before(circuit: &Circuit) -> Ahead {
+        let words = circuit.shape.words_before().min(circuit.zero_words().next_multiple_of(FRAME_WORDS));
+        Ahead::new(words, words)
+    }
+
+    /// For a search of this circuit, with what was drawn and received before it; none where nothing was.
+    pub fn joined(circuit: &Circuit, drawn: Option<Ahead>, received: Option<Ahead>) -> Ahead {
+        let mut whole = Ahead::for_circuit(circuit);
+        // Both have whole frames, unless they have all words of this search, so the next frame's number follows.
+        if let Some(mut drawn) = drawn {
+            drawn.words.truncate(whole.total);
+            whole.drawn = drawn.words.len();
+            whole.words = drawn.words;
+        }
+        if let Some(mut received) = received {
+            received.words.truncate(whole.total);
+            whole.received = received.words.len();
+            if whole.words.len() < received.words.len() {
+                std::mem::swap(&mut whole.words, &mut received.words);
+            }
+            whole.words.iter_mut().zip(received.words).for_each(|(word, other)| *word ^= other);
+        }
+        whole
     }
 
     /// Puts the next frame for the next server into `frame`; false if there is no room now, or no more to draw.

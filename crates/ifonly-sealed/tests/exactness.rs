@@ -55,10 +55,7 @@ fn check(rows: usize, bits: usize, cost_bits: usize, top: usize, seed: u64, sour
         let values = kind.draw(rows, bits, cost_bits, &mut random);
         let found = search(&circuit, &values, source, &mut random, &mut |_| {});
         let wanted = brute_force(&shape, cost_bits, &values);
-        assert!(
-            found == wanted,
-            "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {kind:?}, seed {seed}"
-        );
+        assert!(found == wanted, "{rows} rows, k = {bits}, c = {cost_bits}, top {top}, {kind:?}, seed {seed}");
     }
 }
 

@@ -1,12 +1,21 @@
-//! `vectors/sealed-machine.json`: whole sessions, frame by frame, for other implementations. This test runs them anew and
-//! compares; `IFONLY_BLESS=1 cargo test -p ifonly-sealed --test vectors` writes them. `vectors/check_sealed.py` recomputes them
-//! without this crate.
+//! For other implementations: `vectors/sealed-machine.json`, whole sessions of the machine, frame by frame, and
+//! `vectors/sealed-search.json`, one whole search, from the user's wish to its result. These tests run them anew and compare;
+//! `IFONLY_BLESS=1 cargo test -p ifonly-sealed --test vectors` writes them. `vectors/check_sealed.py` recomputes them without this
+//! crate.
 
 mod common;
 
 use common::{answers, pair_key, record};
+use ifonly_core::candidates::Price;
+use ifonly_core::deployment::Deployment;
+use ifonly_algebra::keys::RootKey;
+use ifonly_core::params::Params;
 use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_sealed::{Circuit, Party, Peer, Randomness, Shape, combine, share, simulate};
+use ifonly_core::replica::{Replica, Request, SealedAsk};
+use ifonly_core::sealed::Sealed;
+use ifonly_core::search::Audience;
+use ifonly_core::secret::Secret;
+use ifonly_sealed::{Circuit, Party, Peer, Randomness, Search, Shape, Subject, combine, share, simulate};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +37,29 @@ impl Random for Recorder {
     }
 }
 
+/// What goes over the six lines until the session is over.
+fn run(parties: &mut [Party; 3], random: &mut dyn Random) -> Vec<Value> {
+    let mut frames = [(); 6].map(|()| vec![]);
+    let results = simulate::run(parties, random, |letter| {
+        frames[2 * letter.from - 2 + usize::from(letter.to == Peer::Previous)].push(hex(&letter.frame));
+        vec![letter]
+    });
+    assert_eq!(results, [Ok(()), Ok(()), Ok(())]);
+    frames.chunks(2).map(|pair| json!({ "to_next": pair[0], "to_previous": pair[1] })).collect()
+}
+
+/// Masks and r of the three servers: in this order three parties in one thread draw. Of masks only the lanes in use count.
+fn drawn(given: &mut [Vec<u8>], rows: usize) -> [Vec<String>; 2] {
+    let lanes = rows.div_ceil(rows.div_ceil(64)) as u32;
+    for masks in given.iter_mut().take(3) {
+        for word in masks.as_chunks_mut().0 {
+            *word = (u64::from_le_bytes(*word) & (u64::MAX >> (64 - lanes))).to_le_bytes();
+        }
+    }
+    let given: Vec<String> = given.iter().map(|bytes| hex(bytes)).collect();
+    [given[..3].to_vec(), given[3..].to_vec()]
+}
+
 fn session(shape: Shape, cost_bits: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
     let circuit = Arc::new(Circuit::new(&shape));
     let mut random = SeededRandom::new(seed);
@@ -42,32 +74,19 @@ fn session(shape: Shape, cost_bits: usize, values: &[u64], keyed: bool, seed: u6
         };
         Party::new(&circuit, n, randomness, |row| shares[n - 1][row], &mut recorder).unwrap()
     });
-    let mut frames = [(); 6].map(|()| vec![]);
-    let results = simulate::run(&mut parties, &mut recorder, |letter| {
-        frames[2 * letter.from - 2 + usize::from(letter.to == Peer::Previous)].push(hex(&letter.frame));
-        vec![letter]
-    });
-    assert_eq!(results, [Ok(()), Ok(()), Ok(())]);
+    let frames = run(&mut parties, &mut recorder);
     let selections: Vec<Vec<String>> = parties
         .iter()
         .map(|party| (0..shape.ranks()).map(|rank| hex(&party.selection(rank).unwrap())).collect())
         .collect();
     let answers = answers(&circuit, parties);
     let found = combine(&shape, [&answers[0], &answers[1], &answers[2]]).unwrap();
-    let frames: Vec<Value> =
-        frames.chunks(2).map(|pair| json!({ "to_next": pair[0], "to_previous": pair[1] })).collect();
-    // In this order three parties in one thread draw: the masks of 1, 2, 3, then r of 1, 2, 3.
-    // Of masks only the lanes in use count.
-    let lanes = shape.rows().div_ceil(shape.rows().div_ceil(64)) as u32;
-    for masks in recorder.given.iter_mut().take(3) {
-        for word in masks.as_chunks_mut().0 {
-            *word = (u64::from_le_bytes(*word) & (u64::MAX >> (64 - lanes))).to_le_bytes();
-        }
-    }
-    let given: Vec<String> = recorder.given.iter().map(|bytes| hex(bytes)).collect();
     let pair_keys = [1, 2, 3].map(|n| hex(&[n; 32]));
     let randomness = match keyed {
-        false => json!({ "masks": given[..3], "ahead": given[3..] }),
+        false => {
+            let [masks, ahead] = drawn(&mut recorder.given, shape.rows());
+            json!({ "masks": masks, "ahead": ahead })
+        }
         true => json!({ "pair_keys": pair_keys, "epoch": 1, "session": hex(&id) }),
     };
     let records: String = (0..shape.rows()).map(|row| hex(&record(&shape, row))).collect();
@@ -89,23 +108,111 @@ fn session(shape: Shape, cost_bits: usize, values: &[u64], keyed: bool, seed: u6
 fn sessions_are_as_written_down() {
     let mut random = SeededRandom::new(21);
     let mut cases = vec![];
-    for (rows, bits, cost_bits, top, keyed) in [
-        (1, 1, 0, 1, false),
-        (5, 4, 2, 1, false),
-        (67, 5, 3, 1, false),
-        (3, 3, 2, 2, false),
-        (66, 8, 6, 1, true),
-    ] {
+    for (rows, bits, cost_bits, top, keyed) in
+        [(1, 1, 0, 1, false), (5, 4, 2, 1, false), (67, 5, 3, 1, false), (3, 3, 2, 2, false), (66, 8, 6, 1, true)]
+    {
         let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();
         let values: Vec<u64> = (0..rows).map(|_| random.below(1 << bits)).collect();
         cases.push(session(shape, cost_bits, &values, keyed, 30 + cases.len() as u64));
     }
-    let value = json!({ "scheme": "sealed-machine", "cases": cases });
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors/sealed-machine.json");
+    compare("sealed-machine.json", &json!({ "scheme": "sealed-machine", "cases": cases }));
+}
+
+fn compare(name: &str, value: &Value) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../vectors").join(name);
     if std::env::var_os("IFONLY_BLESS").is_some() {
-        std::fs::write(&path, serde_json::to_string_pretty(&value).unwrap() + "\n").unwrap();
+        std::fs::write(&path, serde_json::to_string_pretty(value).unwrap() + "\n").unwrap();
         return;
     }
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    assert!(kept == value, "sealed-machine.json differs; if the machine was meant to change, bless it");
+    assert!(kept == *value, "{name} differs; if it was meant to change, bless it");
+}
+
+fn exactly(price: &Price) -> u64 {
+    match price {
+        Price::Exactly(cost) => *cost,
+        other => panic!("{other:?} in a sealed search"),
+    }
+}
+
+/// Five rows, two features, two ranks: the nearest row by this wish is not permitted, two of the others tie.
+#[test]
+fn a_whole_search_is_as_written_down() {
+    let (ranges, rows) = (vec![3, 2], [[1, 2], [3, 0], [1, 0], [2, 1], [2, 1]]);
+    let costs = vec![vec![4, 0, 1, 9], vec![3, 2, 0]];
+    let gates = vec![vec![false, false, false, false], vec![false, false, true]];
+    let (digest, epoch, root) = ([7; 32], 2, [8; 32]);
+    let records: Vec<Vec<u8>> = (0..5).map(|row| vec![row, 0xA0 + row, row, 0xFF]).collect();
+    let top = 2;
+
+    let params = Params { cost_limit: 9, ..Params::new(ranges.clone(), rows.len()) };
+    let sealed = Arc::new(Sealed::new(params).unwrap());
+    let secret = Secret::new(vec![1, 2]).cost_tables(costs.clone()).gate_tables(gates.clone());
+    let audience = Audience { digest, epoch, record_length: 4, signer: None };
+    let mut random = SeededRandom::new(40);
+    let mut search = Search::new(sealed.clone(), secret, audience, top).unwrap();
+    let messages = search.next(&mut random).unwrap().messages;
+
+    let key = RootKey::new(epoch, root);
+    let replica = |server: u8| {
+        Replica::new(server, digest, None::<Deployment>, vec![key.clone()], 4).with_sealed(Some(sealed.clone()))
+    };
+    let asks: Vec<SealedAsk> = (1..)
+        .zip(&messages)
+        .map(|(server, message)| match replica(server).open(message).unwrap() {
+            Request::Sealed(ask) => ask,
+            _ => panic!("a sealed message is a sealed request"),
+        })
+        .collect();
+    let subject =
+        |ask: &SealedAsk| Subject { digest, epoch, tau: ask.tau, top: top as u8, key_check: ask.keys.check_value() };
+    let mut nonces = [[0; 32]; 3];
+    nonces.iter_mut().for_each(|nonce| random.fill(nonce));
+    let greetings: Vec<String> =
+        (1..).zip(&asks).zip(&nonces).map(|((n, ask), nonce)| hex(&subject(ask).greeting(n, nonce))).collect();
+    let session = subject(&asks[0]).session(&nonces);
+
+    let circuit = Arc::new(Circuit::new(&ifonly_sealed::shape(&sealed, top, 4).unwrap()));
+    let mut recorder = Recorder { source: random, given: vec![] };
+    let mut parties = [1, 2, 3].map(|n| {
+        let share = &asks[n - 1].share;
+        // The second feature's entries stand behind the four of the first.
+        let value = |row: usize| share[rows[row][0]].wrapping_add(share[4 + rows[row][1]]);
+        Party::new(&circuit, n, Randomness::Drawn, value, &mut recorder).unwrap()
+    });
+    let frames = run(&mut parties, &mut recorder);
+    let kept = replica(1).seal(&key, records.iter().map(Vec::as_slice));
+    let responses = parties.map(|party| {
+        let sum = |rank: usize| {
+            let chosen = party.selection(rank).unwrap();
+            let mut sum = vec![0; kept[0].len()];
+            for (row, record) in kept.iter().enumerate().filter(|(row, _)| chosen[0] >> row & 1 == 1) {
+                assert!(row < rows.len());
+                sum.iter_mut().zip(record).for_each(|(sum, byte)| *sum ^= byte);
+            }
+            sum
+        };
+        let sums: Vec<Vec<u8>> = (0..top).map(sum).collect();
+        [&asks[0].keys.check_value()[..], &party.answer(&sums).unwrap()].concat()
+    });
+    search.receive(responses.iter().cloned().map(Some).collect());
+    let found: Vec<Value> = search
+        .finish()
+        .unwrap()
+        .found
+        .iter()
+        .map(|found| json!({ "cost": exactly(&found.price), "record": hex(&found.record) }))
+        .collect();
+    // Row 0 costs nothing and is not permitted; rows 2, 3 and 4 cost 3, and the lower ones are found.
+    assert_eq!(found[1], json!({ "cost": 3, "record": hex(&records[3]) }));
+    let hexes = |all: &[Vec<u8>]| all.iter().map(|one| hex(one)).collect::<Vec<_>>();
+    let [masks, ahead] = drawn(&mut recorder.given, rows.len());
+    let value = json!({
+        "scheme": "sealed-search", "ranges": ranges, "rows": rows, "cost_limit": 9, "costs": costs, "gates": gates, "top": top,
+        "digest": hex(&digest), "epoch": epoch, "root_key": hex(&root), "records": hexes(&records),
+        "messages": messages.iter().map(|message| hex(message)).collect::<Vec<_>>(), "tau": hex(&asks[0].tau),
+        "greetings": greetings, "session": hex(&session), "masks": masks, "ahead": ahead, "frames": frames,
+        "responses": hexes(&responses), "found": found,
+    });
+    compare("sealed-search.json", &value);
 }

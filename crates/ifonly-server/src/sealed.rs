@@ -2,7 +2,7 @@
 
 use crate::database::Database;
 use crate::holding::Holding;
-use crate::peers::{Peers, SessionError, Subject};
+use crate::peers::{Peers, SessionError};
 use crate::problem::Problem;
 use crate::routes::App;
 use crate::tokens::Bearer;
@@ -13,14 +13,19 @@ use ifonly_core::sealed::SCHEME;
 use ifonly_core::service::{CHECKSUM_LENGTH, Route};
 use ifonly_core::transcript::Message;
 use ifonly_scan::parts::Selection;
-use ifonly_sealed::{Circuit, Error, Party, Randomness};
+use ifonly_sealed::{Circuit, Error, Party, Randomness, Subject};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
 impl Holding {
-    /// Sums this server's share over every row and enters the sums into the machine.
-    pub fn party(&self, ask: &SealedAsk) -> Result<Party, Error> {
+    /// The machine's program for a search.
+    pub fn circuit(&self, ask: &SealedAsk) -> Result<Arc<Circuit>, Error> {
         let shape = ifonly_sealed::shape(&ask.sealed, ask.top, self.record_length())?;
+        Ok(Arc::new(Circuit::new(&shape)))
+    }
+
+    /// Sums this server's share over every row and enters the sums into the machine.
+    pub fn party(&self, ask: &SealedAsk, circuit: &Arc<Circuit>, randomness: Randomness) -> Result<Party, Error> {
         let mut rest = ask.share.as_slice();
         let tables = ask.sealed.params().ranges.iter().map(|&range| {
             let (table, tail) = rest.split_at(range as usize + 1);
@@ -30,8 +35,7 @@ impl Holding {
         let tables: Vec<&[u64]> = tables.collect();
         let values = self.database().table_sums(&tables).ok_or(Error::Misuse("the rows are not in this process"))?;
         let values = Zeroizing::new(values);
-        let circuit = Arc::new(Circuit::new(&shape));
-        Party::new(&circuit, self.index().into(), Randomness::Drawn, |row| values[row], &mut OsRandom::default())
+        Party::new(circuit, self.index().into(), randomness, |row| values[row], &mut OsRandom::default())
     }
 
     /// Key-check value, then this server's component of what was found.
@@ -90,10 +94,12 @@ async fn search(holding: Arc<Holding>, peers: Arc<Peers>, ask: SealedAsk) -> Res
         top: ask.top as u8,
         key_check: ask.keys.check_value(),
     };
-    let opened = peers.open(&subject).await.map_err(problem)?;
+    let mut opened = peers.open(&subject).await.map_err(problem)?;
     let runtime = tokio::runtime::Handle::current();
     let work = tokio::task::spawn_blocking(move || {
-        let party = holding.party(&ask).map_err(|error| problem(error.into()))?;
+        let fault = |error: Error| problem(error.into());
+        let circuit = holding.circuit(&ask).map_err(fault)?;
+        let party = holding.party(&ask, &circuit, opened.randomness(&circuit)).map_err(fault)?;
         let party = runtime.block_on(opened.run(party, peers.limit())).map_err(problem)?;
         holding.sealed_answer(&ask, party)
     });

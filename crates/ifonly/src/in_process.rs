@@ -11,7 +11,7 @@ use ifonly_core::replica::{Refusal, Request, SealedAsk};
 use ifonly_core::sealed::SERVERS;
 use ifonly_core::service::Route;
 use ifonly_core::transcript::Tau;
-use ifonly_sealed::{Party, simulate};
+use ifonly_sealed::{Party, Randomness, simulate};
 use ifonly_server::Holding;
 use ifonly_server::database::Database;
 use ifonly_server::holding::HoldingError;
@@ -141,7 +141,8 @@ impl Meeting {
 
 fn search(mut guests: Vec<Guest>) {
     guests.sort_by_key(|guest| guest.holding.index());
-    let parties: Result<Vec<Party>, _> = guests.iter().map(|guest| guest.holding.party(&guest.ask)).collect();
+    let party = |Guest { holding, ask, .. }: &Guest| holding.party(ask, &holding.circuit(ask)?, Randomness::Drawn);
+    let parties: Result<Vec<Party>, _> = guests.iter().map(party).collect();
     let Some(mut parties) = parties.ok().and_then(|parties| <[Party; SERVERS]>::try_from(parties).ok()) else { return };
     let ran = simulate::run(&mut parties, &mut OsRandom::default(), |frame| vec![frame]);
     if ran.into_iter().all(|result| result.is_ok()) {

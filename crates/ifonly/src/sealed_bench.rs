@@ -13,7 +13,7 @@ use ifonly_client::{Answer, Client, Pins, Transport};
 use ifonly_core::replica::{Request, SealedAsk};
 use ifonly_core::sealed::SERVERS;
 use ifonly_scan::bench::Options;
-use ifonly_sealed::{Circuit, Party, Search, simulate};
+use ifonly_sealed::{Circuit, Party, Randomness, Search, simulate};
 use ifonly_server::config::Limits;
 use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Station};
 use ifonly_server::routes::App;
@@ -134,7 +134,8 @@ fn in_process(world: &World, holdings: &[Arc<Holding>], times: &mut Times) -> Re
             let Request::Sealed(ask) = holding.replica().open(message).map_err(Failure::machine)? else {
                 return Err(Failure::Machine("a sealed message is something else".into()));
             };
-            parties.push(holding.party(&ask).map_err(Failure::machine)?);
+            let circuit = holding.circuit(&ask).map_err(Failure::machine)?;
+            parties.push(holding.party(&ask, &circuit, Randomness::Drawn).map_err(Failure::machine)?);
             asks.push(ask);
         }
         let parties = <[Party; SERVERS]>::try_from(parties);

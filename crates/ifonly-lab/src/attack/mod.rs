@@ -5,6 +5,7 @@
 //! attacks are lower bounds on what is possible: a cleverer one may need fewer sessions, none is ruled out here.
 
 mod cheat;
+pub mod collecting;
 pub mod linking;
 mod pairs;
 pub mod partials;
@@ -24,7 +25,7 @@ use crate::progress::Progress;
 use crate::report::Exhibit;
 
 /// The attacks by name.
-pub const NAMES: [&str; 5] = ["trilateration", "linking", "replay", "radix", "stopping"];
+pub const NAMES: [&str; 6] = ["trilateration", "linking", "replay", "radix", "collecting", "stopping"];
 
 /// The size at which the attacks are shown: levels 0..=100, 11 features, 500 rows.
 const SIZE: (u32, usize, usize) = (100, 11, 500);
@@ -37,6 +38,7 @@ pub fn run(name: &str, seed: u64, progress: &dyn Progress) -> Result<Exhibit, La
         "linking" => linking::run(r, d, &[10, 20, 50, 100, 200, 500, 1000, 2000, 5000], seed, progress),
         "replay" => replay::run(r, d, m, seed),
         "radix" => radix::run(&radix::Target::uniform(r, d, m, seed), seed, progress),
+        "collecting" => collecting::run(r, d, m, seed, progress),
         "stopping" => stopping::run(3, 3, 3),
         other => Err(LabError::flag("NAME", format!("there is no attack {other:?}; there are {}", NAMES.join(", ")))),
     }

@@ -18,7 +18,7 @@ Examples:
   ifonly attack -o report
   ifonly attack trilateration
 
-Attacks: trilateration, linking, replay, radix, stopping.")]
+Attacks: trilateration, linking, replay, radix, collecting, stopping.")]
 pub struct AttackArgs {
     /// One attack by name (default: all)
     #[arg(value_name = "NAME")]

@@ -11,13 +11,13 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use ifonly_core::transcript::Tau;
-use ifonly_sealed::{FRAME_WORDS, HEADER_BYTES};
+use ifonly_sealed::{Ahead, FRAME_WORDS, HEADER_BYTES, Taken};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc};
 
 /// The longest frame: a part of a step. Everything else between servers is shorter.
 const MOST_FRAME: usize = HEADER_BYTES + 8 * FRAME_WORDS;
@@ -30,6 +30,10 @@ const LINE_WINDOW: u32 = 16 << 20;
 /// How often a silent line is asked whether it still is one.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const PATH: &str = "/session/";
+/// Where a stream is opened before its session.
+const AHEAD_PATH: &str = "/ahead";
+/// What such a stream says when its session is known; random bits begin with a zero.
+const NAMED: &[u8; 8] = b"session ";
 
 /// Anything that carries bytes both ways.
 pub(crate) trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -63,6 +67,34 @@ pub(crate) struct Line {
     pub(crate) to: mpsc::Sender<Bytes>,
     /// Gives frames without their length.
     pub(crate) from: Frames,
+    /// Random bits that the peer sent before the session.
+    pub(crate) received: Option<Ahead>,
+}
+
+impl Line {
+    fn new(to: mpsc::Sender<Bytes>, body: Incoming) -> Line {
+        Line { to, from: Frames::new(body), received: None }
+    }
+
+    /// Says whose stream this is, where it was opened before its session; false if it broke.
+    pub(crate) async fn name(&self, tau: &Tau) -> bool {
+        self.to.send(framed(&[&NAMED[..], tau].concat())).await.is_ok()
+    }
+
+    /// Takes in what is sent ahead, until the stream says whose it is.
+    async fn named(mut self, mut ahead: Ahead) -> Option<(Tau, Line)> {
+        loop {
+            let frame = self.from.next().await.ok()??;
+            if let Some(tau) = frame.strip_prefix(&NAMED[..]) {
+                self.received = Some(ahead);
+                return Some((tau.try_into().ok()?, self));
+            }
+            // More than there is room for, or anything else: nobody needs such a stream. The sender's number does not matter here.
+            if !matches!(ahead.receive(0, &frame), Ok(Taken::Yes)) {
+                return None;
+            }
+        }
+    }
 }
 
 /// A frame as it goes over the line: its length, then its bytes.
@@ -145,13 +177,21 @@ impl Dialler {
 
     /// A stream for the session of this transcript.
     pub(crate) async fn open(&self, tau: &Tau) -> Result<Line, LineError> {
+        self.stream(format!("{PATH}{}", hex::encode(tau))).await
+    }
+
+    /// A stream for a session to come.
+    pub(crate) async fn open_ahead(&self) -> Result<Line, LineError> {
+        self.stream(AHEAD_PATH.into()).await
+    }
+
+    async fn stream(&self, path: String) -> Result<Line, LineError> {
         let mut connection = self.connected().await?;
         let (to, body) = outgoing();
-        let request = Request::post(format!("{PATH}{}", hex::encode(tau)));
-        let request = request.body(body).map_err(|error| LineError::Broken(error.to_string()))?;
+        let request = Request::post(path).body(body).map_err(|error| LineError::Broken(error.to_string()))?;
         let response = connection.send_request(request).await.map_err(|error| LineError::Broken(error.to_string()))?;
         match response.status() {
-            StatusCode::OK => Ok(Line { to, from: Frames::new(response.into_body()) }),
+            StatusCode::OK => Ok(Line::new(to, response.into_body())),
             status => Err(LineError::Refused(status.as_u16())),
         }
     }
@@ -180,23 +220,36 @@ impl Dialler {
 }
 
 /// The answering end: serves a connection from the server before, and hands every session's stream to `arrived`, which says
-/// whether it is wanted.
+/// whether it is wanted. `room` says how much may be sent ahead of a session.
 pub(crate) async fn answer(
     carrier: impl Carrier + 'static,
     sessions: u32,
     arrived: impl Fn(Tau, Line) -> Result<(), StatusCode> + Clone + Send + 'static,
+    room: impl Fn() -> Option<(Ahead, OwnedSemaphorePermit)> + Clone + Send + 'static,
 ) {
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-        let arrived = arrived.clone();
+        let (arrived, room) = (arrived.clone(), room.clone());
         async move {
             let (to, body) = outgoing();
-            let tau = request.uri().path().strip_prefix(PATH).and_then(|text| {
+            let path = request.uri().path();
+            let tau = path.strip_prefix(PATH).and_then(|text| {
                 let mut tau = Tau::default();
                 hex::decode_to_slice(text, &mut tau).ok().map(|()| tau)
             });
-            let taken = tau
-                .ok_or(StatusCode::NOT_FOUND)
-                .and_then(|tau| arrived(tau, Line { to, from: Frames::new(request.into_body()) }));
+            let taken = match tau {
+                Some(tau) => arrived(tau, Line::new(to, request.into_body())),
+                None if path == AHEAD_PATH => room().ok_or(StatusCode::SERVICE_UNAVAILABLE).map(|(ahead, place)| {
+                    let line = Line::new(to, request.into_body());
+                    tokio::spawn(async move {
+                        if let Some((tau, line)) = line.named(ahead).await {
+                            drop(place);
+                            // Whom nobody wants is dropped, which ends it.
+                            let _ = arrived(tau, line);
+                        }
+                    });
+                }),
+                None => Err(StatusCode::NOT_FOUND),
+            };
             let mut response = Response::new(body);
             if let Err(status) = taken {
                 *response.status_mut() = status;

@@ -2,16 +2,20 @@
 //!
 //! A session is opened by the user's message at each of the three. Server n dials the server after it and is dialled by the one before.
 
+mod ahead;
 mod line;
 mod lobby;
 mod session;
 pub(crate) mod tls;
 
-use ifonly_sealed::Party;
-use line::{Dial, Dialler};
+use ahead::{Busy, Store};
+use ifonly_core::transcript::Tau;
+use ifonly_sealed::{Ahead, Circuit, Party, Randomness, Subject};
+use line::LineError;
+use line::{Dial, Dialler, Line};
 use lobby::Lobby;
 use session::Lines;
-pub(crate) use session::{SessionError, Subject};
+pub(crate) use session::SessionError;
 use std::sync::Arc;
 use std::time::Duration;
 pub use tls::{NextServer, PeersConfig, PreviousServer, Station, StationError};
@@ -42,8 +46,9 @@ impl Default for PeerLimits {
 pub struct Peers {
     server: usize,
     limits: PeerLimits,
-    dialler: Dialler,
+    dialler: Arc<Dialler>,
     lobby: Arc<Lobby>,
+    store: Arc<Store>,
     places: Arc<Semaphore>,
 }
 
@@ -56,14 +61,29 @@ impl std::fmt::Debug for Peers {
 /// A session that all three have opened; its place is free again when it is dropped.
 pub(crate) struct Opened {
     lines: Lines,
+    /// What this server sent the next one before, and what the previous one sent.
+    drawn: Option<Ahead>,
+    received: Option<Ahead>,
+    store: Arc<Store>,
+    dialler: Arc<Dialler>,
+    busy: Busy,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Opened {
-    /// Runs the machine to its end.
+    /// The random bits of the session, for a party of this circuit.
+    pub(crate) fn randomness(&mut self, circuit: &Arc<Circuit>) -> Randomness {
+        self.store.expect(circuit);
+        Randomness::DrawnAhead(Ahead::joined(circuit, self.drawn.take(), self.received.take()))
+    }
+
+    /// Runs the machine to its end; afterwards random bits for the next session go ahead.
     pub(crate) async fn run(self, party: Party, limit: Duration) -> Result<Party, SessionError> {
-        let Opened { lines, _place } = self;
-        lines.run(party, limit).await
+        let Opened { lines, store, dialler, busy, _place, .. } = self;
+        let party = lines.run(party, limit).await;
+        drop(busy);
+        tokio::spawn(store.fill(dialler));
+        party
     }
 }
 
@@ -72,17 +92,18 @@ impl Peers {
         Peers {
             server,
             limits,
-            dialler: Dialler::new(dial),
+            dialler: Arc::new(Dialler::new(dial)),
             lobby: Arc::new(Lobby::new(limits.waiting)),
+            store: Arc::default(),
             places: Arc::new(Semaphore::new(limits.sessions.clamp(1, Semaphore::MAX_PERMITS))),
         }
     }
 
     /// Three servers in one process, each of which reaches the next one through memory.
     pub fn in_memory(limits: PeerLimits) -> [Peers; 3] {
-        let lobbies: [Arc<Lobby>; 3] = std::array::from_fn(|_| Arc::new(Lobby::new(limits.waiting)));
+        let rooms: [Rooms; 3] = std::array::from_fn(|_| (Arc::new(Lobby::new(limits.waiting)), Arc::default()));
         std::array::from_fn(|place| {
-            let next = lobbies[(place + 1) % 3].clone();
+            let next = rooms[(place + 1) % 3].clone();
             let dial: Dial = Box::new(move || {
                 let next = next.clone();
                 Box::pin(async move {
@@ -91,7 +112,8 @@ impl Peers {
                     Ok(Box::new(ours) as Box<dyn line::Carrier>)
                 })
             });
-            Peers { lobby: lobbies[place].clone(), ..Peers::new(place + 1, limits, dial) }
+            let (lobby, store) = rooms[place].clone();
+            Peers { lobby, store, ..Peers::new(place + 1, limits, dial) }
         })
     }
 
@@ -100,12 +122,14 @@ impl Peers {
         let deadline = Instant::now() + Duration::from_secs(self.limits.open_seconds);
         let away = |server| SessionError::Away { server, seconds: self.limits.open_seconds };
         let [next_server, previous_server] = [self.server % 3 + 1, (self.server + 1) % 3 + 1];
+        let busy = self.store.busy();
         let mut expected = self.lobby.expect(&subject.tau).ok_or(SessionError::Twice)?;
-        let dialled = tokio::time::timeout_at(deadline, self.dialler.open(&subject.tau));
+        let dialled = tokio::time::timeout_at(deadline, self.line_to_next(&subject.tau));
         let next = dialled.await.map_err(|_| away(next_server))?;
-        let next = next.map_err(|error| SessionError::Line { server: next_server, error })?;
+        let (next, drawn) = next.map_err(|error| SessionError::Line { server: next_server, error })?;
         let arrived = tokio::time::timeout_at(deadline, expected.line()).await;
-        let previous = arrived.map_err(|_| away(previous_server))?;
+        let mut previous = arrived.map_err(|_| away(previous_server))?;
+        let received = previous.received.take();
         let mut lines = Lines::new(self.server, next, previous);
         // The next server has the stream, and may itself still wait for its user: it is the one that has not come.
         let name = tokio::time::timeout_at(deadline, lines.meet(subject)).await.map_err(|_| away(next_server))??;
@@ -118,7 +142,18 @@ impl Peers {
         let patience = deadline + Duration::from_secs(1);
         let confirmed = tokio::time::timeout_at(patience, lines.confirmed(&name)).await;
         confirmed.map_err(|_| away(if self.server == 1 { next_server } else { 1 }))??;
-        Ok(Opened { lines, _place: place })
+        let (store, dialler) = (self.store.clone(), self.dialler.clone());
+        Ok(Opened { lines, drawn, received, store, dialler, busy, _place: place })
+    }
+
+    /// The stream that is ready, with what was sent on it, or a new one.
+    async fn line_to_next(&self, tau: &Tau) -> Result<(Line, Option<Ahead>), LineError> {
+        if let Some((line, ahead)) = self.store.take()
+            && line.name(tau).await
+        {
+            return Ok((line, Some(ahead)));
+        }
+        Ok((self.dialler.open(tau).await?, None))
     }
 
     async fn place(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, SessionError> {
@@ -132,13 +167,15 @@ impl Peers {
     }
 }
 
+/// Where streams of the server before wait, and how much it may send ahead.
+type Rooms = (Arc<Lobby>, Arc<Store>);
+
 /// Serves one connection from the server before.
-async fn serve(carrier: impl line::Carrier + 'static, lobby: Arc<Lobby>, limits: PeerLimits) {
-    let most = u32::try_from(limits.waiting + limits.sessions).unwrap_or(u32::MAX);
-    line::answer(carrier, most, move |tau, line| {
-        lobby.arrive(tau, line, Instant::now() + Duration::from_secs(limits.open_seconds))
-    })
-    .await;
+async fn serve(carrier: impl line::Carrier + 'static, (lobby, store): Rooms, limits: PeerLimits) {
+    // One more for the stream that is ready.
+    let most = u32::try_from(limits.waiting + limits.sessions + 1).unwrap_or(u32::MAX);
+    let arrived = move |tau, line| lobby.arrive(tau, line, Instant::now() + Duration::from_secs(limits.open_seconds));
+    line::answer(carrier, most, arrived, move || store.room()).await;
 }
 
 #[cfg(test)]

@@ -1,33 +1,15 @@
 //! One search among three servers: they meet, make sure that they mean the same search, and run the machine.
 //!
-//! Before anything is computed, every server tells both others what it was asked (manifest, key epoch, transcript, how many rows)
-//! and a number that it drew; the session's name follows from the transcript and the three numbers, and each confirms it to both
-//! others. Server 1 confirms when it has a place for the session, so that three servers with many sessions never wait for each
+//! Before anything is computed, every server tells both others what it was asked (a [`Subject`]) and a number that it drew; the
+//! session's name follows, and each confirms it to both others. Server 1 confirms when it has a place for the session, so that three servers with many sessions never wait for each
 //! other in a circle; whoever has both confirmations begins.
 
 use super::line::{Line, LineError, framed};
 use bytes::Bytes;
 use ifonly_algebra::random::{OsRandom, Random};
-use ifonly_core::transcript::Tau;
-use ifonly_sealed::{Due, Error as MachineError, Party, Peer, Taken};
+use ifonly_sealed::{Drawn, Due, Error as MachineError, Misfit, Party, Peer, Subject, Taken};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// The version of what servers say to each other.
-const VERSION: u8 = 1;
-const MAGIC: &[u8; 6] = b"ifonly";
-const NONCE: usize = 32;
-
-/// What a session is about; all of it is public, and the same at all three.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Subject {
-    pub(crate) digest: [u8; 32],
-    pub(crate) epoch: u32,
-    pub(crate) tau: Tau,
-    pub(crate) top: u8,
-    /// Equal exactly where root key, data and transcript are.
-    pub(crate) key_check: [u8; 16],
-}
 
 /// Why a session came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -101,21 +83,17 @@ impl Lines {
 
     /// Tells the others what this server was asked, hears the same from them, and gives the session's name.
     pub(crate) async fn meet(&mut self, subject: &Subject) -> Result<[u8; 32], SessionError> {
-        let mut nonce = [0; NONCE];
-        OsRandom::default().fill(&mut nonce);
-        self.tell(&greeting(self.server, subject, &nonce)).await?;
-        let mut nonces = [[0; NONCE]; 3];
-        nonces[self.server - 1] = nonce;
+        let mut nonces = [Drawn::default(); 3];
+        OsRandom::default().fill(&mut nonces[self.server - 1]);
+        self.tell(&subject.greeting(self.server, &nonces[self.server - 1])).await?;
         for (peer, heard) in PEERS.into_iter().zip(self.hear().await?) {
             let server = peer.of(self.server);
-            nonces[server - 1] = read_greeting(server, subject, &heard)?;
+            nonces[server - 1] = subject.read_greeting(server, &heard).map_err(|misfit| match misfit {
+                Misfit::Version => SessionError::Version { server },
+                Misfit::Differs(what) => SessionError::Differs { server, what },
+            })?;
         }
-        let mut hasher = blake3::Hasher::new_derive_key("ifonly session v1");
-        hasher.update(&subject.tau);
-        nonces.iter().for_each(|nonce| {
-            hasher.update(nonce);
-        });
-        Ok(*hasher.finalize().as_bytes())
+        Ok(subject.session(&nonces))
     }
 
     /// Says that this server is ready to begin.
@@ -232,7 +210,7 @@ impl Lines {
     /// way back with them.
     async fn close(self, deadline: Instant) {
         let [next, previous] = self.lines;
-        let rest = async |Line { to, mut from }: Line| {
+        let rest = async |Line { to, mut from, .. }: Line| {
             drop(to);
             while let Ok(Some(_)) = from.next().await {}
         };
@@ -269,44 +247,4 @@ fn take(
         Err(error) => return Err(SessionError::Line { server: peer.of(server), error }),
     }
     Ok(())
-}
-
-fn greeting(server: usize, subject: &Subject, nonce: &[u8; NONCE]) -> Vec<u8> {
-    let Subject { digest, epoch, tau, top, key_check } = subject;
-    // Servers number 1 to 3.
-    let parts: [&[u8]; 8] =
-        [MAGIC, &[VERSION, server as u8], digest, &epoch.to_le_bytes(), tau, &[*top], key_check, nonce];
-    parts.concat()
-}
-
-/// The number that a peer drew, if it was asked the same.
-fn read_greeting(server: usize, ours: &Subject, bytes: &[u8]) -> Result<[u8; NONCE], SessionError> {
-    let version = SessionError::Version { server };
-    let differs = |what| SessionError::Differs { server, what };
-    let mut rest = bytes;
-    let mut next = |length: usize| {
-        let (part, tail) = rest.split_at_checked(length)?;
-        rest = tail;
-        Some(part)
-    };
-    let expected: [(&'static str, &[u8]); 7] = [
-        ("protocol", MAGIC),
-        ("version", &[VERSION]),
-        ("number", &[server as u8]),
-        ("manifest", &ours.digest),
-        ("key epoch", &ours.epoch.to_le_bytes()),
-        ("transcript", &ours.tau),
-        ("number of rows to find", &[ours.top]),
-    ];
-    for (place, (what, expected)) in expected.into_iter().enumerate() {
-        let part = next(expected.len()).ok_or(version.clone())?;
-        if part != expected {
-            return Err(if place < 2 { version } else { differs(what) });
-        }
-    }
-    if next(16).ok_or(version.clone())? != ours.key_check {
-        return Err(differs("root key or data"));
-    }
-    let nonce = next(NONCE).and_then(|nonce| nonce.try_into().ok()).ok_or(version.clone())?;
-    if next(1).is_some() { Err(version) } else { Ok(nonce) }
 }

@@ -3,7 +3,7 @@
 use super::line::{Carrier, Dial};
 use super::*;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
-use ifonly_sealed::{Circuit, Party, Randomness, Shape, combine, share};
+use ifonly_sealed::{Circuit, Party, Shape, combine, share};
 use std::sync::Mutex;
 
 fn subject(number: u8) -> Subject {
@@ -21,9 +21,10 @@ async fn session(peers: &[Arc<Peers>; 3], number: u8, rows: usize) -> [Result<Ve
     let circuit = Arc::new(Circuit::new(&shape));
     let shares = share(8, &values(rows), &mut SeededRandom::new(number.into()));
     let run = async |server: usize| {
-        let opened = peers[server - 1].open(&subject(number)).await?;
+        let mut opened = peers[server - 1].open(&subject(number)).await?;
         let value = |row: usize| shares[server - 1][row];
-        let party = Party::new(&circuit, server, Randomness::Drawn, value, &mut OsRandom::default())?;
+        let randomness = opened.randomness(&circuit);
+        let party = Party::new(&circuit, server, randomness, value, &mut OsRandom::default())?;
         let party = opened.run(party, peers[server - 1].limit()).await?;
         Ok(party.answer(&[[]; 1])?)
     };
@@ -101,7 +102,7 @@ async fn one_search_cannot_be_run_twice_at_once() {
 fn with_a_weak_line(limits: PeerLimits) -> ([Arc<Peers>; 3], Arc<Mutex<Vec<tokio::task::AbortHandle>>>) {
     let mut peers = Peers::in_memory(limits);
     let lines = Arc::new(Mutex::new(vec![]));
-    let (next, cut) = (peers[1].lobby.clone(), lines.clone());
+    let (next, cut) = ((peers[1].lobby.clone(), peers[1].store.clone()), lines.clone());
     let dial: Dial = Box::new(move || {
         let (next, cut) = (next.clone(), cut.clone());
         Box::pin(async move {
@@ -110,7 +111,7 @@ fn with_a_weak_line(limits: PeerLimits) -> ([Arc<Peers>; 3], Arc<Mutex<Vec<tokio
             Ok(Box::new(ours) as Box<dyn Carrier>)
         })
     });
-    peers[0].dialler = Dialler::new(dial);
+    peers[0].dialler = Arc::new(Dialler::new(dial));
     (peers.map(Arc::new), lines)
 }
 
@@ -137,8 +138,9 @@ async fn a_peer_that_stalls_is_named_when_the_time_is_up() {
     let shape = Shape::new(100, 8, 6).unwrap();
     let circuit = Arc::new(Circuit::new(&shape));
     let run = async |server: usize| {
-        let opened = peers[server - 1].open(&subject(1)).await?;
-        let party = Party::new(&circuit, server, Randomness::Drawn, |_| 0, &mut OsRandom::default())?;
+        let mut opened = peers[server - 1].open(&subject(1)).await?;
+        let randomness = opened.randomness(&circuit);
+        let party = Party::new(&circuit, server, randomness, |_| 0, &mut OsRandom::default())?;
         opened.run(party, Duration::from_secs(60)).await.map(|_| ())
     };
     let stalls = async {
@@ -150,4 +152,33 @@ async fn a_peer_that_stalls_is_named_when_the_time_is_up() {
     for error in [first.unwrap_err(), second.unwrap_err()] {
         assert!(matches!(error, SessionError::TooSlow { server: 3, seconds: 60, .. }), "{error}");
     }
+}
+
+/// Waits until every server has sent the next one all that may go ahead of such a search.
+async fn until_all_is_ahead(peers: &[Arc<Peers>; 3], rows: usize) {
+    let room = format!("{:?}", Ahead::before(&Circuit::new(&Shape::new(rows, 8, 6).unwrap())));
+    let words = room.trim_end_matches(')').rsplit(' ').next().unwrap();
+    let all = format!("Ahead({words} drawn, 0 received, 0 used of {words})");
+    for _ in 0..1_000_000 {
+        if peers.iter().all(|peers| peers.store.state().as_deref() == Some(&all)) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("not {all}: {:?}", peers.each_ref().map(|peers| peers.store.state()));
+}
+
+#[tokio::test]
+async fn random_bits_go_ahead_while_nobody_asks_and_the_next_session_uses_them() {
+    let peers = three(PeerLimits::default());
+    assert!(peers.iter().all(|peers| peers.store.state().is_none()), "nothing is known before the first search");
+    assert_eq!(cost(150_000, session(&peers, 1, 150_000).await), Some(5));
+    until_all_is_ahead(&peers, 150_000).await;
+    // Everything is as before where a search is given more than it needs, or less.
+    assert_eq!(cost(1000, session(&peers, 2, 1000).await), Some(5));
+    assert_eq!(cost(150_000, session(&peers, 3, 150_000).await), Some(5));
+    until_all_is_ahead(&peers, 150_000).await;
+    // One server lost its stream: its session opens another one, and the counts still fit.
+    drop(peers[1].store.take());
+    assert_eq!(cost(150_000, session(&peers, 4, 150_000).await), Some(5));
 }

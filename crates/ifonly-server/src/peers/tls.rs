@@ -144,7 +144,7 @@ impl Station {
     /// Answers the server before this one, as long as the process lives; gives the lines.
     pub fn run(self) -> Peers {
         let Station { peers, listener, acceptor, expected, .. } = self;
-        let (lobby, limits) = (peers.lobby.clone(), peers.limits);
+        let (rooms, limits) = ((peers.lobby.clone(), peers.store.clone()), peers.limits);
         tokio::spawn(async move {
             loop {
                 let Ok((socket, from)) = listener.accept().await else {
@@ -152,12 +152,12 @@ impl Station {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 };
-                let (acceptor, expected, lobby) = (acceptor.clone(), expected.clone(), lobby.clone());
+                let (acceptor, expected, rooms) = (acceptor.clone(), expected.clone(), rooms.clone());
                 tokio::spawn(async move {
                     let _ = socket.set_nodelay(true);
                     match tokio::time::timeout(CONNECT, acceptor.accept(socket)).await {
                         Ok(Ok(stream)) if shows(stream.get_ref().1.peer_certificates(), &expected) => {
-                            serve(stream, lobby, limits).await;
+                            serve(stream, rooms, limits).await;
                         }
                         Ok(Ok(_)) => {
                             tracing::warn!(%from, "somebody with another certificate than peers.previous.certificate")

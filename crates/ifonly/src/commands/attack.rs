@@ -14,7 +14,7 @@ Examples:
   ifonly attack trilateration
   ifonly attack radix --bundle loans.bundle
 
-Attacks: trilateration, linking, replay, radix, stopping.")]
+Attacks: trilateration, linking, replay, radix, collecting, stopping.")]
 pub(crate) struct Args {
     #[command(flatten)]
     lab: AttackArgs,

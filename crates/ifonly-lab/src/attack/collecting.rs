@@ -1,0 +1,197 @@
+//! Collecting from a sealed search: whatever a client sends, a search gives it one record.
+//!
+//! The servers' answer is the row with the smallest value under the client's table, and any three shares are a table. So all that a
+//! client can do is choose the table. An honest one asks for the rows near profiles; one that cheats charges every level for
+//! the rows that it has already found there, so that the nearest row is a new one nearly every time. Both run through the real
+//! machine: messages, three servers, answers. After n searches nobody has more than n records, so M searches are the
+//! least that a database costs (with a `top_limit` of k, M/k searches for k records each, which a budget counts as k).
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use ifonly_core::deployment::Deployment;
+use ifonly_algebra::keys::RootKey;
+use ifonly_core::params::Params;
+use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_core::replica::{Replica, Request};
+use ifonly_core::sealed::{SCHEME, Sealed};
+use ifonly_core::search::Audience;
+use ifonly_core::secret::Secret;
+use ifonly_sealed::{Circuit, Party, Randomness, Search, simulate};
+
+use super::World;
+use crate::LabError;
+use crate::engine::record_of;
+use crate::plot::{Curve, Plot, Scale};
+use crate::progress::Progress;
+use crate::report::{Exhibit, percent};
+
+/// Who collects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// Asks for the row nearest to a uniform profile.
+    Honest,
+    /// Shares a table that is nobody's.
+    Cheating,
+}
+
+/// Three servers of a sealed search, in one thread.
+struct Servers {
+    sealed: Arc<Sealed>,
+    circuit: Arc<Circuit>,
+    rows: Vec<Vec<u16>>,
+    replicas: Vec<Replica>,
+    records: Vec<Vec<u8>>,
+    audience: Audience,
+    random: SeededRandom,
+}
+
+fn fault(error: impl ToString) -> LabError {
+    LabError::Protocol { scheme: SCHEME.name.into(), reason: error.to_string() }
+}
+
+impl Servers {
+    fn new(params: Params, rows: Vec<Vec<u16>>, seed: u64) -> Result<Servers, LabError> {
+        let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
+        let record_length = records.first().map_or(0, Vec::len);
+        let sealed = Arc::new(Sealed::new(params).map_err(fault)?);
+        let mut random = SeededRandom::new(seed);
+        let (digest, key) = ([0; 32], RootKey::generate(1, &mut random));
+        let replica = |index| {
+            let replica = Replica::new(index, digest, None::<Deployment>, vec![key.clone()], record_length);
+            replica.with_sealed(Some(sealed.clone()))
+        };
+        let replicas: Vec<Replica> = (1..=3).map(replica).collect();
+        let records = replicas[0].seal(&key, records.iter().map(Vec::as_slice));
+        let circuit = Arc::new(Circuit::new(&ifonly_sealed::shape(&sealed, 1, record_length).map_err(fault)?));
+        let audience = Audience { digest, epoch: 1, record_length, signer: None };
+        Ok(Servers { sealed, circuit, rows, replicas, records, audience, random })
+    }
+
+    /// The record of one search, if anybody qualifies.
+    fn ask(&mut self, secret: Secret) -> Result<Option<Vec<u8>>, LabError> {
+        let random = &mut self.random;
+        let mut search = Search::new(self.sealed.clone(), secret, self.audience, 1).map_err(fault)?;
+        let outgoing = search.next(random).ok_or_else(|| fault("a search without messages"))?;
+        let (mut parties, mut checks) = (vec![], vec![]);
+        for (number, (replica, message)) in (1..).zip(self.replicas.iter().zip(&outgoing.messages)) {
+            let Request::Sealed(ask) = replica.open(message).map_err(fault)? else {
+                return Err(fault("a sealed message is something else"));
+            };
+            let ranges = &self.sealed.params().ranges;
+            let value = |row: usize| {
+                let mut start = 0;
+                let mut entry = |(&level, &range): (&u16, &u32)| {
+                    let place = start + usize::from(level);
+                    start += range as usize + 1;
+                    ask.share[place]
+                };
+                self.rows[row].iter().zip(ranges).fold(0u64, |sum, pair| sum.wrapping_add(entry(pair)))
+            };
+            parties.push(Party::new(&self.circuit, number, Randomness::Drawn, value, random).map_err(fault)?);
+            checks.push(ask.keys.check_value());
+        }
+        let mut parties: [Party; 3] = parties.try_into().map_err(|_| fault("there are not three servers"))?;
+        for result in simulate::run(&mut parties, random, |letter| vec![letter]) {
+            result.map_err(fault)?;
+        }
+        let mut responses = vec![];
+        for (party, check) in parties.into_iter().zip(checks) {
+            let chosen = party.selection(0).map_err(fault)?;
+            let mut sum = vec![0; self.records[0].len()];
+            for (_, record) in (0..).zip(&self.records).filter(|(row, _)| chosen[row / 8] >> (row % 8) & 1 == 1) {
+                sum.iter_mut().zip(record).for_each(|(sum, byte)| *sum ^= byte);
+            }
+            responses.push(Some([&check[..], &party.answer(&[sum]).map_err(fault)?].concat()));
+        }
+        search.receive(responses);
+        let outcome = search.finish().map_err(fault)?;
+        Ok(outcome.found.into_iter().next().map(|found| found.record))
+    }
+}
+
+/// How many rows a client has after 1, 2, … searches of a database of uniform rows.
+pub fn attack(
+    r: u32,
+    d: usize,
+    m: usize,
+    searches: usize,
+    client: Client,
+    seed: u64,
+    progress: &dyn Progress,
+) -> Result<Vec<usize>, LabError> {
+    let rows: Vec<Vec<u16>> =
+        World::uniform(r, d, m, seed).rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
+    let numbers: HashMap<Vec<u8>, usize> = (0..).zip(&rows).map(|(row, levels)| (record_of(levels), row)).collect();
+    let limit = 1_000_000;
+    let params = Params { cost_limit: limit, ..Params::new(vec![r; d], m) };
+    let mut servers = Servers::new(params, rows.clone(), seed)?;
+    let mut random = SeededRandom::new(seed ^ 0xC0_11EC7);
+    let mut found: HashSet<usize> = HashSet::new();
+    // How often a row with a level was found.
+    let mut charged = vec![vec![0u64; r as usize + 1]; d];
+    let mut after = Vec::with_capacity(searches);
+    for past in 0..searches as u64 {
+        let profile: Vec<u32> = (0..d).map(|_| random.below(u64::from(r) + 1) as u32).collect();
+        let secret = match client {
+            Client::Honest => Secret::new(profile),
+            Client::Cheating => {
+                // Less than one charge in all features together decides among rows with the same charges.
+                let charge = (limit / (past + 1)).max(1);
+                let mut cost = |&found: &u64| (found * charge + random.below((charge / d as u64).max(1))).min(limit);
+                Secret::new(profile)
+                    .cost_tables(charged.iter().map(|levels| levels.iter().map(&mut cost).collect()).collect())
+            }
+        };
+        let record = servers.ask(secret)?.ok_or_else(|| fault("a search without constraints found nobody"))?;
+        let row = *numbers.get(&record).ok_or_else(|| fault("a record that is none of the rows'"))?;
+        found.insert(row);
+        // Once more for a row that was found again.
+        charged.iter_mut().zip(&rows[row]).for_each(|(levels, &level)| levels[usize::from(level)] += 1);
+        after.push(found.len());
+        progress.advance(1);
+    }
+    Ok(after)
+}
+
+/// The table of both clients.
+pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
+    progress.start("collecting from sealed searches", 2 * m as u64);
+    let clients = [("as the program asks", Client::Honest), ("cheating", Client::Cheating)];
+    let mut all = Vec::new();
+    for (name, client) in clients {
+        all.push((name, attack(r, d, m, m, client, seed, progress)?));
+    }
+    progress.finish();
+    let shown = [1, 10, m / 10, m / 4, m / 2, m];
+    let share = |rows: usize| percent(rows as f64 / m as f64);
+    let row = |(name, after): &(&str, Vec<usize>)| {
+        let known = shown.iter().map(|&searches| share(after[searches - 1]));
+        [(*name).to_string()].into_iter().chain(known).collect()
+    };
+    let bound = ["nobody can have more".to_string()].into_iter().chain(shown.iter().map(|&searches| share(searches)));
+    let curve = |(name, after): &(&str, Vec<usize>)| Curve {
+        name: (*name).to_string(),
+        points: (1..).zip(after).map(|(n, &rows)| (f64::from(n), 100.0 * rows as f64 / m as f64)).collect(),
+        errors: Vec::new(),
+    };
+    let columns = ["client".to_string()].into_iter().chain(shown.iter().map(|n| format!("after {n}")));
+    Ok(Exhibit {
+        name: "collecting",
+        title: format!("Collecting from sealed searches: uniform rows, R={r}, d={d}, M={m}"),
+        text: "Rows that are known, by the number of searches. Whatever table a client shares, a sealed search gives it one record: \
+               the row with the smallest sum, and nothing about any other. One that cheats charges levels for the rows that it has \
+               found, so that nearly every search gives a new one. Every search ran through the real machine of three servers."
+            .into(),
+        columns: columns.collect(),
+        rows: all.iter().map(row).chain([bound.collect()]).collect(),
+        plot: Some(Plot {
+            title: "Collecting from sealed searches".into(),
+            x: "searches".into(),
+            y: "rows known (%)".into(),
+            x_scale: Scale::Linear,
+            y_range: Some((0.0, 105.0)),
+            curves: all.iter().map(curve).collect(),
+        }),
+    })
+}

@@ -1,0 +1,123 @@
+//! How three servers make sure that they mean the same search, before anything is computed.
+//!
+//! Each tells both others what it was asked and a number that it drew ([`Subject::greeting`]); all but the sender's number and what
+//! it drew must be equal. The session's name follows from the transcript and the three numbers, and each tells it to both others
+//! when it is ready. With keys, each then sends the next server the key that the two share in this session.
+
+use ifonly_algebra::keys::{RootKey, TranscriptKeys};
+use ifonly_core::transcript::Tau;
+
+/// The version of what servers say to each other.
+const VERSION: u8 = 1;
+const MAGIC: &[u8; 6] = b"ifonly";
+
+/// What a server draws for a session: its part of the session's name, or a key.
+pub type Drawn = [u8; 32];
+
+/// What a session is about; all of it is public, and the same at all three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The manifest's digest.
+    pub digest: [u8; 32],
+    /// The key epoch.
+    pub epoch: u32,
+    /// The transcript of the user's messages.
+    pub tau: Tau,
+    /// How many rows to find, at most 64.
+    pub top: u8,
+    /// Equal exactly where root key, data and transcript are.
+    pub key_check: [u8; 16],
+}
+
+/// Why a greeting does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// Not a greeting of this version.
+    Version,
+    /// The peer was asked something else; in what it differs.
+    Differs(&'static str),
+}
+
+impl Subject {
+    /// What server `server` (1 to 3) tells both others.
+    pub fn greeting(&self, server: usize, nonce: &Drawn) -> Vec<u8> {
+        let Subject { digest, epoch, tau, top, key_check } = self;
+        let parts: [&[u8]; 8] =
+            [MAGIC, &[VERSION, server as u8], digest, &epoch.to_le_bytes(), tau, &[*top], key_check, nonce];
+        parts.concat()
+    }
+
+    /// The number that server `server` drew, if it was asked the same.
+    pub fn read_greeting(&self, server: usize, bytes: &[u8]) -> Result<Drawn, Misfit> {
+        let mut rest = bytes;
+        let mut next = |length: usize| {
+            let (part, tail) = rest.split_at_checked(length)?;
+            rest = tail;
+            Some(part)
+        };
+        let expected: [(&'static str, &[u8]); 8] = [
+            ("protocol", MAGIC),
+            ("version", &[VERSION]),
+            ("number", &[server as u8]),
+            ("manifest", &self.digest),
+            ("key epoch", &self.epoch.to_le_bytes()),
+            ("transcript", &self.tau),
+            ("number of rows to find", &[self.top]),
+            ("root key or data", &self.key_check),
+        ];
+        for (place, (what, expected)) in expected.into_iter().enumerate() {
+            let part = next(expected.len()).ok_or(Misfit::Version)?;
+            if part != expected {
+                return Err(if place < 2 { Misfit::Version } else { Misfit::Differs(what) });
+            }
+        }
+        rest.try_into().map_err(|_| Misfit::Version)
+    }
+
+    /// The session's name, from what servers 1, 2, 3 drew.
+    pub fn session(&self, nonces: &[Drawn; 3]) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new_derive_key("ifonly session v1");
+        hasher.update(&self.tau);
+        nonces.iter().for_each(|nonce| {
+            hasher.update(nonce);
+        });
+        *hasher.finalize().as_bytes()
+    }
+
+    /// The random bits that two servers share in a session, from the key that one of them drew for it.
+    pub fn pair_keys(&self, key: Drawn, session: &[u8; 32]) -> TranscriptKeys {
+        RootKey::new(self.epoch, key).transcript(session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn greetings_fit_only_where_everything_is_the_same() {
+        let subject = Subject { digest: [1; 32], epoch: 3, tau: [5; 32], top: 1, key_check: [4; 16] };
+        let greeting = subject.greeting(2, &[9; 32]);
+        assert_eq!(subject.read_greeting(2, &greeting), Ok([9; 32]));
+        assert_eq!(subject.read_greeting(3, &greeting), Err(Misfit::Differs("number")));
+        for place in 0..greeting.len() {
+            let mut bent = greeting.clone();
+            bent[place] ^= 1;
+            let fits = subject.read_greeting(2, &bent).is_ok();
+            assert_eq!(fits, place >= greeting.len() - 32, "only what was drawn may be anything: byte {place}");
+            assert_eq!(subject.read_greeting(2, &greeting[..place]), Err(Misfit::Version));
+        }
+        assert_eq!(subject.read_greeting(2, &[&greeting[..], &[0]].concat()), Err(Misfit::Version));
+    }
+
+    #[test]
+    fn everybody_contributes_to_the_name() {
+        let subject = Subject { digest: [1; 32], epoch: 3, tau: [5; 32], top: 1, key_check: [4; 16] };
+        let name = subject.session(&[[1; 32], [2; 32], [3; 32]]);
+        for place in 0..3 {
+            let mut nonces = [[1; 32], [2; 32], [3; 32]];
+            nonces[place][31] ^= 1;
+            assert_ne!(subject.session(&nonces), name);
+        }
+    }
+}
