@@ -6,11 +6,11 @@
 mod common;
 
 use common::{answers, pair_key, record};
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_core::candidates::Price;
 use ifonly_core::deployment::Deployment;
-use ifonly_algebra::keys::RootKey;
 use ifonly_core::params::Params;
-use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_core::replica::{Replica, Request, SealedAsk};
 use ifonly_core::sealed::Sealed;
 use ifonly_core::search::Audience;

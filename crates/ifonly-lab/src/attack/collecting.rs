@@ -9,10 +9,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ifonly_core::deployment::Deployment;
 use ifonly_algebra::keys::RootKey;
-use ifonly_core::params::Params;
 use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_core::deployment::Deployment;
+use ifonly_core::params::Params;
 use ifonly_core::replica::{Replica, Request};
 use ifonly_core::sealed::{SCHEME, Sealed};
 use ifonly_core::search::Audience;
