@@ -198,7 +198,7 @@ pub fn understood(schema: &Schema, name: &str, text: &str) -> Result<Understood,
     schema.encode_column(column, &value, &mut encoded).map_err(|error| error.to_string())?;
     // One level per feature, and a column has at least one.
     let Some(own) = encoded.first().copied() else { return Err(format!("{name:?} has no level")) };
-    let missing = first.is_missing(&value);
+    let missing = schema.is_missing(column, &value);
     let (level, place) = match (&first.kind, features) {
         (Kind::Numeric { scale, .. }, _) => {
             let (min, max) = scale.bounds();
