@@ -1,4 +1,4 @@
-//! Which rows were accepted: conditions on the target column, any of which is enough.
+//! Which rows were accepted: conditions on the target column, any of which is enough, or a mask that says it row by row.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,6 +8,84 @@ use std::str::FromStr;
 pub struct Accept {
     relation: Relation,
     value: String,
+}
+
+/// Who was accepted, row by row, as a program decided it: a model's predictions, most likely.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mask {
+    /// One truth value for every row of the table.
+    pub rows: Vec<bool>,
+    /// What made them, in words that the manifest tells everybody.
+    pub definition: String,
+}
+
+/// What decides about a row.
+#[derive(Debug)]
+pub(crate) enum Acceptance<'a> {
+    /// Nothing: the table is a ready list of accepted rows.
+    Everybody,
+    /// The value in a column.
+    Target(usize, Vec<Accept>),
+    /// Its place.
+    Mask(&'a Mask),
+}
+
+impl Acceptance<'_> {
+    /// The column that says it, which is no feature.
+    pub(crate) fn target(&self) -> Option<usize> {
+        match self {
+            Acceptance::Target(column, _) => Some(*column),
+            Acceptance::Everybody | Acceptance::Mask(_) => None,
+        }
+    }
+
+    /// The same in words, for the manifest.
+    pub(crate) fn definition(&self, columns: &[String]) -> String {
+        match self {
+            Acceptance::Everybody => "every row of the data".into(),
+            Acceptance::Target(column, conditions) => format!("{} is {}", columns[*column], any_of(conditions)),
+            Acceptance::Mask(mask) => mask.definition.clone(),
+        }
+    }
+}
+
+/// Conditions, any of which is enough, in words.
+pub(crate) fn any_of(conditions: &[Accept]) -> String {
+    conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
+}
+
+/// Finds out whether a column alone says whom a mask accepts: all accepted rows have one value, and no other row has it. Such a
+/// column is the decision itself, most likely, which nobody should be asked for.
+#[derive(Clone, Default)]
+pub(crate) struct Telltale {
+    accepted: Option<String>,
+    others: Vec<String>,
+    no: bool,
+}
+
+impl Telltale {
+    /// Takes a value of one row.
+    pub(crate) fn take(&mut self, value: &str, accepted: bool) {
+        // A decision has a few values.
+        const MOST: usize = 8;
+        if self.no {
+            return;
+        }
+        match accepted {
+            true => self.no = self.accepted.get_or_insert_with(|| value.into()) != value,
+            false if self.others.iter().any(|other| other == value) => {}
+            false => {
+                self.others.push(value.into());
+                self.no = self.others.len() > MOST;
+            }
+        }
+    }
+
+    /// Whether it does.
+    pub(crate) fn tells(&self) -> bool {
+        let apart = |value: &String| !self.others.is_empty() && !self.others.contains(value);
+        !self.no && self.accepted.as_ref().is_some_and(apart)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +196,20 @@ mod tests {
             assert!(no.iter().all(|value| !accept.matches(value).unwrap()), "{condition}");
         }
         assert_eq!(">= 5".parse::<Accept>().unwrap().to_string(), ">=5");
+    }
+
+    #[test]
+    fn a_column_that_mirrors_a_mask_is_noticed_and_others_are_not() {
+        let tells = |rows: &[(&str, bool)]| {
+            let mut telltale = Telltale::default();
+            rows.iter().for_each(|(value, accepted)| telltale.take(value, *accepted));
+            telltale.tells()
+        };
+        assert!(tells(&[("no", false), ("yes", true), ("maybe", false), ("yes", true)]));
+        assert!(!tells(&[("no", false), ("yes", true), ("yes", false)]));
+        assert!(!tells(&[("yes", true), ("sure", true), ("no", false)]));
+        assert!(!tells(&[("yes", true), ("yes", true)]));
+        assert!(!tells(&[]));
     }
 
     #[test]

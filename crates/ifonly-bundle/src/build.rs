@@ -1,6 +1,8 @@
 //! Building a bundle: learn the columns, encode the accepted rows, write everything or nothing.
 
-use crate::accept::Accept;
+use crate::accept::{Accept, Acceptance, Mask, Telltale, any_of};
+#[cfg(feature = "arrow")]
+use crate::arrow_source::ArrowTable;
 use crate::by_text::ByText;
 use crate::deploy;
 use crate::deviation::with_deviations;
@@ -12,7 +14,7 @@ use crate::options::BuildOptions;
 use crate::report::{FeatureReport, LeftOut, Report, Sizes};
 use crate::settings::{FeatureSettings, Missing, Scalar, Settings, find_column};
 use crate::signing_key::{self, Keeping};
-use crate::source::{Progress, Row, Source, Stage};
+use crate::source::{Progress, Row, Source, Stage, Watch, tell};
 use crate::stats::{ColumnStats, is_missing};
 use crate::write::{self, Staging};
 use ifonly_core::params::Params;
@@ -22,28 +24,61 @@ use ifonly_scan::RowWriter;
 use ifonly_values::manifest::{MAX_LEVELS, Manifest};
 use ifonly_values::record;
 use ifonly_values::schema::{Column, Encoded, Feature, Kind, Notation, Schema, SchemaError, Value};
+use std::ops::ControlFlow;
+
+/// What a program gives beside, or instead of, what a command line names.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// The table, instead of a data file.
+    #[cfg(feature = "arrow")]
+    pub table: Option<ArrowTable>,
+    /// Who was accepted, instead of a target.
+    pub mask: Option<Mask>,
+    /// What a schema file would say, instead of one.
+    pub settings: Option<Settings>,
+}
 
 /// Builds a bundle. `progress` is called now and then during both passes over the data.
 pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Result<Report, BuildError> {
+    build_from(options, Inputs::default(), &mut |done| {
+        progress(done);
+        ControlFlow::Continue(())
+    })
+}
+
+/// Builds a bundle from what a program has at hand. `watch` is called now and then, and may end the build.
+pub fn build_from(options: &BuildOptions, inputs: Inputs, watch: Watch<'_>) -> Result<Report, BuildError> {
     write::check_target(&options.output, options.replace)?;
     let keeping = Keeping::of(options)?;
-    let settings = options.schema.as_deref().map(Settings::read).transpose()?.unwrap_or_default();
-    let source = Source::of(Input::open(&options.data, progress)?, options.delimiter)?;
-    let plan = Plan::new(options, &settings, &source)?;
-    let learnt = plan.learn(progress)?;
+    let settings = match (&options.schema, inputs.settings) {
+        (Some(_), Some(_)) => return Err(BuildError::Settings("a schema file and settings: give one of them".into())),
+        (Some(path), None) => Settings::read(path)?,
+        (None, settings) => settings.unwrap_or_default(),
+    };
+    #[cfg(feature = "arrow")]
+    let table = inputs.table.map(Source::Arrow);
+    #[cfg(not(feature = "arrow"))]
+    let table = None;
+    let source = match table {
+        Some(source) => source,
+        None => Source::of(Input::open_watched(&options.data, watch)?, options.delimiter)?,
+    };
+    let plan = Plan::new(options, &settings, &source, inputs.mask.as_ref())?;
+    let learnt = plan.learn(watch)?;
     let (schema, left_out) = plan.schema(&learnt)?;
     let incomplete = plan.incomplete(&schema, &learnt)?;
-    let kept = plan.kept(&learnt, &incomplete, progress)?;
+    let kept = plan.kept(&learnt, &incomplete, watch)?;
     let staging = Staging::new(&options.output, options.replace)?;
-    let encoded = plan.encode(&schema, &learnt, &incomplete, kept, &staging, progress)?;
+    let encoded = plan.encode(&schema, &learnt, &incomplete, kept, &staging, watch)?;
     let schema = with_deviations(schema, &encoded.histograms)?;
     // `learn` has compared the number with the largest M.
     let mut contents = deploy::contents(options, schema, kept as usize, encoded.text_length + SIGNATURE_LENGTH)?;
     contents.signer = Some(keeping.key.public());
+    contents.dataset.accepted = Some(plan.acceptance.definition(source.columns()));
     let manifest = Manifest::new(contents)?;
     let subject = manifest.contents().subject();
     let sizes = (manifest.rows(), encoded.text_length);
-    let (records_hash, records_bytes) = signing_key::sign_file(&staging, &keeping.key, &subject, sizes, progress)?;
+    let (records_hash, records_bytes) = signing_key::sign_file(&staging, &keeping.key, &subject, sizes, watch)?;
 
     let mut file = staging.file(format::MANIFEST)?;
     file.write(manifest.json().as_bytes())?;
@@ -64,12 +99,14 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Resu
         (!recommended).then(|| deploy::not_offered(manifest.contents(), scheme::DEFAULT.name).to_string());
     let (rows_read, rows_accepted, rows_dropped) = (learnt.rows, kept, learnt.accepted - kept);
     let Keeping { path: signing_key, is_new: key_is_new, .. } = keeping;
+    let telling = learnt.telling(source.columns(), manifest.schema());
     Ok(Report {
         rows_read,
         rows_accepted,
         rows_dropped,
         features,
         left_out,
+        telling,
         not_recommended,
         signing_key,
         key_is_new,
@@ -83,7 +120,7 @@ struct Plan<'a> {
     options: &'a BuildOptions,
     settings: &'a Settings,
     source: &'a Source,
-    target: Option<(usize, Vec<Accept>)>,
+    acceptance: Acceptance<'a>,
     columns: Vec<FeatureSettings>,
     /// Per column the words that the schema file lists, which are never missing values.
     listed: Vec<Vec<String>>,
@@ -94,6 +131,18 @@ struct Learnt {
     rows: u64,
     accepted: u64,
     stats: Vec<ColumnStats>,
+    /// Per column, where there is a mask.
+    telltales: Vec<Telltale>,
+}
+
+impl Learnt {
+    /// The features that alone say whom the mask accepts.
+    fn telling(&self, columns: &[String], schema: &Schema) -> Vec<String> {
+        let tell = columns.iter().zip(&self.telltales).filter(|(_, telltale)| telltale.tells());
+        let features = schema.columns();
+        let is_feature = |name: &&String| features.iter().any(|column| column.name == *name);
+        tell.map(|(name, _)| name).filter(is_feature).cloned().collect()
+    }
 }
 
 /// What the second pass wrote.
@@ -108,7 +157,12 @@ struct EncodedRows {
 }
 
 impl<'a> Plan<'a> {
-    fn new(options: &'a BuildOptions, settings: &'a Settings, source: &'a Source) -> Result<Plan<'a>, BuildError> {
+    fn new(
+        options: &'a BuildOptions,
+        settings: &'a Settings,
+        source: &'a Source,
+        mask: Option<&'a Mask>,
+    ) -> Result<Plan<'a>, BuildError> {
         settings.check_columns(source.columns())?;
         let accept = if options.accept.is_empty() {
             settings.accept.iter().map(ToString::to_string).collect()
@@ -117,10 +171,15 @@ impl<'a> Plan<'a> {
         };
         let accept: Vec<Accept> =
             accept.iter().map(|text| text.parse()).collect::<Result<_, String>>().map_err(BuildError::Settings)?;
-        let target = match options.target.as_ref().or(settings.target.as_ref()) {
-            Some(name) => Some((find_column(source.columns(), name, "target")?, accept)),
-            None if accept.is_empty() => None,
-            None => return Err(BuildError::Settings("accept needs a target: which column holds these values?".into())),
+        let refuse = |reason: &str| Err(BuildError::Settings(reason.into()));
+        let acceptance = match (options.target.as_ref().or(settings.target.as_ref()), mask) {
+            (Some(_), Some(_)) => return refuse("a target and a mask: give one of them"),
+            (Some(name), None) => Acceptance::Target(find_column(source.columns(), name, "target")?, accept),
+            (None, _) if !accept.is_empty() => {
+                return refuse("accept needs a target: which column holds these values?");
+            }
+            (None, Some(mask)) => Acceptance::Mask(mask),
+            (None, None) => Acceptance::Everybody,
         };
         let columns = source.columns().iter().map(|name| settings.of(name)).collect::<Result<Vec<_>, _>>()?;
         let words = |column: &FeatureSettings| {
@@ -128,33 +187,38 @@ impl<'a> Plan<'a> {
             ranks.chain(column.categories.iter().flatten()).map(ToString::to_string).collect()
         };
         let listed = columns.iter().map(words).collect();
-        Ok(Plan { options, settings, source, target, columns, listed })
+        Ok(Plan { options, settings, source, acceptance, columns, listed })
     }
 
     /// Goes over all rows and calls `visit` with each and whether it was accepted.
     fn scan(
         &self,
         stage: Stage,
-        progress: &mut dyn FnMut(Progress),
+        watch: Watch<'_>,
         visit: &mut dyn FnMut(&Row<'_>, bool) -> Result<(), BuildError>,
     ) -> Result<(), BuildError> {
         const REPORT_EVERY: u64 = 4096;
         let total = self.source.total();
-        progress(Progress { stage, done: 0, total });
+        tell(watch, Progress { stage, done: 0, total })?;
         let mut count: u64 = 0;
         self.source.scan(&mut |row| {
+            let place = count as usize;
             count += 1;
             if count.is_multiple_of(REPORT_EVERY) {
-                progress(Progress { stage, done: row.done.min(total), total });
+                tell(watch, Progress { stage, done: row.done.min(total), total })?;
             }
-            visit(&row, self.accepts(&row)?)
+            visit(&row, self.accepts(&row, place)?)
         })?;
-        progress(Progress { stage, done: total, total });
-        Ok(())
+        tell(watch, Progress { stage, done: total, total })
     }
 
-    fn accepts(&self, row: &Row<'_>) -> Result<bool, BuildError> {
-        let Some((column, conditions)) = &self.target else { return Ok(true) };
+    fn accepts(&self, row: &Row<'_>, place: usize) -> Result<bool, BuildError> {
+        let (column, conditions) = match &self.acceptance {
+            Acceptance::Everybody => return Ok(true),
+            // Whether it has as many values as there are rows, `learn` sees at the end.
+            Acceptance::Mask(mask) => return Ok(mask.rows.get(place) == Some(&true)),
+            Acceptance::Target(column, conditions) => (column, conditions),
+        };
         let value = row.cells[*column];
         // A target of "NA" is missing, unless somebody asks for just that.
         if is_missing(value, &[]) && !conditions.iter().any(|condition| condition.names(value)) {
@@ -172,15 +236,18 @@ impl<'a> Plan<'a> {
         Ok(false)
     }
 
-    fn learn(&self, progress: &mut dyn FnMut(Progress)) -> Result<Learnt, BuildError> {
-        let mut learnt = Learnt { rows: 0, accepted: 0, stats: vec![] };
+    fn learn(&self, watch: Watch<'_>) -> Result<Learnt, BuildError> {
+        let masked = matches!(self.acceptance, Acceptance::Mask(_));
+        let telltales = vec![Telltale::default(); if masked { self.columns.len() } else { 0 }];
+        let mut learnt = Learnt { rows: 0, accepted: 0, stats: vec![], telltales };
         learnt.stats.resize_with(self.columns.len(), ColumnStats::new);
-        self.scan(Stage::Learning, progress, &mut |row, accepted| {
+        self.scan(Stage::Learning, watch, &mut |row, accepted| {
             learnt.rows += 1;
             learnt.accepted += u64::from(accepted);
             for ((stats, cell), listed) in learnt.stats.iter_mut().zip(row.cells).zip(&self.listed) {
                 stats.take(row.place, cell, accepted, listed);
             }
+            learnt.telltales.iter_mut().zip(row.cells).for_each(|(telltale, cell)| telltale.take(cell, accepted));
             Ok(())
         })?;
         let path = || self.source.path().clone();
@@ -191,24 +258,31 @@ impl<'a> Plan<'a> {
             let reason = format!("{} rows are more than {}", learnt.accepted, Params::MAX_ROWS);
             return Err(BuildError::File { path: path(), reason });
         }
-        if let Some((column, conditions)) = self.target.as_ref().filter(|_| learnt.accepted == 0) {
+        if let Acceptance::Mask(mask) = &self.acceptance {
+            if mask.rows.len() as u64 != learnt.rows {
+                let reason = format!("the mask has {} values, but the table has {} rows", mask.rows.len(), learnt.rows);
+                return Err(BuildError::Settings(reason));
+            }
+            if learnt.accepted == 0 {
+                return Err(BuildError::Settings("no row is accepted: the mask is false everywhere".into()));
+            }
+        }
+        if let (Acceptance::Target(column, conditions), 0) = (&self.acceptance, learnt.accepted) {
             let (target, values) = (self.source.columns()[*column].clone(), learnt.stats[*column].shown());
             if conditions.is_empty() {
                 let reason =
                     format!("accept is missing: which values of {target:?} mean acceptance? It holds {values}");
                 return Err(BuildError::Settings(reason));
             }
-            let accept = conditions.iter().map(|condition| condition.to_string()).collect::<Vec<_>>().join(" or ");
-            return Err(BuildError::NothingAccepted { target, accept, values });
+            return Err(BuildError::NothingAccepted { target, accept: any_of(conditions), values });
         }
         Ok(learnt)
     }
 
     fn schema(&self, learnt: &Learnt) -> Result<(Schema, Vec<LeftOut>), BuildError> {
         let mut features: Vec<Feature> = vec![];
-        let nested = |name: &String| LeftOut { column: name.clone(), reason: "it holds lists or groups".into() };
-        let mut left_out: Vec<LeftOut> = self.source.nested().iter().map(nested).collect();
-        let target = self.target.as_ref().map(|(column, _)| *column);
+        let mut left_out: Vec<LeftOut> = self.source.unusable().to_vec();
+        let target = self.acceptance.target();
         for (place, name) in self.source.columns().iter().enumerate().filter(|(place, _)| Some(*place) != target) {
             let (stats, settings) = (&learnt.stats[place], &self.filled(place, &learnt.stats[place]));
             let levels = self.options.levels.or(self.settings.levels).unwrap_or_else(|| self.usual_levels());
@@ -286,17 +360,12 @@ impl<'a> Plan<'a> {
     }
 
     /// How many accepted rows have all values that they need. Only then another pass is needed to count them.
-    fn kept(
-        &self,
-        learnt: &Learnt,
-        incomplete: &[usize],
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<u64, BuildError> {
+    fn kept(&self, learnt: &Learnt, incomplete: &[usize], watch: Watch<'_>) -> Result<u64, BuildError> {
         if incomplete.is_empty() {
             return Ok(learnt.accepted);
         }
         let mut kept = 0;
-        self.scan(Stage::Learning, progress, &mut |row, accepted| {
+        self.scan(Stage::Learning, watch, &mut |row, accepted| {
             kept += u64::from(accepted && self.is_complete(row, incomplete));
             Ok(())
         })?;
@@ -320,7 +389,7 @@ impl<'a> Plan<'a> {
         incomplete: &[usize],
         kept: u64,
         staging: &Staging,
-        progress: &mut dyn FnMut(Progress),
+        watch: Watch<'_>,
     ) -> Result<EncodedRows, BuildError> {
         // Equal words are common, and reading one takes longer than finding it; so many are remembered per column.
         const REMEMBERED: usize = 1 << 16;
@@ -340,7 +409,7 @@ impl<'a> Plan<'a> {
         let mut clamped = vec![0; schema.features().len()];
         let mut memory: Vec<ByText<Vec<Encoded>>> = vec![ByText::default(); columns.len()];
         let mut written = 0;
-        self.scan(Stage::Encoding, progress, &mut |row, accepted| {
+        self.scan(Stage::Encoding, watch, &mut |row, accepted| {
             if !accepted || !self.is_complete(row, incomplete) {
                 return Ok(());
             }

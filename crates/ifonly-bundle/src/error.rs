@@ -90,6 +90,9 @@ pub enum BuildError {
         /// What there is instead.
         values: String,
     },
+    /// Whoever watches the build wanted no more of it.
+    #[error("the build was stopped")]
+    Stopped,
     /// Every column was left out.
     #[error("no column is left to compare: {reasons}")]
     NoFeatures {

@@ -5,10 +5,11 @@
 //! first bytes say; names are not believed.
 
 use crate::error::{BuildError, Place};
-use crate::source::{Progress, Source, Stage};
+use crate::source::{Progress, Source, Stage, Watch, tell};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -35,20 +36,28 @@ enum Packing {
 impl Input {
     /// Opens a file, or standard input for `-`. `progress` hears of what has to be unpacked.
     pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Input, BuildError> {
+        Input::open_watched(path, &mut |unpacked| {
+            progress(unpacked);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// The same for somebody who may want no more.
+    pub(crate) fn open_watched(path: &Path, watch: Watch<'_>) -> Result<Input, BuildError> {
         if path == Path::new("-") {
-            return unpack("standard input".into(), io::stdin().lock(), 0, progress);
+            return unpack("standard input".into(), io::stdin().lock(), 0, watch);
         }
         let io = |source| BuildError::Io { action: "read", path: path.into(), source };
         let mut file = File::open(path).map_err(io)?;
         let metadata = file.metadata().map_err(io)?;
         if !metadata.is_file() {
-            return unpack(path.into(), file, 0, progress);
+            return unpack(path.into(), file, 0, watch);
         }
         let packing = Packing::of(path, &start(&mut file).map_err(io)?)?;
         file.seek(SeekFrom::Start(0)).map_err(io)?;
         match packing {
             Packing::None => Ok(Input { name: path.into(), file, bytes: metadata.len() }),
-            _ => unpack(path.into(), file, metadata.len(), progress),
+            _ => unpack(path.into(), file, metadata.len(), watch),
         }
     }
 
@@ -165,12 +174,7 @@ fn start(from: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// A copy that can be read again; `total` is the length of what is given, if it is known.
-fn unpack(
-    name: PathBuf,
-    mut given: impl Read,
-    total: u64,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Input, BuildError> {
+fn unpack(name: PathBuf, mut given: impl Read, total: u64, watch: Watch<'_>) -> Result<Input, BuildError> {
     let reading = |source| BuildError::Io { action: "read", path: name.clone(), source };
     let writing = |source| BuildError::Io { action: "write a temporary file in", path: std::env::temp_dir(), source };
     let start = start(&mut given).map_err(reading)?;
@@ -210,7 +214,7 @@ fn unpack(
         }
         file.write_all(&buffer[..count]).map_err(writing)?;
         if total > 0 {
-            progress(Progress { stage: Stage::Unpacking, done: read.get().min(total), total });
+            tell(watch, Progress { stage: Stage::Unpacking, done: read.get().min(total), total })?;
         }
     }
     drop(unpacked);

@@ -1,4 +1,4 @@
-//! From a table to a bundle: read CSV or Parquet, find out what the columns mean, quantise, and write what servers load.
+//! From a table to a bundle: read CSV, Parquet or Arrow, find out what the columns mean, quantise, and write what servers load.
 //!
 //! [`build`] goes over the data twice: once to learn names, kinds and bounds (`stats`, `infer`),
 //! once to encode the accepted rows. A [`Bundle`] is a directory with the public manifest, the quantised rows, the
@@ -25,6 +25,8 @@
 
 #[cfg(feature = "build")]
 mod accept;
+#[cfg(feature = "arrow")]
+mod arrow_source;
 #[cfg(feature = "build")]
 mod build;
 mod bundle;
@@ -64,9 +66,11 @@ mod values;
 mod write;
 
 #[cfg(feature = "build")]
-pub use accept::Accept;
+pub use accept::{Accept, Mask};
+#[cfg(feature = "arrow")]
+pub use arrow_source::ArrowTable;
 #[cfg(feature = "build")]
-pub use build::build;
+pub use build::{Inputs, build, build_from};
 pub use bundle::Bundle;
 pub use error::{BuildError, OpenError, Place};
 #[cfg(feature = "build")]
@@ -79,5 +83,5 @@ pub use settings::{FeatureSettings, KindName, Missing, Others, Scalar, ScaleName
 #[cfg(feature = "build")]
 pub use signing_key::{load_key, save_key};
 #[cfg(feature = "build")]
-pub use source::{Progress, Stage};
+pub use source::{Progress, Stage, Watch};
 pub use summary::{SchemeSummary, Summary, summarise};

@@ -6,7 +6,8 @@ use ifonly_core::params::TermOptions;
 use std::path::PathBuf;
 
 /// What to build from what.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct BuildOptions {
     /// A CSV or Parquet file, also compressed (gzip, Zstandard); - is standard input.
@@ -51,11 +52,13 @@ pub struct BuildOptions {
     pub replace: bool,
     /// How it will be served.
     #[cfg_attr(feature = "clap", command(flatten))]
+    #[serde(flatten)]
     pub deployment: DeploymentOptions,
 }
 
 /// How a bundle will be served. What is not given is as in [`Contents::new`](ifonly_values::manifest::Contents::new).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct DeploymentOptions {
     /// How many servers will hold it; 2 unless given.
@@ -66,6 +69,7 @@ pub struct DeploymentOptions {
     pub operators: Vec<String>,
     /// Limits and parameters.
     #[cfg_attr(feature = "clap", command(flatten))]
+    #[serde(flatten)]
     pub terms: TermOptions,
     /// Which schemes to offer; those of the gated family that fit unless given. Others tell people more about the rows.
     #[cfg_attr(feature = "clap", arg(long = "scheme", value_name = "SCHEME"))]

@@ -4,6 +4,7 @@
 
 use crate::error::{BuildError, Place};
 use crate::input::Input;
+use crate::report::LeftOut;
 use crate::source::{Row, Visit, column_names, trimmed};
 use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -23,7 +24,7 @@ pub(crate) struct ParquetSource {
     pub(crate) columns: Vec<String>,
     pub(crate) rows: u64,
     /// Columns of lists or groups, which cannot be features.
-    pub(crate) nested: Vec<String>,
+    pub(crate) nested: Vec<LeftOut>,
     /// Where the other columns are in the file.
     places: Vec<usize>,
 }
@@ -37,7 +38,8 @@ impl ParquetSource {
             let fields = metadata.schema().get_fields();
             let name = |field: &TypePtr| field.name().to_owned();
             let columns = column_names(&path, fields.iter().filter(|field| is_flat(field)).map(name))?;
-            let nested = fields.iter().filter(|field| !is_flat(field)).map(name).collect();
+            let left_out = |field: &TypePtr| LeftOut { column: name(field), reason: "it holds lists or groups".into() };
+            let nested = fields.iter().filter(|field| !is_flat(field)).map(left_out).collect();
             let leaves = metadata.schema_descr().columns().iter().enumerate();
             let flat = |leaf: &ColumnDescPtr| leaf.path().parts().len() == 1 && leaf.max_rep_level() == 0;
             let places = leaves.filter(|(_, leaf)| flat(leaf)).map(|(place, _)| place).collect();
@@ -241,7 +243,7 @@ fn int64(text: &mut String, kind: &ColumnDescPtr, value: i64) -> Option<()> {
 }
 
 /// The shortest text that gives the same number back; 5 rather than 5.0. NaN is how some tools write a missing value.
-fn double(text: &mut String, number: f64) -> Option<()> {
+pub(crate) fn double(text: &mut String, number: f64) -> Option<()> {
     if number.is_nan() {
         return Some(());
     }
@@ -263,7 +265,7 @@ fn bytes(text: &mut String, kind: &ColumnDescPtr, value: ByteArray) -> Option<()
     Some(())
 }
 
-fn append(text: &mut String, field: &Field) -> Option<()> {
+pub(crate) fn append(text: &mut String, field: &Field) -> Option<()> {
     match field {
         Field::Null => Some(()),
         Field::Str(word) => show(text, word),
@@ -286,6 +288,6 @@ fn append(text: &mut String, field: &Field) -> Option<()> {
     }
 }
 
-fn show(text: &mut String, value: impl std::fmt::Display) -> Option<()> {
+pub(crate) fn show(text: &mut String, value: impl std::fmt::Display) -> Option<()> {
     write!(text, "{value}").ok()
 }

@@ -20,6 +20,8 @@ pub struct Report {
     pub features: Vec<FeatureReport>,
     /// Columns that did not become features.
     pub left_out: Vec<LeftOut>,
+    /// Features that alone say whom the mask accepts, where a mask said who was accepted.
+    pub telling: Vec<String>,
     /// Why the recommended scheme is not on offer, if it is not.
     pub not_recommended: Option<String>,
     /// The file with the key that signed the records.
@@ -135,6 +137,9 @@ impl Report {
     /// What its author may want to look at.
     pub fn warnings(&self) -> Vec<String> {
         let left_out = self.left_out.iter().map(|out| format!("column {:?} is left out: {}", out.column, out.reason));
+        let telling = self.telling.iter().map(|name| {
+            format!("feature {name:?} alone says who was accepted: if it is the decision itself, exclude it")
+        });
         let clamped = self.features.iter().filter(|feature| feature.clamped > 0).map(|feature| {
             let FeatureReport { name, clamped, values, .. } = feature;
             format!("feature {name:?}: {clamped} values outside {values} were moved to the nearest bound")
@@ -194,6 +199,7 @@ impl Report {
             .then(|| format!("{} accepted rows are left out, because a value is missing", self.rows_dropped));
         let extra = extra.into_iter().chain(costly.flatten());
         left_out
+            .chain(telling)
             .chain(filled)
             .chain(dropped)
             .chain(clamped)

@@ -8,7 +8,7 @@ use crate::error::BuildError;
 use crate::format;
 use crate::options::BuildOptions;
 use crate::sign::signed;
-use crate::source::{Progress, Stage};
+use crate::source::{Progress, Stage, Watch, tell};
 use crate::write::Staging;
 use ifonly_algebra::random::OsRandom;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey, Subject};
@@ -58,7 +58,7 @@ pub(crate) fn sign_file(
     key: &SigningKey,
     subject: &Subject,
     (rows, text_length): (usize, usize),
-    progress: &mut dyn FnMut(Progress),
+    watch: Watch<'_>,
 ) -> Result<(blake3::Hash, u64), BuildError> {
     const BATCH: usize = 1 << 12;
     let path = staging.path(format::UNSIGNED);
@@ -68,12 +68,12 @@ pub(crate) fn sign_file(
     records.write(&format::records_header(rows, text_length + SIGNATURE_LENGTH))?;
     let mut batch = vec![0; BATCH.min(rows) * text_length];
     for first in (0..rows).step_by(BATCH) {
-        progress(Progress { stage: Stage::Signing, done: first as u64, total: rows as u64 });
+        tell(watch, Progress { stage: Stage::Signing, done: first as u64, total: rows as u64 })?;
         let batch = &mut batch[..BATCH.min(rows - first) * text_length];
         texts.read_exact(batch).map_err(io)?;
         records.write(&signed(key, subject, batch, text_length))?;
     }
-    progress(Progress { stage: Stage::Signing, done: rows as u64, total: rows as u64 });
+    tell(watch, Progress { stage: Stage::Signing, done: rows as u64, total: rows as u64 })?;
     std::fs::remove_file(&path).map_err(|source| BuildError::Io { action: "remove", path: path.clone(), source })?;
     records.finish()
 }

@@ -1,13 +1,17 @@
-//! Tables as a stream of rows, whatever the file format. A source can be read again from the start.
+//! Tables as a stream of rows, whatever the file format, or from memory. A source can be read again from the start.
 //!
-//! Values are texts without surrounding spaces. Missing ones are empty: that is what CSV has for them, and what Parquet's
-//! nulls become.
+//! Values are texts without surrounding spaces. Missing ones are empty: that is what CSV has for them, and what the nulls of
+//! Parquet and Arrow become.
 
+#[cfg(feature = "arrow")]
+use crate::arrow_source::ArrowTable;
 use crate::csv_source::CsvSource;
 use crate::error::{BuildError, Place};
 use crate::input::Input;
 use crate::parquet_source::ParquetSource;
+use crate::report::LeftOut;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// A row longer than this is not a row: most likely a quote was never closed.
@@ -39,6 +43,17 @@ pub enum Stage {
     Signing,
 }
 
+/// Hears how far a build is, and may end it.
+pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+
+/// Tells a watcher, who may want no more.
+pub(crate) fn tell(watch: Watch<'_>, progress: Progress) -> Result<(), BuildError> {
+    match watch(progress) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(BuildError::Stopped),
+    }
+}
+
 /// One row.
 pub(crate) struct Row<'a> {
     pub(crate) place: Place,
@@ -46,10 +61,12 @@ pub(crate) struct Row<'a> {
     pub(crate) done: u64,
 }
 
-/// A table in a file.
+/// A table in a file or in memory.
 pub(crate) enum Source {
     Csv(CsvSource),
     Parquet(ParquetSource),
+    #[cfg(feature = "arrow")]
+    Arrow(ArrowTable),
 }
 
 /// What is done with each row.
@@ -68,6 +85,8 @@ impl Source {
         match self {
             Source::Csv(source) => source.input.name(),
             Source::Parquet(source) => source.input.name(),
+            #[cfg(feature = "arrow")]
+            Source::Arrow(table) => &table.name,
         }
     }
 
@@ -75,14 +94,18 @@ impl Source {
         match self {
             Source::Csv(source) => &source.columns,
             Source::Parquet(source) => &source.columns,
+            #[cfg(feature = "arrow")]
+            Source::Arrow(table) => &table.columns,
         }
     }
 
     /// Columns that cannot be features, whatever they mean.
-    pub(crate) fn nested(&self) -> &[String] {
+    pub(crate) fn unusable(&self) -> &[LeftOut] {
         match self {
             Source::Csv(_) => &[],
             Source::Parquet(source) => &source.nested,
+            #[cfg(feature = "arrow")]
+            Source::Arrow(table) => &table.unusable,
         }
     }
 
@@ -91,6 +114,8 @@ impl Source {
         match self {
             Source::Csv(source) => source.input.bytes(),
             Source::Parquet(source) => source.rows,
+            #[cfg(feature = "arrow")]
+            Source::Arrow(table) => table.rows(),
         }
     }
 
@@ -104,6 +129,8 @@ impl Source {
         match self {
             Source::Csv(source) => source.scan(visit),
             Source::Parquet(source) => source.scan(visit),
+            #[cfg(feature = "arrow")]
+            Source::Arrow(table) => table.scan(visit),
         }
     }
 }

@@ -104,6 +104,9 @@ impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let contents = self.manifest.contents();
         writeln!(f, "{}, version {}: {} rows", contents.dataset.name, contents.dataset.version, contents.rows)?;
+        if let Some(definition) = &contents.dataset.accepted {
+            writeln!(f, "accepted: {definition}")?;
+        }
         writeln!(f, "manifest {}", self.digest)?;
         match contents.signer {
             Some(signer) => writeln!(f, "records signed by {signer}")?,

@@ -30,7 +30,8 @@ macro_rules! parameters {
         }
 
         /// What is asked of a deployment; the rest is as usual.
-        #[derive(Clone, Debug, Default)]
+        #[derive(Clone, Debug, Default, serde::Deserialize)]
+        #[serde(default)]
         #[cfg_attr(feature = "clap", derive(clap::Args))]
         pub struct TermOptions {
             $($(#[doc = $doc])+ #[cfg_attr(feature = "clap", arg(long, $($flag)+))] pub $name: Option<$type>,)+

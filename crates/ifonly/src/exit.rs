@@ -2,8 +2,10 @@
 // Some of them only asking needs.
 #![cfg_attr(not(feature = "ask"), allow(dead_code))]
 
+use ifonly::Blame;
+use ifonly::text::{json, plain};
 #[cfg(feature = "ask")]
-use ifonly_client::{Blame, ClientError};
+use ifonly_client::ClientError;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -44,28 +46,23 @@ impl Failure {
         Failure::Machine(error.to_string())
     }
 
-    /// The exit code.
-    pub(crate) fn code(&self) -> u8 {
+    fn blame(&self) -> Blame {
         match self {
-            Failure::Machine(_) => 1,
-            Failure::Input(_) => 4,
-            Failure::Servers(_) => 5,
-            Failure::Integrity(_) => 6,
+            Failure::Machine(_) => Blame::Machine,
+            Failure::Input(_) => Blame::Input,
+            Failure::Servers(_) => Blame::Servers,
+            Failure::Integrity(_) => Blame::Integrity,
         }
     }
 
-    fn kind(&self) -> &'static str {
-        match self {
-            Failure::Machine(_) => "machine",
-            Failure::Input(_) => "input",
-            Failure::Servers(_) => "servers",
-            Failure::Integrity(_) => "integrity",
-        }
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
+        self.blame().code()
     }
 
     /// The same as JSON, for programs.
     pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::json!({ "error": { "kind": self.kind(), "code": self.code(), "message": self.to_string() } })
+        serde_json::json!({ "error": { "kind": self.blame().name(), "code": self.code(), "message": self.to_string() } })
     }
 }
 
@@ -73,8 +70,9 @@ impl Failure {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         let text = crate::advice::explained(&error);
-        match error.blame() {
-            Blame::Asker => Failure::Input(text),
+        match Blame::from(&error) {
+            Blame::Machine => Failure::Machine(text),
+            Blame::Input => Failure::Input(text),
             Blame::Servers => Failure::Servers(text),
             Blame::Integrity => Failure::Integrity(text),
         }
@@ -109,38 +107,14 @@ pub(crate) fn bear_closed_pipes() {
     }));
 }
 
-/// Whether a character can steer a terminal or make a line read as another: controls of both blocks, direction marks, separators
-/// of lines. What comes from a manifest, a record or a server may hold any of them.
-fn steers(c: char) -> bool {
-    let marks = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}', '\u{feff}'];
-    c.is_control()
-        || ('\u{202a}'..='\u{202e}').contains(&c)
-        || ('\u{2066}'..='\u{2069}').contains(&c)
-        || marks.contains(&c)
-}
-
-/// The same text without anything that steers a terminal; lines stay lines.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if steers(c) && c != '\n' { '\u{fffd}' } else { c }).collect()
-}
-
 /// Prints text to standard output, without anything in it that steers a terminal.
 pub(crate) fn out(text: &str) -> Result<(), Failure> {
     write(&plain(text))
 }
 
-/// Prints JSON to standard output. Such characters can only be in its strings, where they are written as escapes, so that nothing is
-/// lost to programs.
+/// Prints JSON to standard output, with escapes for what steers a terminal.
 pub(crate) fn out_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string(value).map_err(Failure::machine)?;
-    let escaped = json.chars().fold(String::with_capacity(json.len() + 1), |mut text, c| {
-        match steers(c) {
-            true => text.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}"))),
-            false => text.push(c),
-        }
-        text
-    });
-    write(&(escaped + "\n"))
+    write(&(json(value).map_err(Failure::machine)? + "\n"))
 }
 
 /// Whoever reads it may stop (`| head`), which is no fault; a full disk is.
@@ -151,19 +125,5 @@ fn write(text: &str) -> Result<(), Failure> {
             Err(Failure::Machine(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_that_steers_a_terminal_is_left_in_a_text_and_lines_stay() {
-        let nasty = "a\u{1b}[31mb\u{9b}2Jc\u{7}d\u{202e}e\u{2066}f\u{200f}g\u{2028}h\r\u{7f}\n\u{feff}ü→";
-        let clean = plain(nasty);
-        assert!(!clean.chars().any(|c| steers(c) && c != '\n'), "{clean:?}");
-        assert_eq!(clean.chars().count(), nasty.chars().count());
-        assert!(clean.ends_with("ü→") && clean.contains('\n'));
     }
 }

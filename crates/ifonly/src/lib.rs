@@ -5,7 +5,7 @@
 //! | feature | what it is for | begin with |
 //! |---|---|---|
 //! | `build` | making a bundle from a table | [`build()`], [`BuildOptions`] |
-//! | `serve` | being one of the servers | [`Bundle`], [`Server`], [`Config`](server::Config) |
+//! | `serve` | being one of the servers, or all of them at home | [`Bundle`], [`Server`], [`Config`](server::Config); [`Loopback`] |
 //! | `ask` | asking them | [`Client`], [`Values`], [`WishList`] |
 //! | `lab` | what a user learns | [`lab`] |
 //! | `bench` | measuring | [`scan::bench`] |
@@ -61,17 +61,24 @@
 //! The readme has all three in one small program, with servers that are [`InProcess`].
 #![forbid(unsafe_code)]
 
+mod blame;
+#[cfg(feature = "lab")]
+pub mod exhibits;
 #[cfg(all(feature = "ask", feature = "serve"))]
 mod in_process;
+#[cfg(feature = "serve")]
+mod loopback;
+pub mod text;
 
 /// What the readme shows is a test.
 #[cfg(all(doctest, feature = "ask", feature = "serve"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub use blame::Blame;
 pub use ifonly_algebra as algebra;
 #[cfg(any(feature = "build", feature = "serve"))]
-pub use ifonly_bundle::Bundle;
+pub use ifonly_bundle::{self as bundle, Bundle};
 #[cfg(feature = "build")]
 pub use ifonly_bundle::{BuildOptions, build};
 #[cfg(feature = "ask")]
@@ -86,3 +93,5 @@ pub use ifonly_server::{self as server, Server};
 pub use ifonly_values::{self as values, manifest::Manifest, wishes::Wishes};
 #[cfg(all(feature = "ask", feature = "serve"))]
 pub use in_process::InProcess;
+#[cfg(feature = "serve")]
+pub use loopback::{Loopback, LoopbackError};

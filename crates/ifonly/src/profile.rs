@@ -1,6 +1,7 @@
 //! The person's values from flags and from the keyboard, and what they give beside them. Files are read in `given.rs`.
 
-use crate::exit::{Failure, plain};
+use crate::exit::Failure;
+use ifonly::text::plain;
 use ifonly_client::{Values, takes};
 use ifonly_values::schema::{Schema, Value};
 use std::collections::BTreeMap;

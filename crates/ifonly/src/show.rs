@@ -1,6 +1,7 @@
 //! Tables and numbers for people.
 
-pub(crate) use crate::exit::{out, plain};
+pub(crate) use crate::exit::out;
+use ifonly::text::plain;
 use ifonly_client::{Change, Explanation};
 
 /// "feature | yours | theirs | cost", only the changes. Differences within one level are marked.

@@ -11,7 +11,8 @@ use crate::LabError;
 use crate::leakage::{Drawing, Metric, Order, Population, Sampling, Scheme, Setting, estimate, exact};
 
 /// How much one search tells the user about the database.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Args, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[command(after_help = "\
 Examples:
   ifonly leakage --scheme gated --r 3 --d 3 --m 3 --immutable 1 --base 757
@@ -81,6 +82,34 @@ pub struct LeakageArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl Default for LeakageArgs {
+    /// What the flags are where they are not given; a scheme is still to be named.
+    fn default() -> LeakageArgs {
+        LeakageArgs {
+            scheme: String::new(),
+            r: None,
+            d: None,
+            m: None,
+            dmin: 1,
+            immutable: 0,
+            within: 0,
+            weights: vec![],
+            p: None,
+            metric: None,
+            shuffle: false,
+            replace: false,
+            threshold: 1,
+            base: 2.0,
+            samples: None,
+            max_queries: 64,
+            seed: 1,
+            rows: None,
+            queries: None,
+            json: false,
+        }
+    }
 }
 
 /// Runs `ifonly leakage`.

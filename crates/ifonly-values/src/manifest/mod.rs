@@ -62,7 +62,7 @@ pub struct Contents {
     pub operators: Vec<Operator>,
 }
 
-/// Name and version of a dataset.
+/// What is served: a dataset's name and version, and who is in it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dataset {
@@ -70,6 +70,9 @@ pub struct Dataset {
     pub name: String,
     /// Any text that changes with the data.
     pub version: String,
+    /// By which definition its rows were accepted, in words; `None` where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<String>,
 }
 
 /// Who runs a server.
@@ -185,7 +188,7 @@ impl Contents {
         let mut contents = Contents {
             format: FORMAT,
             protocol: VERSION,
-            dataset: Dataset { name: name.into(), version: "1".into() },
+            dataset: Dataset { name: name.into(), version: "1".into(), accepted: None },
             rows,
             record_length,
             signer: None,
@@ -435,12 +438,16 @@ fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
     if let Some((what, found, known)) = versions.into_iter().find(|(_, found, known)| found != known) {
         return Err(ManifestError::Version { what, found, known });
     }
-    let Dataset { name, version } = &contents.dataset;
+    let Dataset { name, version, accepted } = &contents.dataset;
     let urls = contents.operators.iter().filter_map(|operator| operator.url.as_ref());
     let names = contents.operators.iter().map(|operator| &operator.name);
-    for text in [name, version].into_iter().chain(names).chain(urls) {
+    for text in [name, version].into_iter().chain(accepted).chain(names).chain(urls) {
         if text.is_empty() || text.len() > MAX_TEXT {
-            return refuse("names, versions and URLs", format!("{} bytes", text.len()), "must be 1 to 4096 bytes");
+            return refuse(
+                "names, versions, definitions and URLs",
+                format!("{} bytes", text.len()),
+                "must be 1 to 4096 bytes",
+            );
         }
     }
     if let Err(error) = contents.params().check() {

@@ -1,8 +1,8 @@
 //! `ifonly attack`: the lab's command, against a bundle where one is given.
 
 use crate::exit::{Done, Failure};
+use ifonly::exhibits;
 use ifonly_bundle::Bundle;
-use ifonly_lab::attack::radix::Target;
 use ifonly_lab::cli::{AttackArgs, attack, attack_on};
 use std::path::PathBuf;
 
@@ -29,12 +29,5 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         return attack(&args.lab).map(|()| Done::Fine).map_err(Failure::machine);
     };
     let bundle = Bundle::open(path).map_err(Failure::input)?;
-    let manifest = bundle.manifest();
-    let target = Target {
-        name: format!("{}, {} rows", manifest.contents().dataset.name, manifest.rows()),
-        params: manifest.contents().params(),
-        rows: bundle.rows().levels().collect(),
-        schemes: manifest.deployments().map(|deployment| deployment.scheme()).collect(),
-    };
-    attack_on(&args.lab, &target).map(|()| Done::Fine).map_err(Failure::input)
+    attack_on(&args.lab, &exhibits::target(&bundle)).map(|()| Done::Fine).map_err(Failure::input)
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         return leakage(&args.lab).map(|()| Done::Fine).map_err(Failure::machine);
     };
     let bundle = Bundle::open(path).map_err(Failure::input)?;
-    let rows: Vec<Vec<u32>> = bundle.rows().levels().map(|row| row.into_iter().map(u32::from).collect()).collect();
+    let rows = ifonly::exhibits::levels(&bundle);
     let population = Population::Rows { rows: &rows, queries: &rows };
     print!("{}", leakage_of(&args.lab, population).map_err(Failure::input)?);
     Ok(Done::Fine)

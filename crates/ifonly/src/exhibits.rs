@@ -1,0 +1,20 @@
+//! A bundle's rows for the lab: whom to attack, and whose leakage to compute.
+
+use ifonly_bundle::Bundle;
+use ifonly_lab::attack::radix::Target;
+
+/// The database of a bundle under attack, with every scheme that it offers.
+pub fn target(bundle: &Bundle) -> Target {
+    let manifest = bundle.manifest();
+    Target {
+        name: format!("{}, {} rows", manifest.contents().dataset.name, manifest.rows()),
+        params: manifest.contents().params(),
+        rows: bundle.rows().levels().collect(),
+        schemes: manifest.deployments().map(|deployment| deployment.scheme()).collect(),
+    }
+}
+
+/// The rows of a bundle as levels.
+pub fn levels(bundle: &Bundle) -> Vec<Vec<u32>> {
+    bundle.rows().levels().map(|row| row.into_iter().map(u32::from).collect()).collect()
+}

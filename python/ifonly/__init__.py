@@ -1,0 +1,45 @@
+"""Private counterfactual retrieval: who among the accepted is nearest to you, without telling anybody who is asking.
+
+>>> import ifonly, pandas as pd
+>>> loans = pd.DataFrame({"income": [2100, 900, 1800], "job": ["nurse", "baker", "nurse"], "approved": [True, False, True]})
+>>> report = ifonly.build(loans, "loans.bundle", accepted="approved")
+>>> with ifonly.serve("loans.bundle") as deployment:
+...     found = deployment.explainer().generate_counterfactuals({"income": 900, "job": "baker"})
+>>> found[0].record["income"]
+1800
+
+Everything that is secret happens in Rust: shares are made of the operating system's random numbers, and nothing of Python touches them.
+"""
+
+from . import errors
+from ._ask import Explainer
+from ._build import BuildReport, build, inspect
+from ._ifonly import __version__
+from ._lab import attack, attacks, leakage
+from ._serve import Deployment, keygen, serve
+from .errors import IfonlyError, InputError, IntegrityError, MachineError, ServersError
+from .results import Answer, Change, Counterfactual, Counterfactuals
+
+__all__ = [
+    "Answer",
+    "BuildReport",
+    "Change",
+    "Counterfactual",
+    "Counterfactuals",
+    "Deployment",
+    "Explainer",
+    "IfonlyError",
+    "InputError",
+    "IntegrityError",
+    "MachineError",
+    "ServersError",
+    "__version__",
+    "attack",
+    "attacks",
+    "build",
+    "errors",
+    "inspect",
+    "keygen",
+    "leakage",
+    "serve",
+]

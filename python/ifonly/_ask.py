@@ -1,0 +1,350 @@
+"""Asking: whom, for whom, and what they wish."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from . import _ifonly, _tables
+from ._progress import Bar
+from .errors import IfonlyError, InputError
+from .results import Answer, Counterfactuals
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._build import StrPath
+
+Metric = Literal["l2", "l1", "mad", "count"]
+
+#: Searches at a time, unless somebody says otherwise.
+CONCURRENCY = 4
+
+
+class Wishes(TypedDict, total=False):
+    """The wishes of :meth:`Explainer.generate_counterfactuals`."""
+
+    features_to_vary: Literal["all"] | Iterable[str]
+    permitted_range: Mapping[str, Sequence[Any]] | None
+    permitted_values: Mapping[str, Iterable[Any]] | None
+    feature_weights: Mapping[str, float] | Literal["inverse_mad"] | None
+    immutable: Iterable[str]
+    suggested: bool
+    only_up: Iterable[str]
+    only_down: Iterable[str]
+    metric: Metric
+    cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None
+    cost_table: Mapping[str, Mapping[Any, float]] | None
+    few_changes: int | None
+    scheme: str | None
+
+
+class Explainer:
+    """Servers that have been met, and agree about what they offer.
+
+    ``servers`` are their addresses, all of them. What was promised can be pinned: ``threshold``, so many servers together learn nothing;
+    ``manifest``, the digest that ``ifonly inspect`` prints; ``signer``, whose key signed the records; ``operators``, who runs the servers. Servers
+    that offer less are refused, and nothing is asked. ``token`` is for all servers, or a dictionary of address and token; ``ca`` a PEM file with the
+    only authorities to trust; ``timeout`` the seconds that one exchange may take, retries included.
+    """
+
+    def __init__(
+        self,
+        servers: Iterable[str],
+        *,
+        threshold: int | None = None,
+        manifest: str | None = None,
+        signer: str | None = None,
+        operators: Iterable[str] | None = None,
+        token: str | Mapping[str, str] | None = None,
+        ca: StrPath | None = None,
+        timeout: float = 120.0,
+        plain_http: bool = False,
+    ) -> None:
+        pins = {
+            "threshold": threshold,
+            "manifest": manifest,
+            "signer": signer,
+            "operators": None if operators is None else _tables.names(operators),
+        }
+        reach = {
+            "ca": None if ca is None else os.fspath(ca),
+            "token": token if isinstance(token, str) else None,
+            "tokens": dict(token) if isinstance(token, Mapping) else {},
+            "timeout": float(timeout),
+            "plain_http": bool(plain_http),
+        }
+        self._servers = _tables.names(servers)
+        self._client = _ifonly.Client(self._servers, json.dumps(pins), json.dumps(reach))
+        self._manifest: dict[str, Any] = json.loads(self._client.manifest)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the servers offer."""
+        return dict(self._manifest)
+
+    @property
+    def digest(self) -> str:
+        """The manifest's digest, to pin it another time."""
+        return self._client.digest
+
+    def profile(self) -> str:
+        """A profile to fill in, as ``ifonly profile`` writes it: every column with its kind, unit, range or values."""
+        return self._client.template()
+
+    def __repr__(self) -> str:
+        dataset = self._manifest["dataset"]
+        return f"<ifonly.Explainer: {dataset['name']}, {self._manifest['rows']} rows, {len(self._servers)} servers>"
+
+    def generate_counterfactuals(
+        self,
+        query_instances: Any,
+        total_CFs: int = 1,
+        *,
+        features_to_vary: Literal["all"] | Iterable[str] = "all",
+        permitted_range: Mapping[str, Sequence[Any]] | None = None,
+        permitted_values: Mapping[str, Iterable[Any]] | None = None,
+        feature_weights: Mapping[str, float] | Literal["inverse_mad"] | None = None,
+        immutable: Iterable[str] = (),
+        suggested: bool = False,
+        only_up: Iterable[str] = (),
+        only_down: Iterable[str] = (),
+        metric: Metric = "l2",
+        cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None = None,
+        cost_table: Mapping[str, Mapping[Any, float]] | None = None,
+        few_changes: int | None = None,
+        scheme: str | None = None,
+        concurrency: int = CONCURRENCY,
+        progress: bool | None = None,
+    ) -> Counterfactuals:
+        """Asks who among the accepted is nearest, for one person or for many, each by a search of their own.
+
+        ``query_instances`` is a person (a dictionary or a pandas Series), a list of them, or a table of them, as :func:`ifonly.build` takes
+        it. DiCE's words mean what they mean there:
+
+        - ``total_CFs``: how many of the nearest to fetch. Servers see it.
+        - ``features_to_vary``: only these may change.
+        - ``permitted_range``: ``[low, high]`` of a number, ``None`` for an open end; the permitted values of a word.
+        - ``feature_weights``: how much a change counts, 0.01 to 1000; ``"inverse_mad"`` is ``metric="mad"``.
+
+        Ours: ``permitted_values`` also for numbers; ``immutable``; ``suggested``, what the institution suggests stays too; ``only_up``, ``only_down``;
+        ``metric``, one of ``"l2"``, ``"l1"``, ``"mad"``, ``"count"``; ``cost``, a metric for one feature or ``{"up": 3, "down": 0.5}``; ``cost_table``,
+        what ending at a value costs; ``few_changes``, at most so many; ``scheme``, which servers see. docs/asking.md says what they mean.
+
+        So many searches as ``concurrency`` says run at a time. A mistake in a profile or a wish is raised when all searches are over: servers must not
+        see that somebody made one. What the others got is in the exception's ``results``.
+
+        >>> import ifonly, pandas as pd
+        >>> table = pd.DataFrame({"age": [34, 51, 28, 45], "job": ["nurse", "baker", "pilot", "baker"]})
+        >>> with ifonly.serve(ifonly.build(table, "jobs.bundle")) as deployment:
+        ...     explainer = deployment.explainer()
+        ...     found = explainer.generate_counterfactuals({"age": 30, "job": "baker"}, only_up=["age"], immutable=["job"])
+        >>> found[0].record
+        {'age': 45, 'job': 'baker'}
+        >>> [(change.feature, change.yours, change.theirs) for change in found[0].changes]
+        [('age', 30, 45)]
+        """
+        wishes = Wishes(
+            features_to_vary=features_to_vary,
+            permitted_range=permitted_range,
+            permitted_values=permitted_values,
+            feature_weights=feature_weights,
+            immutable=immutable,
+            suggested=suggested,
+            only_up=only_up,
+            only_down=only_down,
+            metric=metric,
+            cost=cost,
+            cost_table=cost_table,
+            few_changes=few_changes,
+            scheme=scheme,
+        )
+        call = _Call(query_instances, total_CFs, wishes)
+        batch = self._client.start(call.people, call.document, concurrency, None)
+        try:
+            with Bar("asking", len(call.people), progress) as bar:
+                while not call.is_over:
+                    # Between two waits Python looks for signals.
+                    told = batch.wait(0.1)
+                    if told is not None:
+                        call.take(told)
+                        bar.at(call.done)
+        finally:
+            batch.stop()
+        return call.result()
+
+    async def generate_counterfactuals_async(
+        self,
+        query_instances: Any,
+        total_CFs: int = 1,
+        *,
+        concurrency: int = CONCURRENCY,
+        **wishes: Unpack[Wishes],
+    ) -> Counterfactuals:
+        """The same for programs with an event loop, which stays free. Cancelling it drops the questions that are on their way."""
+        loop, news = asyncio.get_running_loop(), asyncio.Event()
+        call = _Call(query_instances, total_CFs, wishes)
+        batch = self._client.start(call.people, call.document, concurrency, lambda: loop.call_soon_threadsafe(news.set))
+        try:
+            while not call.is_over:
+                told = batch.wait(0)
+                if told is not None:
+                    call.take(told)
+                    continue
+                # The timeout is for workers that ended without a word; then the next look says so.
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(news.wait(), 1.0)
+                news.clear()
+        finally:
+            batch.stop()
+        return call.result()
+
+
+class _Call:
+    """The people of one call, what they wish, and what has come back."""
+
+    def __init__(self, query: Any, total_CFs: int, wishes: Wishes) -> None:
+        self.labels, self.people = _people(query)
+        self.query = query
+        wrong = None
+        try:
+            listed, permitted_range = _wish_list(**wishes)
+        except InputError as error:
+            listed, permitted_range, wrong = {"scheme": wishes.get("scheme")}, {}, str(error)
+        listed["top"] = total_CFs
+        self.document = json.dumps({"wishes": listed, "permitted_range": permitted_range, "wrong": wrong})
+        self._answers: dict[int, Answer] = {}
+        self._errors: dict[int, IfonlyError] = {}
+
+    @property
+    def done(self) -> int:
+        return len(self._answers) + len(self._errors)
+
+    @property
+    def is_over(self) -> bool:
+        return self.done == len(self.people)
+
+    def take(self, told: tuple[int, str | None, str | None, IfonlyError | None]) -> None:
+        number, document, scales, error = told
+        if error is not None:
+            self._errors[number] = error
+        elif document is not None and scales is not None:
+            self._answers[number] = Answer(self.labels[number], self.people[number][0], document, scales)
+
+    def result(self) -> Counterfactuals:
+        results = Counterfactuals([self._answers[number] for number in sorted(self._answers)], self.query)
+        if not self._errors:
+            return results
+        number = min(self._errors)
+        error = self._errors[number]
+        if len(self.people) > 1:
+            error = type(error)(f"person {self.labels[number]!r}: {error}")
+            error.results = results
+        error.person = number
+        raise error
+
+
+def _people(query: Any) -> tuple[list[Any], list[tuple[dict[str, str], str | None]]]:
+    """What people are called, and their values as texts."""
+    if isinstance(query, Mapping):
+        return [0], [_tables.person(query)]
+    if _tables.is_pandas(query, "Series"):
+        return [query.name if query.name is not None else 0], [_tables.person(dict(query))]
+    if isinstance(query, (list, tuple)):
+        if not all(isinstance(one, Mapping) or _tables.is_pandas(one, "Series") for one in query):
+            raise InputError("query_instances: a list has a dictionary for every person")
+        return list(range(len(query))), [_tables.person(dict(one)) for one in query]
+    if isinstance(query, (str, os.PathLike)):
+        raise InputError("query_instances: give a person or a table of people, not a path")
+    columns, rows = _ifonly.rows(_tables.table(query, "query_instances"), "query_instances")
+    people: list[tuple[dict[str, str], str | None]] = [(dict(zip(columns, row)), None) for row in rows]
+    labels = list(query.index) if _tables.is_pandas(query, "DataFrame") else list(range(len(rows)))
+    return labels, people
+
+
+def _wish_list(
+    features_to_vary: Literal["all"] | Iterable[str] = "all",
+    permitted_range: Mapping[str, Sequence[Any]] | None = None,
+    permitted_values: Mapping[str, Iterable[Any]] | None = None,
+    feature_weights: Mapping[str, float] | Literal["inverse_mad"] | None = None,
+    immutable: Iterable[str] = (),
+    suggested: bool = False,
+    only_up: Iterable[str] = (),
+    only_down: Iterable[str] = (),
+    metric: Metric = "l2",
+    cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None = None,
+    cost_table: Mapping[str, Mapping[Any, float]] | None = None,
+    few_changes: int | None = None,
+    scheme: str | None = None,
+) -> tuple[dict[str, Any], dict[str, list[str | None]]]:
+    """The wishes in the words of the Rust side, where they are checked; and DiCE's ranges, which only a schema can tell apart."""
+    vary = [] if isinstance(features_to_vary, str) and features_to_vary == "all" else _tables.names(features_to_vary)
+    if not vary and not isinstance(features_to_vary, str):
+        raise InputError("features_to_vary is empty, so nothing could change")
+    if isinstance(feature_weights, str):
+        if feature_weights != "inverse_mad":
+            raise InputError(f"feature_weights = {feature_weights!r}: give a weight for each feature, or 'inverse_mad'")
+        metric, feature_weights = "mad", None
+    if metric not in ("l2", "l1", "mad", "count"):
+        raise InputError(f"metric = {metric!r}: it is one of 'l2', 'l1', 'mad', 'count'")
+    prices: dict[str, str] = {}
+    asymmetric: dict[str, tuple[float, float]] = {}
+    for name, price in (cost or {}).items():
+        if isinstance(price, str) and price in ("l2", "l1", "mad", "count"):
+            prices[name] = price
+        elif isinstance(price, Mapping) and price and set(price) <= {"up", "down"}:
+            asymmetric[name] = (_number(price.get("up", 1.0), f"cost of {name}"), _number(price.get("down", 1.0), f"cost of {name}"))
+        else:
+            raise InputError(f"cost of {name}: it is 'l2', 'l1', 'mad', 'count', or {{'up': 3, 'down': 0.5}}")
+    if few_changes is not None and not (isinstance(few_changes, int) and few_changes >= 0):
+        raise InputError(f"few_changes = {few_changes!r}: it is a whole number")
+    wishes = {
+        "immutable": _tables.names(immutable),
+        "suggested": bool(suggested),
+        "features_to_vary": vary,
+        "only_up": _tables.names(only_up),
+        "only_down": _tables.names(only_down),
+        "weights": {name: _number(weight, f"feature_weights of {name}") for name, weight in (feature_weights or {}).items()},
+        "metric": metric,
+        "prices": prices,
+        "asymmetric": asymmetric,
+        "costs": {
+            name: [[_tables.text(value), _number(price, f"cost_table of {name}")] for value, price in table.items()]
+            for name, table in (cost_table or {}).items()
+        },
+        "permits": {name: list(_texts(values, f"permitted_values of {name}")) for name, values in (permitted_values or {}).items()},
+        "few_changes": few_changes,
+        "scheme": scheme,
+    }
+    ranges = {name: list(_open_texts(values, f"permitted_range of {name}")) for name, values in (permitted_range or {}).items()}
+    return wishes, ranges
+
+
+def _number(value: Any, what: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{what}: {value!r} is not a number") from None
+    if number - number != 0:
+        raise InputError(f"{what}: {value!r} is not a finite number")
+    return number
+
+
+def _texts(values: Iterable[Any], what: str) -> Iterator[str]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{what}: give a list of values")
+    for value in values:
+        if _tables.is_missing(value):
+            raise InputError(f"{what}: a value is missing")
+        yield _tables.text(value)
+
+
+def _open_texts(values: Sequence[Any], what: str) -> Iterator[str | None]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InputError(f"{what}: give [low, high], or a list of values")
+    for value in values:
+        yield None if _tables.is_missing(value) else _tables.text(value)

@@ -1,0 +1,240 @@
+"""From a table to the bundle that servers load."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _frames, _ifonly, _tables
+from ._progress import Bar
+from .errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Scalar = str | int | float | bool
+StrPath = str | os.PathLike[str]
+
+
+class BuildReport:
+    """What a build did."""
+
+    def __init__(self, path: StrPath, document: str, text: str, warnings: list[str]) -> None:
+        #: The bundle's directory.
+        self.path = Path(path)
+        #: Everything, as ``ifonly build --json`` prints it.
+        self.document: dict[str, Any] = json.loads(document)
+        #: What its author may want to look at.
+        self.warnings = warnings
+        self._text = text
+
+    @property
+    def rows_read(self) -> int:
+        """Rows in the data."""
+        return int(self.document["rows_read"])
+
+    @property
+    def rows_accepted(self) -> int:
+        """Rows in the bundle."""
+        return int(self.document["rows_accepted"])
+
+    @property
+    def accepted(self) -> str:
+        """By which definition they were accepted, as the manifest tells everybody."""
+        return str(self.document["manifest"]["dataset"]["accepted"])
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What servers will tell everybody."""
+        return dict(self.document["manifest"])
+
+    @property
+    def signing_key(self) -> Path:
+        """The file with the key that signed the records. It must not go to the servers."""
+        return Path(self.document["signing_key"])
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row per feature: its kind, levels, widest interval, the share of rows in its fullest level, its values."""
+        frame = _frames.frame(self.document["features"])
+        return frame.set_index("name")
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<ifonly.BuildReport: {self.rows_accepted} of {self.rows_read} rows in {str(self.path)!r}>"
+
+    def _repr_html_(self) -> str:
+        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.warnings)
+        head = ["name", "kind", "levels", "widest", "fullest", "values"]
+        cells = [[feature.get(name) for name in head] for feature in self.document["features"]]
+        shown = [[f"{cell:.1%}" if name == "fullest" and cell is not None else cell for name, cell in zip(head, row)] for row in cells]
+        body = "".join("<tr>" + "".join(f"<td>{escape(str('' if cell is None else cell))}</td>" for cell in row) + "</tr>" for row in shown)
+        return (
+            f"<div><b>{escape(str(self.path))}</b>: {self.rows_accepted:,} of {self.rows_read:,} rows accepted ({escape(self.accepted)})"
+            f"<table><thead><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr></thead><tbody>{body}</tbody></table>"
+            f"{f'<ul>{warnings}</ul>' if warnings else ''}</div>"
+        )
+
+
+def build(
+    data: Any,
+    output: StrPath,
+    accepted: Any = None,
+    *,
+    accept: Scalar | Sequence[Scalar] = (),
+    accepted_by: str | None = None,
+    schema: StrPath | Mapping[str, Any] | None = None,
+    continuous: Iterable[str] = (),
+    categorical: Iterable[str] = (),
+    immutable: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    features: Mapping[str, Mapping[str, Any]] | None = None,
+    one_hot: bool | None = None,
+    others: str | None = None,
+    levels: int | None = None,
+    scale: str | None = None,
+    missing: str | None = None,
+    delimiter: str | None = None,
+    name: str | None = None,
+    version: str | None = None,
+    sign: StrPath | None = None,
+    replace: bool = False,
+    servers: int | None = None,
+    operators: Iterable[str] = (),
+    threshold: int | None = None,
+    silent: int | None = None,
+    lying: int | None = None,
+    shuffle: bool | None = None,
+    verified: bool | None = None,
+    weight_limit: int | None = None,
+    immutable_limit: int | None = None,
+    d_min: int | None = None,
+    exponent: int | None = None,
+    cost_limit: int | None = None,
+    top_limit: int | None = None,
+    schemes: Iterable[str] = (),
+    default_scheme: str | None = None,
+    epochs: Iterable[int] = (),
+    progress: bool | None = None,
+) -> BuildReport:
+    """Makes a bundle of the accepted rows of a table.
+
+    ``data`` is a pandas or polars DataFrame, a pyarrow Table, anything with ``__arrow_c_stream__``, or the path of a CSV or Parquet file.
+    ``accepted`` says who was accepted: a boolean mask with a value per row, or the name of a column, with the values that mean
+    acceptance in ``accept`` (a column of truth values needs none). Without it every row was. ``accepted_by`` says in words what made a
+    mask; the manifest tells everybody.
+
+    The other arguments are those of ``ifonly build`` (its ``--mask`` is ``d_min`` here) and the keys of its schema file, which may be given as
+    ``schema`` instead: a path, or a dictionary. ``missing`` is ``"drop"``, ``"median"``, ``"most-common"`` or ``"refuse"``.
+
+    >>> import pandas as pd
+    >>> people = pd.DataFrame({"age": [34, 51, 28, 45], "income": [2100, 900, 3900, 2500]})
+    >>> report = build(people, "people.bundle", accepted=people.income > 1000, immutable=["age"])
+    >>> report.rows_accepted, report.accepted
+    (3, 'a mask given at build')
+    >>> report.to_dataframe().loc["income", "kind"]
+    'numeric'
+    """
+    given: dict[str, Any] = {
+        "continuous": _tables.names(continuous),
+        "categorical": _tables.names(categorical),
+        "immutable": _tables.names(immutable),
+        "exclude": _tables.names(exclude),
+        "features": {str(feature): dict(settings) for feature, settings in (features or {}).items()},
+        "one_hot": one_hot,
+        "others": others,
+    }
+    given = {key: value for key, value in given.items() if value not in (None, [], {})}
+    settings: dict[str, Any] | None = None
+    if isinstance(schema, Mapping):
+        twice = sorted(set(schema) & set(given))
+        if twice:
+            raise InputError(f"{', '.join(twice)}: given in the schema and as an argument; give it once")
+        settings = {**schema, **given}
+    elif schema is None:
+        settings = given
+    elif given:
+        raise InputError(f"{', '.join(sorted(given))}: a schema file is given, so write it there")
+    target, mask = _acceptance(accepted, accepted_by, data)
+    output = os.fspath(output)
+    is_path = isinstance(data, (str, os.PathLike))
+    options: dict[str, Any] = {
+        "output": output,
+        "target": target,
+        "accept": [_tables.text(value) for value in ([accept] if isinstance(accept, (str, int, float)) else accept)],
+        "schema": None if schema is None or isinstance(schema, Mapping) else os.fspath(schema),
+        "levels": levels,
+        "scale": scale,
+        "missing": missing,
+        "delimiter": None if delimiter is None else _delimiter(delimiter),
+        # A table in memory is called by its bundle's name.
+        "name": name or (None if is_path else Path(output).stem or "table"),
+        "version": version,
+        "sign": None if sign is None else os.fspath(sign),
+        "replace": bool(replace),
+        "servers": servers,
+        "operators": _tables.names(operators),
+        "threshold": threshold,
+        "silent": silent,
+        "lying": lying,
+        "shuffle": shuffle,
+        "verified": verified,
+        "weight_limit": weight_limit,
+        "immutable_limit": immutable_limit,
+        "mask": d_min,
+        "exponent": exponent,
+        "cost_limit": cost_limit,
+        "top_limit": top_limit,
+        "schemes": _tables.names(schemes),
+        "default_scheme": default_scheme,
+        "epochs": list(epochs),
+    }
+    options = {key: value for key, value in options.items() if value is not None}
+    with Bar("building", 1, progress) as bar:
+        told = _ifonly.build(
+            _tables.table(data, "data"),
+            json.dumps(options),
+            None if settings is None else json.dumps(settings),
+            mask,
+            lambda stage, share: bar.at(share, stage),
+        )
+    return BuildReport(output, *told)
+
+
+def _acceptance(accepted: Any, accepted_by: str | None, data: Any) -> tuple[str | None, tuple[bytes, str] | None]:
+    """A column's name, or a mask and what made it."""
+    if accepted is None or isinstance(accepted, str):
+        if accepted_by is not None:
+            raise InputError("accepted_by is about a mask; a column speaks for itself")
+        return accepted, None
+    name = getattr(accepted, "name", None)
+    truths = _tables.truths(accepted, data)
+    if isinstance(name, str) and name in getattr(data, "columns", ()) and accepted_by is None:
+        column = data[name]
+        # A column of the table itself: it is the decision, and nobody should be asked for it.
+        if getattr(column, "tolist", getattr(column, "to_list", list))() == list(map(bool, truths)):
+            return name, None
+    return None, (truths, accepted_by or "a mask given at build")
+
+
+def _delimiter(delimiter: str) -> int:
+    if len(delimiter) != 1 or not delimiter.isascii():
+        raise InputError(f"delimiter = {delimiter!r}: it is one ASCII character")
+    return ord(delimiter)
+
+
+def inspect(bundle: StrPath, *, check: bool = False) -> dict[str, Any]:
+    """What a bundle's manifest says, with its digest and what its schemes cost, as ``ifonly inspect --json`` prints it.
+
+    With ``check`` rows and records are checked too.
+    """
+    document, _ = _ifonly.inspect(os.fspath(bundle), check)
+    return dict(json.loads(document))

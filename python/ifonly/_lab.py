@@ -1,0 +1,72 @@
+"""What a search tells about the database, and what a determined user makes of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from . import _frames, _ifonly
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ._build import StrPath
+
+
+def leakage(
+    scheme: str | Iterable[str],
+    *,
+    bundle: StrPath | None = None,
+    r: int | None = None,
+    d: int | None = None,
+    m: int | None = None,
+    dmin: int = 1,
+    immutable: int = 0,
+    within: int = 0,
+    weights: Iterable[int] = (),
+    p: int | None = None,
+    metric: str | None = None,
+    shuffle: bool = False,
+    replace: bool = False,
+    base: float = 2.0,
+    samples: int | None = None,
+    max_queries: int = 64,
+    seed: int = 1,
+) -> pd.DataFrame:
+    """How many bits about the rows one search tells its user, exactly or, with ``samples``, by sampling; a row per scheme.
+
+    The arguments are those of ``ifonly leakage``: levels ``0..=r``, ``d`` features, ``m`` rows; or the rows of a ``bundle``.
+
+    >>> leakage(["gated", "single-phase"], r=3, d=2, m=2, immutable=1)[["scheme", "method"]].values.tolist()
+    [['gated', 'exact'], ['single-phase', 'exact']]
+    """
+    wanted: dict[str, Any] = {
+        "r": r, "d": d, "m": m, "dmin": dmin, "immutable": immutable, "within": within, "weights": list(weights), "p": p,
+        "metric": metric, "shuffle": shuffle, "replace": replace, "base": base, "samples": samples,
+        "max_queries": max_queries, "seed": seed,
+    }  # fmt: skip
+    wanted = {key: value for key, value in wanted.items() if value is not None}
+    names = [scheme] if isinstance(scheme, str) else list(scheme)
+    path = None if bundle is None else os.fspath(bundle)
+    return _frames.frame([json.loads(_ifonly.leakage(json.dumps({**wanted, "scheme": name}), path)) for name in names])
+
+
+def attacks() -> list[str]:
+    """The names of the attacks."""
+    return _ifonly.attacks()
+
+
+def attack(name: str = "radix", *, bundle: StrPath | None = None, seed: int = 1) -> pd.DataFrame:
+    """Plays what a determined user learns over many searches, as ``ifonly attack`` does; its table.
+
+    With a ``bundle``, the radix attack against every scheme that it offers. ``.attrs`` has ``title`` and ``text``.
+
+    >>> attack("stopping").attrs["title"]  # doctest: +ELLIPSIS
+    '...'
+    """
+    exhibit = json.loads(_ifonly.attack(name, seed, None if bundle is None else os.fspath(bundle)))
+    frame = _frames.pandas().DataFrame(exhibit["rows"], columns=exhibit["columns"])
+    frame.attrs.update(title=exhibit["title"], text=exhibit["text"])
+    return frame  # type: ignore[no-any-return]

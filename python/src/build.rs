@@ -1,0 +1,97 @@
+//! `ifonly.build` and `ifonly.inspect`.
+
+use crate::errors::{blamed, json, options};
+use crate::table::{built, table};
+use ifonly::bundle::{Inputs, Mask, Progress, Settings, Stage, build_from, summarise};
+use ifonly::{Blame, BuildOptions, Bundle};
+use pyo3::prelude::*;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Builds a bundle; gives the report as JSON, as text, and its warnings.
+///
+/// `data` is a path or a table; `wanted` has the options by their names, `settings` what a schema file would say; `mask` is a byte per row,
+/// with the words that define it. `progress` is called with a stage and a share now and then.
+#[pyfunction]
+#[pyo3(signature = (data, wanted, settings, mask, progress))]
+pub(crate) fn build(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    wanted: &str,
+    settings: Option<&str>,
+    mask: Option<(Vec<u8>, String)>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, String, Vec<String>)> {
+    let mut wanted: BuildOptions = options(wanted)?;
+    let settings: Option<Settings> = settings.map(options).transpose()?;
+    let mask = mask.map(|(rows, definition)| Mask { rows: rows.iter().map(|&byte| byte != 0).collect(), definition });
+    let mut inputs = Inputs { settings, mask, ..Inputs::default() };
+    match data.extract::<PathBuf>() {
+        Ok(path) => wanted.data = path,
+        Err(_) => {
+            let table = table(data, "the table")?;
+            // A column of truth values says by itself what means acceptance.
+            if wanted.accept.is_empty() && wanted.target.as_deref().is_some_and(|target| table.is_boolean(target)) {
+                wanted.accept = vec!["true".into()];
+            }
+            inputs.table = Some(table);
+        }
+    }
+    let mut watcher = Watcher { progress, last: Instant::now(), raised: None };
+    let report = py.detach(|| build_from(&wanted, inputs, &mut |progress| watcher.see(progress)));
+    match (watcher.raised, report) {
+        (Some(raised), _) => Err(raised),
+        (None, Err(error)) => Err(built(&error)),
+        (None, Ok(report)) => Ok((json(&report)?, report.to_string(), report.warnings())),
+    }
+}
+
+/// Looks for signals while a build runs, and tells of it.
+struct Watcher {
+    progress: Option<Py<PyAny>>,
+    last: Instant,
+    raised: Option<PyErr>,
+}
+
+impl Watcher {
+    fn see(&mut self, progress: Progress) -> ControlFlow<()> {
+        const EVERY: Duration = Duration::from_millis(50);
+        let ended = progress.done == progress.total;
+        if self.last.elapsed() < EVERY && !ended {
+            return ControlFlow::Continue(());
+        }
+        self.last = Instant::now();
+        let stage = match progress.stage {
+            Stage::Unpacking => "unpacking",
+            Stage::Learning => "learning",
+            Stage::Encoding => "encoding",
+            Stage::Signing => "signing",
+        };
+        let share = progress.done as f64 / progress.total.max(1) as f64;
+        let told = Python::attach(|py| {
+            py.check_signals()?;
+            self.progress.as_ref().map(|callback| callback.call1(py, (stage, share))).transpose()
+        });
+        match told {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.raised = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+/// What a bundle's manifest says, with its digest and what its schemes cost, as JSON and as text.
+#[pyfunction]
+#[pyo3(signature = (bundle, check))]
+pub(crate) fn inspect(py: Python<'_>, bundle: PathBuf, check: bool) -> PyResult<(String, String)> {
+    let manifest = py.detach(|| match check {
+        true => Bundle::open(&bundle).map(|bundle| bundle.manifest().clone()),
+        false => Bundle::manifest_of(&bundle),
+    });
+    let manifest = manifest.map_err(|error| blamed(Blame::from(&error), error))?;
+    let summary = summarise(&manifest);
+    Ok((json(&summary)?, summary.to_string()))
+}

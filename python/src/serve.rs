@@ -1,0 +1,72 @@
+//! `ifonly.serve`: the servers of a bundle on loopback; and keys.
+
+use crate::errors::{blamed, input, machine};
+use crate::runtime::{aside, runtime};
+use ifonly::algebra::random::OsRandom;
+use ifonly::core::signature::SigningKey;
+use ifonly::server::keyfile;
+use ifonly::{Blame, Bundle, Loopback, LoopbackError};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// Running servers.
+#[pyclass(frozen, module = "ifonly._ifonly")]
+pub(crate) struct Servers {
+    urls: Vec<String>,
+    running: Mutex<Option<Loopback>>,
+}
+
+#[pymethods]
+impl Servers {
+    /// Their addresses, in the order of their numbers.
+    #[getter]
+    fn urls(&self) -> Vec<String> {
+        self.urls.clone()
+    }
+
+    /// Lets running answers finish, then stops. Stopping twice is fine.
+    fn stop(&self, py: Python<'_>) -> PyResult<()> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(running) = running else { return Ok(()) };
+        let runtime = runtime()?;
+        aside(py, move || runtime.block_on(running.stop()))
+    }
+}
+
+/// Starts the servers of a bundle.
+#[pyfunction]
+#[pyo3(signature = (bundle, servers, keys))]
+pub(crate) fn serve(py: Python<'_>, bundle: PathBuf, servers: Option<usize>, keys: Vec<PathBuf>) -> PyResult<Servers> {
+    let runtime = runtime()?;
+    let started = aside(py, move || {
+        let bundle = Bundle::open(&bundle).map_err(|error| (Blame::from(&error), error.to_string()))?;
+        let keys = keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>();
+        let keys = keys.map_err(|error| (Blame::Input, error.to_string()))?;
+        runtime.block_on(Loopback::start(&bundle, servers, keys)).map_err(|error| {
+            let blame = if matches!(error, LoopbackError::Serve(_)) { Blame::Machine } else { Blame::Input };
+            (blame, error.to_string())
+        })
+    })?;
+    let running = started.map_err(|(blame, message)| blamed(blame, message))?;
+    Ok(Servers { urls: running.urls().to_vec(), running: Mutex::new(Some(running)) })
+}
+
+/// Writes a new root key.
+#[pyfunction]
+#[pyo3(signature = (path, epoch))]
+pub(crate) fn keygen(path: PathBuf, epoch: u32) -> PyResult<()> {
+    keyfile::create(&path, epoch).map_err(machine)
+}
+
+/// Writes a new signing key; gives the public one.
+#[pyfunction]
+#[pyo3(signature = (path))]
+pub(crate) fn signing_key(path: PathBuf) -> PyResult<String> {
+    let key = SigningKey::generate(&mut OsRandom::default());
+    match ifonly::bundle::save_key(&path, &key) {
+        Ok(()) => Ok(key.public().to_string()),
+        Err(error) if path.exists() => Err(input(error)),
+        Err(error) => Err(machine(error)),
+    }
+}

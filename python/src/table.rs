@@ -1,0 +1,42 @@
+//! Tables from Python: anything that gives itself away by the Arrow stream interface.
+
+use crate::errors::input;
+use arrow_array::RecordBatchReader;
+use arrow_array::ffi_stream::RecordBatchStreamReader;
+use arrow_pyarrow::FromPyArrow;
+use ifonly::Blame;
+use ifonly_bundle::{ArrowTable, BuildError};
+use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
+use pyo3::prelude::*;
+
+/// Takes a table; messages call it `name`. Nothing is copied that its owner can lend.
+pub(crate) fn table(data: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrowTable> {
+    let py = data.py();
+    let refuse = |error: PyErr| {
+        if error.is_instance_of::<PyKeyboardInterrupt>(py) || !error.is_instance_of::<PyException>(py) {
+            return error;
+        }
+        let refused = input(format!("{name}: it cannot be read by the Arrow interface: {}", error.value(py)));
+        refused.set_cause(py, Some(error));
+        refused
+    };
+    let reader = RecordBatchStreamReader::from_pyarrow_bound(data).map_err(refuse)?;
+    let schema = reader.schema();
+    let damaged = |error| input(format!("{name}: its Arrow stream cannot be read: {error}"));
+    let batches = reader.collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+    ArrowTable::new(name, &schema, batches).map_err(|error| built(&error))
+}
+
+/// The names of a table's columns, and its rows as texts; missing values are empty.
+#[pyfunction]
+#[pyo3(signature = (data, name))]
+pub(crate) fn rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<(Vec<String>, Vec<Vec<String>>)> {
+    let table = table(data, name)?;
+    let rows = data.py().detach(|| table.texts()).map_err(|error| built(&error))?;
+    Ok((table.columns().to_vec(), rows))
+}
+
+/// A fault of a build, or of a table.
+pub(crate) fn built(error: &BuildError) -> PyErr {
+    crate::errors::blamed(Blame::from(error), error)
+}

@@ -1,0 +1,68 @@
+"""What the documentation shows is true: the examples in docstrings, the readme's lines, and the types."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import ifonly
+
+HERE = Path(__file__).resolve().parent
+MODULES = ["ifonly", *(f"ifonly.{module.name}" for module in pkgutil.iter_modules(ifonly.__path__) if module.name != "_ifonly")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str, desk: Path) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+    if name in ("ifonly", "ifonly._build", "ifonly._ask", "ifonly._serve", "ifonly._lab"):
+        assert result.attempted > 0
+
+
+def test_everything_public_is_documented() -> None:
+    for name in ifonly.__all__:
+        thing = getattr(ifonly, name)
+        if callable(thing):
+            assert thing.__doc__, name
+            methods = vars(thing).items() if isinstance(thing, type) else ()
+            assert all(method.__doc__ for key, method in methods if callable(method) and not key.startswith("_")), name
+
+
+@pytest.mark.parametrize("page", ["README.md", "python/README.md", "docs/python.md"])
+def test_programs_in_the_documentation_run(page: str, desk: Path) -> None:
+    """Pages begin with a table of loans and a person; every program of a page runs in one session."""
+    text = (HERE.parents[1] / page).read_text()
+    programs = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert programs
+    loans = pd.DataFrame(
+        {
+            "age": [34, 51, 28, 45, 39, 60],
+            "income": [2100, 900, 3900, 2500, 1200, 2900],
+            "job": ["nurse", "baker", "nurse", "pilot", "baker", "pilot"],
+            "decision": ["yes", "no", "yes", "yes", "no", "no"],
+        }
+    )
+    loans.to_csv("loans.csv", index=False)
+    session = {"loans": loans, "me": {"age": 39, "income": 1200, "job": "baker"}, "people": loans[loans.decision == "no"]}
+    for program in programs:
+        exec(compile(program, page, "exec"), session)  # noqa: S102
+
+
+def test_types_hold(desk: Path) -> None:
+    pytest.importorskip("mypy")
+    package = Path(ifonly.__file__).parent
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", str(HERE.parent / "pyproject.toml"), str(package)],
+        capture_output=True,
+        text=True,
+        cwd=desk,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
