@@ -25,7 +25,8 @@ HERE = Path(__file__).resolve().parent
 def command_line() -> str | None:
     """The program to compare with, if it has been compiled."""
     built = [HERE.parents[1] / "target" / profile / "ifonly" for profile in ("release", "debug")]
-    paths = [os.environ["IFONLY"]] if "IFONLY" in os.environ else [str(path) for path in built if path.is_file()]
+    usual = os.pathsep.join(str(path) for path in built if path.is_file())
+    paths = [path for path in os.environ.get("IFONLY", usual).split(os.pathsep) if path]
     return max(paths, key=os.path.getmtime) if paths else None
 
 
@@ -38,9 +39,11 @@ class Column:
         self.words: list[str] = kind.get("ranks") or kind.get("categories") or []
         self.is_number, self.is_ordered = kind["type"] == "numeric", kind["type"] != "categorical"
         self.default = feature.get("default")
-        self.deviation = (feature.get("deviation") or {}).get("value")
         self.is_date = kind.get("notation", {}).get("type") in ("date", "timestamp")
+        # The manifest counts times in seconds.
         self.unit = 86_400 if kind.get("notation", {}).get("type") == "timestamp" else 1
+        deviation = (feature.get("deviation") or {}).get("value")
+        self.deviation = None if deviation is None else deviation / self.unit
         self.numbers = np.array([self.number(value) for value in values], dtype=float)
         everybody = self.numbers[~np.isnan(self.numbers)]
         spread = everybody.max() - everybody.min() if self.is_number else len(self.words) - 1
