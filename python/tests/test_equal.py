@@ -17,6 +17,7 @@ import pytest
 import tables
 
 import ifonly
+from ifonly._ask import _people
 
 QUESTIONS = int(os.environ.get("IFONLY_QUESTIONS", "300")) // 3
 HERE = Path(__file__).resolve().parent
@@ -67,7 +68,9 @@ class Column:
     def written(self, number: float) -> Any:
         if self.is_date:
             return (datetime.datetime(1970, 1, 1) + datetime.timedelta(days=number)).isoformat(sep=" ")[: 19 if self.unit > 1 else 10]
-        return number if self.is_number else self.words[int(number)]
+        if self.is_number:
+            return int(number) if number.is_integer() else number
+        return self.words[int(number)]
 
 
 class Question:
@@ -200,7 +203,7 @@ def test_answers_equal_brute_force_and_the_command_line(make: Any, desk: Path) -
     columns = [Column(feature, table[feature["name"]], mask) for feature in features]
     people = [row for row in np.flatnonzero(~mask) if not any(np.isnan(column.numbers[row]) for column in columns)]
     program = command_line()
-    compared = found = 0
+    compared = found = refused = 0
     with ifonly.serve(report) as deployment:
         explainer = deployment.explainer()
         for number in range(QUESTIONS):
@@ -214,6 +217,10 @@ def test_answers_equal_brute_force_and_the_command_line(make: Any, desk: Path) -
             except ifonly.InputError as error:
                 # Wishes that leave a feature no value at all are refused; then nobody qualifies.
                 assert qualifying == 0 and "permit" in str(error), f"{context}: {error}"
+                refused += 1
+                if program is not None:
+                    values = _people(person)[1][0][0]
+                    assert ask(program, deployment.servers, values, question).returncode == error.code == 4, context
                 continue
             costs = [one.cost for one in answer.counterfactuals]
             assert len(costs) == len(best), context
@@ -222,13 +229,16 @@ def test_answers_equal_brute_force_and_the_command_line(make: Any, desk: Path) -
             found += bool(costs)
             if program is not None:
                 compared += 1
-                assert answer.to_json() == ask(program, deployment.servers, answer, question), context
+                done = ask(program, deployment.servers, answer._values, question)
+                assert done.returncode == (0 if costs else 3), f"{context}: {done.stderr}"
+                assert answer.to_json() == done.stdout.rstrip("\n"), context
     assert found > QUESTIONS / 4
-    print(f"{make.__name__}: {QUESTIONS} questions equal brute force, {found} found somebody, {compared} equal the command line")
+    print(f"{make.__name__}: {QUESTIONS} questions equal brute force, {found} found somebody, {refused} refused; {compared} answers equal the command line's")
 
 
-def ask(program: str, servers: list[str], answer: ifonly.Answer, question: Question) -> str:
-    Path("me.json").write_text(json.dumps(answer._values))
+def ask(program: str, servers: list[str], values: dict[str, str], question: Question) -> subprocess.CompletedProcess[str]:
+    """The same question at the command line."""
+    Path("me.json").write_text(json.dumps(values))
     flags = list(question.flags)
     if question.tables:
         written = {column.name: column.written for column in question.columns}
@@ -236,6 +246,4 @@ def ask(program: str, servers: list[str], answer: ifonly.Answer, question: Quest
         Path("costs.json").write_text(json.dumps(costs))
         flags += ["--cost-table", "costs.json"]
     urls = sum((["--server", url] for url in servers), [])
-    done = subprocess.run([program, "ask", *urls, "--profile", "me.json", "--json", *flags], capture_output=True, text=True)
-    assert done.returncode in (0, 3), done.stderr
-    return done.stdout.rstrip("\n")
+    return subprocess.run([program, "ask", *urls, "--profile", "me.json", "--json", *flags], capture_output=True, text=True)

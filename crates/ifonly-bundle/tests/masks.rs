@@ -33,7 +33,10 @@ fn a_mask_accepts_the_rows_that_a_target_would_and_the_manifest_says_who_decided
     quietly(&options).unwrap();
     let by_target = Bundle::open(&options.output).unwrap();
     assert_eq!(by_target.manifest().contents().dataset.accepted.as_deref(), Some("decision is yes"));
-    assert_eq!(by_mask.data_digest(), by_target.data_digest());
+    for file in ["rows", "records"] {
+        let read = |bundle: &str| std::fs::read(desk.path(bundle).join(file)).unwrap();
+        assert!(read("bundle") == read("other.bundle"), "{file}");
+    }
     assert_eq!(by_mask.manifest().schema(), by_target.manifest().schema());
 }
 
