@@ -1,5 +1,7 @@
 //! Bundles of what a program decided: a mask in place of a target, settings in place of a schema file, and a build that is stopped.
 
+#![allow(clippy::needless_update, reason = "with the feature `arrow` inputs have a field more")]
+
 mod common;
 
 use common::*;
