@@ -3,7 +3,7 @@
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { brotliCompressSync, constants } from "node:zlib";
 import { build } from "esbuild";
 
@@ -23,6 +23,11 @@ async function makeClient() {
   rmSync("client/dist", { recursive: true, force: true });
   mkdirSync("client/dist", { recursive: true });
   tsc("-p", "client");
+  // Declarations name files as they are here; who imports them has only what was made of these.
+  for (const name of readdirSync("client/dist")) {
+    const path = `client/dist/${name}`;
+    writeFileSync(path, readFileSync(path, "utf8").replaceAll(/(from "\.\/\w+)\.ts"/g, '$1.js"'));
+  }
   for (const name of ["index", "worker"]) {
     const code = await bundled(`client/src/${name}.ts`, { format: "esm", external: ["node:*"], platform: "neutral" });
     writeFileSync(`client/dist/${name}.js`, code);

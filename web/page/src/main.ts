@@ -192,7 +192,9 @@ class Page {
   #who(offer: Inspection): HTMLElement {
     const texts = this.#texts;
     const format = new Format(this.#language);
-    const away = (url: string) => offer.troubles.some((trouble) => trouble.startsWith(url.replace(/\/+$/, "")));
+    const operatorOf = (server: string) => offer.operators.find((other) => other.url?.replace(/\/+$/, "") === server.replace(/\/+$/, ""));
+    const unplaced = this.#config.servers.some((server) => !operatorOf(server));
+    const away = (url: string) => offer.troubles.some((trouble) => trouble.startsWith(`${url.replace(/\/+$/, "")} `));
     return h(
       "section",
       { class: "who panel", "aria-labelledby": "who" },
@@ -202,11 +204,12 @@ class Page {
         "ul",
         { class: "servers" },
         this.#config.servers.map((server) => {
-          const operator = offer.operators.find((other) => other.url?.replace(/\/+$/, "") === server.replace(/\/+$/, ""));
+          const operator = operatorOf(server);
           const state = away(server) ? texts.offer.away : texts.offer.met;
           return h("li", { class: away(server) ? "away" : "met" }, h("span", {}, operator ? `${operator.name}, ` : "", server), h("span", { class: "state" }, state));
         }),
       ),
+      unplaced && h("p", { class: "hint" }, texts.offer.operators(offer.operators.map(({ name }) => name).join(", "))),
       h("p", { class: "hint" }, texts.offer.together(offer.threshold, this.#config.servers.length)),
       h(
         "details",

@@ -27,6 +27,7 @@ export const de: Texts = {
       threshold === 1
         ? `${servers} Server. Kein einzelner erfährt etwas über Sie; Betreiber, die ihre Daten zusammenlegen, könnten es.`
         : `${servers} Server. Je ${threshold} zusammen erfahren nichts über Sie; mehr Betreiber, die ihre Daten zusammenlegen, könnten es.`,
+    operators: (names) => `Als Betreiber nennt die Einrichtung: ${names}.`,
     met: "erreicht",
     away: "nicht erreicht",
     signed: "Jeder Datensatz ist von der Einrichtung unterschrieben; Schlüssel",

@@ -25,6 +25,7 @@ export const en = {
       threshold === 1
         ? `${servers} servers. No single one learns anything about you; operators who put their data together could.`
         : `${servers} servers. Any ${threshold} of them together learn nothing about you; more operators who put their data together could.`,
+    operators: (names: string) => `The institution names as operators: ${names}.`,
     met: "met",
     away: "could not be met",
     signed: "Every record is signed by the institution; key",
