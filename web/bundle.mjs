@@ -50,7 +50,7 @@ async function makePage() {
   const define = {
     WASM: JSON.stringify(wasm),
     WORKER: JSON.stringify(Buffer.from(worker).toString()),
-    VERSION: JSON.stringify(JSON.parse(readFileSync("client/package.json", "utf8")).version),
+    VERSION: JSON.stringify(version),
   };
   const script = named("page", "js", await bundled("page/src/main.ts", { format: "esm", minify: true, define, external: ["node:*"] }));
   const style = named("page", "css", await bundled("page/src/style.css", { minify: true }));
@@ -79,6 +79,11 @@ async function makePage() {
   }
 }
 
+const [, version] = readFileSync("../Cargo.toml", "utf8").match(/^version = "(.*)"$/m);
+if (JSON.parse(readFileSync("client/package.json", "utf8")).version !== version) {
+  console.error(`web/client/package.json: the version must be the workspace's, ${version}`);
+  process.exit(1);
+}
 tsc("-p", ".");
 await makeClient();
 await makePage();
