@@ -211,10 +211,12 @@ class _Call:
         self.labels, self.people = _people(query)
         self.query = query
         wrong = None
+        listed: dict[str, Any] = {"scheme": wishes.get("scheme")}
+        permitted_range: dict[str, list[str | None]] = {}
         try:
             listed, permitted_range = _wish_list(**wishes)
         except InputError as error:
-            listed, permitted_range, wrong = {"scheme": wishes.get("scheme")}, {}, str(error)
+            wrong = str(error)
         listed["top"] = total_CFs
         self.document = json.dumps({"wishes": listed, "permitted_range": permitted_range, "wrong": wrong})
         self._answers: dict[int, Answer] = {}
