@@ -150,7 +150,7 @@ struct Asked {
 }
 
 /// Wishes, or what is wrong with them and what servers may see all the same.
-type Wished = Result<WishList, (WishList, String)>;
+type Wished = Result<WishList, Box<(WishList, String)>>;
 
 impl Asked {
     fn wishes(self, client: &ifonly::Client) -> Wished {
@@ -158,22 +158,24 @@ impl Asked {
         let schema = client.manifest().schema();
         let seen = WishList { top: wishes.top, scheme: wishes.scheme.clone(), ..WishList::default() };
         if let Some(reason) = wrong {
-            return Err((seen, reason));
+            return Err(Box::new((seen, reason)));
         }
         for (name, values) in permitted_range {
             let words = schema.columns().iter().any(|column| {
-                column.name == name && !schema.features()[column.features.start].words().is_empty()
-                    || column.name == name && column.features.len() > 1
+                let listed = !schema.features()[column.features.start].words().is_empty();
+                column.name == name && (listed || column.features.len() > 1)
             });
             if words {
                 let Some(values) = values.into_iter().collect() else {
-                    return Err((seen, format!("permitted_range of {name}: a list of values has no open end")));
+                    let reason = format!("permitted_range of {name}: a list of values has no open end");
+                    return Err(Box::new((seen, reason)));
                 };
                 wishes.permits.insert(name, values);
                 continue;
             }
             let Ok([low, high]) = <[_; 2]>::try_from(values) else {
-                return Err((seen, format!("permitted_range of {name}: write [low, high]; None leaves an end open")));
+                let reason = format!("permitted_range of {name}: write [low, high]; None leaves an end open");
+                return Err(Box::new((seen, reason)));
             };
             wishes.ranges.insert(name, (low, high));
         }
@@ -185,10 +187,13 @@ impl Asked {
 struct Job {
     client: Arc<ifonly::Client>,
     wishes: Wished,
-    waiting: Mutex<VecDeque<(usize, (Values, Option<String>))>>,
+    waiting: Mutex<VecDeque<(usize, Person)>>,
     notify: Option<Py<PyAny>>,
     runtime: tokio::runtime::Handle,
 }
+
+/// Somebody's values, and what is wrong with them if something is.
+type Person = (Values, Option<String>);
 
 /// Whose result, and what it is.
 type Finished = (usize, Result<Answer, (Blame, String)>);
@@ -220,7 +225,7 @@ impl Job {
     async fn ask(&self, values: &Values, wrong: Option<String>) -> Result<Answer, (Blame, String)> {
         let (seen, reason) = match (&self.wishes, wrong) {
             (Ok(wishes), None) => return self.client.ask(values, wishes).await.map_err(|error| fault(&error)),
-            (Err((seen, reason)), _) => (seen, reason.clone()),
+            (Err(mistake), _) => (&mistake.0, mistake.1.clone()),
             (Ok(seen), Some(reason)) => (seen, reason),
         };
         self.client.decoy(seen).await;

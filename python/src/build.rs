@@ -87,11 +87,14 @@ impl Watcher {
 #[pyfunction]
 #[pyo3(signature = (bundle, check))]
 pub(crate) fn inspect(py: Python<'_>, bundle: PathBuf, check: bool) -> PyResult<(String, String)> {
-    let manifest = py.detach(|| match check {
-        true => Bundle::open(&bundle).map(|bundle| bundle.manifest().clone()),
-        false => Bundle::manifest_of(&bundle),
+    let manifest = py.detach(|| {
+        let opened = match check {
+            true => Bundle::open(&bundle).map(|bundle| bundle.manifest().clone()),
+            false => Bundle::manifest_of(&bundle),
+        };
+        opened.map_err(|error| (Blame::from(&error), error.to_string()))
     });
-    let manifest = manifest.map_err(|error| blamed(Blame::from(&error), error))?;
+    let manifest = manifest.map_err(|(blame, message)| blamed(blame, message))?;
     let summary = summarise(&manifest);
     Ok((json(&summary)?, summary.to_string()))
 }

@@ -58,9 +58,8 @@ def test_programs_in_the_documentation_run(page: str, desk: Path) -> None:
 
 def test_types_hold(desk: Path) -> None:
     pytest.importorskip("mypy")
-    package = Path(ifonly.__file__).parent
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file", str(HERE.parent / "pyproject.toml"), str(package)],
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", str(HERE.parent / "pyproject.toml"), "-p", "ifonly"],
         capture_output=True,
         text=True,
         cwd=desk,
