@@ -71,7 +71,10 @@ export class Visitor {
 
   /** Presses the button and waits for an answer or for words about why there is none. */
   async ask() {
-    await this.page.getByRole("button", { name: "Ask privately" }).click();
+    const button = this.page.getByRole("button", { name: "Ask privately" });
+    await button.click();
+    // It cannot be pressed again until all is over.
+    await button.and(this.page.locator(":enabled")).waitFor();
     await this.page.locator(".answer, .trouble, .summary:not([hidden])").first().waitFor();
   }
 
