@@ -44,6 +44,14 @@ test("errors say whose fault they are, and which feature", async () => {
   const { profile } = question(new Seeded(3), accepted, columns);
   const input = (features) => (error) => error instanceof IfonlyError && error.kind === "input" && assert.deepEqual(error.features, features) === undefined;
   await assert.rejects(connection.ask({ ...profile, income: "much" }), input(["income"]));
+  // Whatever is wrong, servers see as many messages, as long ones.
+  const shape = async () => (await connection.seen()).map(({ server, bytes }) => [server, bytes]);
+  await connection.ask(profile);
+  const usual = await shape();
+  for (const [mine, wishes] of [[{ ...profile, income: "much" }, {}], [{ ...profile, income: { euros: 1 } }, {}], [profile, { imutable: ["income"] }]]) {
+    await assert.rejects(connection.ask(mine, wishes), (error) => error.kind === "input");
+    assert.deepEqual((await shape()).sort(), [...usual].sort());
+  }
   await assert.rejects(connection.check(profile, { immutable: ["incme"] }), input(["incme"]));
   await assert.rejects(connect([servers[0], "http://example.org"]), (error) => error.code === "url");
   await assert.rejects(connect(servers, { threshold: 2 }), (error) => error.kind === "integrity" && error.code === "pinned");

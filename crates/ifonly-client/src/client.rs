@@ -147,7 +147,7 @@ impl Client {
             Ok(question) => question,
             Err(error) => {
                 self.decoy(wishes).await;
-                return Err(error);
+                return Err(self.advised(error, values, wishes));
             }
         };
         let Question { offered, ref profile, ref compiled, .. } = question;
@@ -184,7 +184,8 @@ impl Client {
     /// Whether this question can be, and what the person should know about it. Nothing is sent, so a form may check as often as it
     /// likes.
     pub fn check(&self, values: &Values, wishes: &WishList) -> Result<Vec<String>, ClientError> {
-        let Question { offered, profile, compiled, .. } = self.question(values, wishes)?;
+        let question = self.question(values, wishes).map_err(|error| self.advised(error, values, wishes))?;
+        let Question { offered, profile, compiled, .. } = question;
         self.machine(offered, compiled.secret.clone(), wishes.top)?;
         Ok(self.notes(values, &profile, &compiled.notes))
     }
@@ -205,16 +206,18 @@ impl Client {
         };
         let profile = Profile::new(schema, values)?;
         let wishes = wishes.for_schema(schema)?;
-        let compile = |offered: &Offered| wishes.compile(&profile.encoded, offered.scheme(), offered.params());
-        let compiled = compile(offered).map_err(|error| match error {
-            // The advice is a scheme that these servers offer, where there is one.
-            WishError::NotCarried { scheme, what, instead } => {
-                let able = self.manifest.offers().iter().find(|other| compile(other).is_ok());
-                WishError::NotCarried { scheme, what, instead: able.map_or(instead, |other| other.scheme().name) }
-            }
-            other => other,
-        })?;
+        let compiled = wishes.compile(&profile.encoded, offered.scheme(), offered.params())?;
         Ok(Question { offered, profile, wishes, compiled })
+    }
+
+    /// The error with the name of a scheme that these servers offer, where one could carry the wishes. Looking for it takes time, so
+    /// it comes after everything that servers see.
+    fn advised(&self, error: ClientError, values: &Values, wishes: &WishList) -> ClientError {
+        let ClientError::Wish(WishError::NotCarried { scheme, what, instead }) = error else { return error };
+        let named = |offer: &Offered| WishList { scheme: Some(offer.scheme().name.into()), ..wishes.clone() };
+        let able = self.manifest.offers().iter().find(|offer| self.question(values, &named(offer)).is_ok());
+        let instead = able.map_or(instead, |offer| offer.scheme().name);
+        ClientError::Wish(WishError::NotCarried { scheme, what, instead })
     }
 
     /// What the person should know beside the answer.

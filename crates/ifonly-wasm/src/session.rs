@@ -87,8 +87,15 @@ impl Session {
         progress: Option<Function>,
         stop: Promise,
     ) -> Result<String, JsValue> {
-        let (values, wishes) = question(&profile, &wishes)?;
         self.watch.start(progress);
+        let (values, wishes) = match question(&profile, &wishes) {
+            Ok(question) => question,
+            Err(error) => {
+                // Servers have been met, so they see a search here too.
+                unless(stop, self.client.decoy(&read(&wishes).unwrap_or_default())).await?;
+                return Err(error);
+            }
+        };
         let answer = unless(stop, self.client.ask(&values, &wishes)).await?.map_err(refused)?;
         text(&answer)
     }
