@@ -385,7 +385,12 @@ impl Scanner {
     }
 
     /// Row by row into `out`, whole spans at a time on the threads of the pool; `work` gets the first row of each.
-    pub(crate) fn in_spans(&self, out: &mut [u32], words: usize, work: impl Fn(usize, &mut [u32], &mut Scratch) + Sync) {
+    pub(crate) fn in_spans(
+        &self,
+        out: &mut [u32],
+        words: usize,
+        work: impl Fn(usize, &mut [u32], &mut Scratch) + Sync,
+    ) {
         let size = (self.span_rows * words).max(1);
         self.map_chunks(out, size, |span, out, scratch| work(span * self.span_rows, out, scratch));
     }

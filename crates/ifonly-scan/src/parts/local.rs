@@ -33,11 +33,7 @@ impl Part for LocalPart {
         self.store.ranges()
     }
 
-    fn evaluate<'a>(
-        &'a self,
-        forms: &'a Forms,
-        digits: Option<&Digits>,
-    ) -> Result<Box<dyn Values + 'a>, PartError> {
+    fn evaluate<'a>(&'a self, forms: &'a Forms, digits: Option<&Digits>) -> Result<Box<dyn Values + 'a>, PartError> {
         let unfit = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
         check_forms(self.store.features(), forms.forms()).map_err(|error| unfit(error.to_string()))?;
         let program = TileProgram::values(self.scanner.kernels(), &self.store, &forms.job());
