@@ -231,6 +231,7 @@ impl Config {
             ("queue_seconds", limits.queue_seconds),
             ("upload_seconds", limits.upload_seconds),
             ("answer_seconds", limits.answer_seconds),
+            ("silent_seconds", self.shards.as_ref().map_or(1, |shards| shards.silent_seconds)),
         ];
         let year = |name: &str| if name.ends_with("seconds") { 31_536_000 } else { u64::MAX };
         if let Some((name, _)) = counted.iter().find(|(name, value)| *value == 0 || *value > year(name)) {
@@ -281,7 +282,7 @@ mod tests {
         config.check().unwrap();
         // Every key is shown, commented out where it has no default.
         let keys = "bundle index keys listen admin public_admin plain_http certificate key running queue connections address_share transit_megabytes request_seconds \
-             idle_seconds stall_seconds queue_seconds upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds origins ledger name hash sessions";
+             idle_seconds stall_seconds queue_seconds upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds origins ledger name hash sessions addresses file silent_seconds";
         for key in keys.split_whitespace() {
             let shown = sample.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} =")));
             assert!(shown, "{key} is not in docs/server.toml");

@@ -19,5 +19,5 @@ mod wire;
 
 pub use daemon::{ShardConfig, run};
 pub use service::{ShardHolding, ShardServer};
-pub use set::{Seconds, Shards, ShardsConfig, ShardsError};
+pub use set::{Shards, ShardsConfig, ShardsError};
 pub use tls::{Inside, InsideError, SHARD_NAME};

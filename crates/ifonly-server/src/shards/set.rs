@@ -33,7 +33,7 @@ const MOST_IDENTITY: u64 = 64 << 10;
 const MOST_SHARDS: usize = 4096;
 
 /// The shards of a front, in its configuration.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShardsConfig {
     /// Their addresses, `host:port`.
@@ -45,17 +45,13 @@ pub struct ShardsConfig {
     /// Its private key, PEM.
     pub key: PathBuf,
     /// How long a shard may be silent while it answers.
-    pub seconds: Seconds,
+    pub silent_seconds: u64,
 }
 
-/// A number of seconds, with a default.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-#[serde(transparent)]
-pub struct Seconds(pub u64);
-
-impl Default for Seconds {
-    fn default() -> Seconds {
-        Seconds(20)
+impl Default for ShardsConfig {
+    fn default() -> ShardsConfig {
+        let (certificate, key) = Default::default();
+        ShardsConfig { addresses: vec![], file: None, certificate, key, silent_seconds: 20 }
     }
 }
 
@@ -260,7 +256,7 @@ impl Shards {
         let shards: Vec<Arc<Shard>> = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let known = |address: &str| state.known.iter().find(|(shard, _)| shard.address() == address);
-            let patience = Duration::from_secs(self.config.seconds.0);
+            let patience = Duration::from_secs(self.config.silent_seconds);
             let shard = |address: String| match known(&address) {
                 Some((shard, _)) => shard.clone(),
                 None => Arc::new(Shard::new(address, self.inside.clone(), patience)),
