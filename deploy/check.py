@@ -13,6 +13,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import tomllib
 
 import kubernetes_validate
@@ -289,7 +290,7 @@ def configurations_have_only_keys_that_servers_know(objects, values):
         sections["peers.limits"] = sections["peers"].pop("limits", {})
     for section, keys in sections.items():
         if section == "shards" and section not in known:
-            continue  # said once, in main
+            continue  # said at the end
         strange = set(keys) - known.get(section, set())
         hold(not strange, f"[{section}] {sorted(strange)} is not in docs/server.toml")
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]
@@ -333,6 +334,7 @@ REFUSED = [
     (["peers.enabled=true"], "peers.next.address"),
     (["limits.runnning=3"], "runnning"),
     (["tokens[0].hash=abc"], "tokens.0.hash"),
+    (["tokens[0].name=branch office"], "tokens.0.name"),
     (["podSecurity.user=0"], "podSecurity.user"),
 ]
 
@@ -379,6 +381,18 @@ def shards_of(objects):
     return component(objects, "shard")["spec"]["replicas"]
 
 
+def the_program_takes(program, objects, folder):
+    """The real program reads the configuration, and misses only files, which are not here."""
+    read = config(objects)
+    known = (REPOSITORY / "docs/server.toml").read_text(encoding="utf-8")
+    if ("shards" in read and "[shards]" not in known) or (isinstance(read.get("ledger"), dict) and "url_file" not in known):
+        return False  # said at the end
+    (folder / "server.toml").write_text(of_kind(objects, "ConfigMap")[0]["data"]["server.toml"], encoding="utf-8")
+    done = subprocess.run([program, "serve", "--config", folder / "server.toml", "--listen", "127.0.0.1:0"], capture_output=True, text=True, check=False)
+    hold(done.returncode == 4 and re.search(r"/(keys|bundle|secrets|ledger)/.*No such file", done.stderr), f"the program says: {done.stderr}")
+    return True
+
+
 def check(objects, values):
     for holds in PROPERTIES:
         try:
@@ -387,8 +401,8 @@ def check(objects, values):
             raise Wrong(f"{holds.__name__}: {fault!r}") from fault
 
 
-def chart(program):
-    documents = 0
+def chart(program, ifonly):
+    documents, taken = 0, []
     for file in sorted((CHART / "ci").glob("*.yaml")):
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
         lint = helm(program, "lint", "--strict", CHART, "-f", file)
@@ -400,6 +414,9 @@ def chart(program):
             except Wrong as fault:
                 raise Wrong(f"{file.name}, Kubernetes {kubernetes}: {fault}") from fault
             documents += len(objects)
+        if ifonly.exists():
+            with tempfile.TemporaryDirectory() as folder:
+                taken.append(the_program_takes(ifonly, objects, pathlib.Path(folder)))
         if file.name == "shards.yaml":
             unnoticed = []
             for name, other in broken(objects).items():
@@ -421,6 +438,9 @@ def chart(program):
         hold(named in done.stderr, f"{settings}: the refusal does not name {named}:\n{done.stderr}")
     newer = helm(program, "template", "x", CHART, "-f", CHART / "ci/whole.yaml", "--kube-version", "1.27.0")
     hold("1.28" in newer.stderr, "an older Kubernetes is refused")
+    print(f"{sum(taken)} configurations taken by the program" if ifonly.exists() else f"NOT CHECKED: configurations by the program; there is no {ifonly}")
+    if not all(taken):
+        print(f"NOT CHECKED: {len(taken) - sum(taken)} configurations with settings that docs/server.toml does not show")
     print(f"{documents} objects for Kubernetes {OLDEST} and {NEWEST}, {len(PROPERTIES)} properties, {len(REFUSED)} wrong values refused")
 
 
@@ -435,16 +455,28 @@ def dashboard():
         print(f"{file.name}: {len(shown)} metrics, all there")
 
 
+def page():
+    """What docs/scaling.md quotes of deploy/plan.py is what it prints."""
+    text = (REPOSITORY / "docs/scaling.md").read_text(encoding="utf-8")
+    commands = re.findall(r"python3 (deploy/plan\.py[^`\n]*)", text)
+    hold(len(set(commands)) > 1, "docs/scaling.md names the commands that it quotes")
+    for command in sorted(set(commands)):
+        done = subprocess.run([sys.executable, *command.split()], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+        lost = [line for line in done.stdout.splitlines() if line not in text]
+        hold(not lost, f"docs/scaling.md: {command} prints something else: {lost[:1]}")
+    print(f"docs/scaling.md: {len(set(commands))} commands of deploy/plan.py, quoted as they print")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--helm", type=pathlib.Path, required=True)
+    parser.add_argument("--ifonly", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
     try:
         dashboard()
-        if "shards" not in documented_keys():
-            print("NOT CHECKED: [shards] of configurations, which docs/server.toml does not show")
+        page()
         if arguments.helm.exists():
-            chart(arguments.helm)
+            chart(arguments.helm, arguments.ifonly.resolve())
         else:
             print("NOT CHECKED: the chart; there is no helm for this processor")
     except Wrong as fault:
