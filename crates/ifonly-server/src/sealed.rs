@@ -69,6 +69,8 @@ pub(crate) async fn respond(app: &App, bearer: Bearer, body: &[u8]) -> Result<Ve
     if ask.top as u64 > holding.most_records() {
         return Err(Refusal::from(WireError::Value { what: "the number of rows to find" }).into());
     }
+    // Nobody pays for what cannot be had.
+    holding.database().ready()?;
     app.tokens().spend(bearer, stage, 1)?;
     let mut response = search(holding.clone(), peers, ask).await?;
     let checksum = blake3::hash(&response);
