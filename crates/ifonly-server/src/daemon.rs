@@ -3,6 +3,7 @@
 use crate::config::{Config, ConfigError};
 use crate::holding::{Holding, HoldingError};
 use crate::keyfile::{self, KeyFileError};
+use crate::ledger::{self, LedgerError};
 use crate::peers::{Peers, Station, StationError};
 use crate::routes::App;
 use crate::serve::{Control, ServeError, Server};
@@ -32,6 +33,9 @@ pub enum DaemonError {
     /// The tokens.
     #[error(transparent)]
     Tokens(#[from] TokensError),
+    /// Where spent sessions are counted.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// The certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -94,9 +98,11 @@ fn load(config: &Config) -> Result<Loaded, DaemonError> {
     let bundle = config.bundle.as_ref().ok_or(ConfigError::Missing { what: "the bundle", flag: "BUNDLE" })?;
     let index = config.index.ok_or(ConfigError::Missing { what: "the server's number", flag: "--index" })?;
     let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
-    let tokens = Tokens::new(config.tokens.clone(), config.ledger.as_deref())?;
     let tls = config.tls.as_ref().map(|tls| tls::server(&tls.certificate, &tls.key)).transpose()?;
     let bundle = Bundle::open(bundle).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
+    let server = format!("{}/{index}", bundle.manifest().contents().dataset.name);
+    let ledger = config.ledger.as_ref().map(|ledger| ledger::open(ledger, &server)).transpose()?;
+    let tokens = Tokens::counted_in(config.tokens.clone(), ledger)?;
     let holding = Holding::new(&bundle, index, keys)?;
     Ok(Loaded { holding, tokens, tls })
 }
