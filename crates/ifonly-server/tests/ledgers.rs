@@ -193,8 +193,12 @@ macro_rules! in_a_store {
             fn budgets_are_shared_and_counted_apart() {
                 let mut stand = $start;
                 super::budgets_are_shared_and_outlive_those_who_count(&stand.config());
+                // Whoever has an idle connection to a store that was restarted makes another, and nobody is refused.
+                let kept = open(&stand.config());
+                assert!(kept.spend("c phase0", 2).unwrap());
                 stand.kill();
                 stand.revive();
+                assert!(kept.spend("c phase0", 2).unwrap() && !kept.spend("c phase0", 2).unwrap());
                 assert_eq!(sold(&*open(&stand.config()), 1, 5), 0);
                 stand.empty();
                 every_stage_of_a_token_is_counted_apart(&stand.config());
