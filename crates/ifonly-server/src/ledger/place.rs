@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_ledger_is_a_path_or_a_url_from_here_or_from_elsewhere() {
-        assert!(matches!(read("ledger = \"a/b\"").place(), Ok(Place::File(path)) if path == PathBuf::from("a/b")));
+        assert!(matches!(read("ledger = \"a/b\"").place(), Ok(Place::File(path)) if path.to_str() == Some("a/b")));
         assert_eq!(url(&read("ledger = \"valkey://h\"")), "valkey://h");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("url");
