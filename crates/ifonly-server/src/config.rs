@@ -1,5 +1,6 @@
 //! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml` shows them all.
 
+use crate::ledger::{self, LedgerConfig};
 use crate::peers::PeersConfig;
 use crate::shards::ShardsConfig;
 use crate::tokens::TokenEntry;
@@ -38,7 +39,8 @@ pub struct Config {
     /// Which pages may ask from a browser; none without.
     pub cors: Cors,
     /// Where spent sessions are counted.
-    pub ledger: Option<PathBuf>,
+    #[serde(deserialize_with = "ledger::some")]
+    pub ledger: Option<LedgerConfig>,
     /// Who may ask; everybody without.
     pub tokens: Vec<TokenEntry>,
 }
@@ -56,6 +58,17 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     let found: Vec<SocketAddr> = found.collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
     first.copied().ok_or_else(|| format!("{host:?} has no address"))
+}
+
+/// An error usually shows the line that is wrong. A URL there may have a password in it, so such a line is only counted.
+fn without_secrets(error: toml::de::Error, text: &str) -> toml::de::Error {
+    if !error.to_string().contains("://") {
+        return error;
+    }
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let reason = if error.message().contains("://") { "it cannot be read" } else { error.message() };
+    serde::de::Error::custom(format!("line {line}, which may hold a password and is not shown: {reason}"))
 }
 
 fn some_address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
@@ -195,8 +208,8 @@ impl Config {
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Io { path: path.into(), error })?;
-        let mut config =
-            Config::parse(&text).map_err(|error| ConfigError::Toml { path: path.into(), error: Box::new(error) })?;
+        let mut config = Config::parse(&text)
+            .map_err(|error| ConfigError::Toml { path: path.into(), error: Box::new(without_secrets(error, &text)) })?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let tls = config.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
         let peers =
@@ -205,7 +218,8 @@ impl Config {
             .shards
             .iter_mut()
             .flat_map(|shards| [&mut shards.certificate, &mut shards.key].into_iter().chain(&mut shards.file));
-        let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(&mut config.ledger).chain(tls).chain(peers);
+        let ledger = config.ledger.iter_mut().flat_map(LedgerConfig::paths);
+        let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(ledger).chain(tls).chain(peers);
         for path in paths.chain(shards) {
             *path = folder.join(&path);
         }

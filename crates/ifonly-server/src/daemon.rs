@@ -3,6 +3,7 @@
 use crate::config::{Config, ConfigError};
 use crate::holding::{Holding, HoldingError};
 use crate::keyfile::{self, KeyFileError};
+use crate::ledger::{self, LedgerError};
 use crate::peers::{Peers, Station, StationError};
 use crate::routes::App;
 use crate::serve::{Control, ServeError, Server};
@@ -35,6 +36,9 @@ pub enum DaemonError {
     /// The tokens.
     #[error(transparent)]
     Tokens(#[from] TokensError),
+    /// Where spent sessions are counted.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// The certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -109,14 +113,16 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
     let bundle = config.bundle.as_ref().ok_or(ConfigError::Missing { what: "the bundle", flag: "BUNDLE" })?;
     let index = config.index.ok_or(ConfigError::Missing { what: "the server's number", flag: "--index" })?;
     let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
-    let tokens = Tokens::new(config.tokens.clone(), config.ledger.as_deref())?;
     let tls = config.tls.as_ref().map(|tls| tls::server(&tls.certificate, &tls.key)).transpose()?;
     let unreadable = |error| DaemonError::Bundle(Box::new(error));
-    let holding = match &config.shards {
-        None => Holding::new(&Bundle::open(bundle).map_err(unreadable)?, index, keys)?,
+    let (dataset, holding) = match &config.shards {
+        None => {
+            let bundle = Bundle::open(bundle).map_err(unreadable)?;
+            (bundle.manifest().contents().dataset.name.clone(), Holding::new(&bundle, index, keys)?)
+        }
         Some(shards) => {
             let outline = Outline::open(bundle).map_err(unreadable)?;
-            Holding::front(&outline, index, keys, |keys| {
+            let holding = Holding::front(&outline, index, keys, |keys| {
                 let shards = Arc::new(Shards::new(shards.clone(), outline.manifest(), keys, runtime.clone())?);
                 match runtime.block_on(shards.complete(patience)) {
                     Err(error) if patience.is_zero() && error.passes() => {
@@ -126,9 +132,13 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
                 }
                 shards.watch();
                 Ok::<_, DaemonError>(shards)
-            })?
+            });
+            (outline.manifest().contents().dataset.name.clone(), holding?)
         }
     };
+    let ledger =
+        config.ledger.as_ref().map(|ledger| ledger::open(ledger, &format!("{dataset}/{index}"))).transpose()?;
+    let tokens = Tokens::counted_in(config.tokens.clone(), ledger)?;
     Ok(Loaded { holding, tokens, tls })
 }
 

@@ -1,7 +1,7 @@
 //! One logical server of private counterfactual retrieval: it holds a replica of the database and answers queries over
 //! HTTPS, without ever knowing what was asked.
 //!
-//! A request passes, in this order, through [`tokens`] (who may ask, how often), [`admission`] (how many at once),
+//! A request passes, in this order, through [`tokens`] (who may ask, how often; counted in a [`ledger`]), [`admission`] (how many at once),
 //! [`holding`] (which version of the database) and [`database`] (the scan), and leaves as a stream. Nothing is kept of it
 //! but a number in [`metrics`] and a spent budget. Query contents appear in no log, metric or error document.
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ pub mod daemon;
 pub mod database;
 pub mod holding;
 pub mod keyfile;
+pub mod ledger;
 pub mod metrics;
 mod passes;
 pub mod peers;

@@ -71,7 +71,10 @@ pub(crate) async fn respond(app: &App, bearer: Bearer, body: &[u8]) -> Result<Ve
     }
     // Nobody pays for what cannot be had.
     holding.database().ready()?;
-    app.tokens().spend(bearer, stage, 1)?;
+    // The ledger may be at the other end of a network.
+    let tokens = app.tokens();
+    let spent = tokio::task::spawn_blocking(move || tokens.spend(bearer, stage, 1));
+    spent.await.unwrap_or(Err(Problem::Internal))?;
     let mut response = search(holding.clone(), peers, ask).await?;
     let checksum = blake3::hash(&response);
     response.extend(&checksum.as_bytes()[..CHECKSUM_LENGTH]);

@@ -5,20 +5,15 @@
 //! requests of every stage instead: a token with n sessions has n requests of every phase and n·k record fetches, k the manifest's
 //! limit. A search that skips its first phase thus gains nothing. A repeated request counts again.
 //!
-//! What is spent is appended to a ledger, one line each, under a file lock: processes that share the file share the budgets. It is
-//! counted in memory too, and never forgotten while the server runs: a ledger that shrinks or is replaced ends all spending until
-//! the next reload, and renews no budget then either.
+//! What is spent is counted in a [ledger](crate::ledger), which all fronts of a logical server share.
 //!
 //! Tokens may be reloaded while a message uploads. So a [`Bearer`] is what was shown, and whose it is, is looked up again when
 //! it spends.
 
+use crate::ledger::{FileLedger, Ledger, LedgerError};
 use crate::problem::Problem;
 use ifonly_core::transcript::Stage;
-use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::path::Path;
 
 /// One token in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -44,15 +39,10 @@ pub enum TokensError {
     #[error("token {0:?}: the hash must be 64 hexadecimal digits; `ifonly keygen --token` prints one")]
     Hash(String),
     /// The ledger cannot be used.
-    #[error("ledger {path}: {error}")]
-    Ledger {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        error: std::io::Error,
-    },
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// A budget without a ledger would be forgotten at every restart.
-    #[error("token {0:?} has a budget of sessions, so the configuration needs a `ledger` file to count them in")]
+    #[error("token {0:?} has a budget of sessions, so the configuration needs a `ledger` to count them in")]
     NoLedger(String),
 }
 
@@ -60,7 +50,7 @@ pub enum TokensError {
 #[derive(Debug)]
 pub struct Tokens {
     entries: Vec<(TokenEntry, blake3::Hash)>,
-    ledger: Option<Mutex<Ledger>>,
+    ledger: Option<Box<dyn Ledger>>,
 }
 
 /// What a request has shown: the hash of its token, if there was one.
@@ -79,8 +69,14 @@ impl Bearer {
 }
 
 impl Tokens {
-    /// These tokens; an empty list lets everybody in.
+    /// These tokens, counted in a file; an empty list lets everybody in.
     pub fn new(entries: Vec<TokenEntry>, ledger: Option<&Path>) -> Result<Tokens, TokensError> {
+        let ledger = ledger.map(FileLedger::open).transpose()?;
+        Tokens::counted_in(entries, ledger.map(|ledger| Box::new(ledger) as Box<dyn Ledger>))
+    }
+
+    /// These tokens, counted in any ledger.
+    pub fn counted_in(entries: Vec<TokenEntry>, ledger: Option<Box<dyn Ledger>>) -> Result<Tokens, TokensError> {
         let mut known: Vec<(TokenEntry, blake3::Hash)> = vec![];
         for entry in entries {
             let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -96,21 +92,13 @@ impl Tokens {
             let Ok(hash) = blake3::Hash::from_hex(&entry.hash) else { return Err(TokensError::Hash(entry.name)) };
             known.push((entry, hash));
         }
-        let ledger = ledger
-            .map(|path| Ledger::open(path).map_err(|error| TokensError::Ledger { path: path.into(), error }))
-            .transpose()?;
-        Ok(Tokens { entries: known, ledger: ledger.map(Mutex::new) })
+        Ok(Tokens { entries: known, ledger })
     }
 
-    /// Counts on from what `earlier` has counted: whatever happened to the ledger's file, a reload renews no budget.
+    /// Counts on from what `earlier` has counted: whatever happened to the ledger, a reload renews no budget.
     pub(crate) fn inherit(&self, earlier: &Tokens) {
         if let (Some(ledger), Some(earlier)) = (&self.ledger, &earlier.ledger) {
-            let earlier = earlier.lock().unwrap_or_else(PoisonError::into_inner).spent.clone();
-            let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-            for (line, count) in earlier {
-                let spent = ledger.spent.entry(line).or_default();
-                *spent = count.max(*spent);
-            }
+            ledger.inherit(earlier.known());
         }
     }
 
@@ -137,18 +125,17 @@ impl Tokens {
     }
 
     /// Spends one request of whoever has this token now; each stage is counted apart, `per_session` of it belong to a session.
-    /// May wait for the ledger's lock.
+    /// May wait for the ledger, so it belongs on a thread that may block.
     pub fn spend(&self, bearer: Bearer, stage: Stage, per_session: u64) -> Result<(), Problem> {
         let Some((entry, sessions)) = self.entry(bearer)?.and_then(|entry| Some((entry, entry.sessions?))) else {
             return Ok(());
         };
         let ledger = self.ledger.as_ref().ok_or(Problem::LedgerUnavailable)?;
-        let mut ledger = ledger.lock().map_err(|_| Problem::LedgerUnavailable)?;
-        match ledger.spend(&entry.name, &word(stage), sessions.saturating_mul(per_session)) {
+        match ledger.spend(&format!("{} {}", entry.name, word(stage)), sessions.saturating_mul(per_session)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Problem::BudgetSpent),
             Err(error) => {
-                tracing::error!(%error, "the ledger of spent sessions cannot be written");
+                tracing::error!(%error, "a session could not be counted, so nothing was answered");
                 Err(Problem::LedgerUnavailable)
             }
         }
@@ -161,80 +148,6 @@ fn word(stage: Stage) -> String {
         Stage::Phase(phase) => format!("phase{phase}"),
         Stage::Record => "record".into(),
     }
-}
-
-/// Lines of `name stage`, counted.
-#[derive(Debug)]
-struct Ledger {
-    path: PathBuf,
-    file: File,
-    /// Bytes that were read or written, all of whole lines.
-    read: u64,
-    /// A crash cut the last line short.
-    torn: bool,
-    spent: HashMap<String, u64>,
-}
-
-impl Ledger {
-    fn open(path: &Path) -> std::io::Result<Ledger> {
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-        let mut ledger = Ledger { path: path.into(), file, read: 0, torn: false, spent: HashMap::new() };
-        ledger.file.lock()?;
-        let caught_up = ledger.catch_up();
-        ledger.file.unlock()?;
-        caught_up.map(|()| ledger)
-    }
-
-    fn spend(&mut self, name: &str, stage: &str, limit: u64) -> std::io::Result<bool> {
-        self.file.lock()?;
-        let result = self.spend_locked(name, stage, limit);
-        self.file.unlock()?;
-        result
-    }
-
-    fn spend_locked(&mut self, name: &str, stage: &str, limit: u64) -> std::io::Result<bool> {
-        self.catch_up()?;
-        let line = format!("{name} {stage}");
-        if self.spent.get(&line).copied().unwrap_or(0) >= limit {
-            return Ok(false);
-        }
-        let end = if self.torn { "\n" } else { "" };
-        self.file.write_all(format!("{end}{line}\n").as_bytes())?;
-        self.file.sync_data()?;
-        self.catch_up()?;
-        Ok(true)
-    }
-
-    /// Reads the lines that were written since, by this process or another. A ledger that is not the one that was read is none.
-    fn catch_up(&mut self) -> std::io::Result<()> {
-        let (held, there) = (self.file.metadata()?, std::fs::metadata(&self.path)?);
-        if held.len() < self.read || !is_same(&held, &there) {
-            let what = "the ledger was shortened or replaced while the server ran; put it back, or restart the server";
-            return Err(std::io::Error::other(what));
-        }
-        self.file.seek(SeekFrom::Start(self.read))?;
-        let mut text = vec![];
-        self.file.read_to_end(&mut text)?;
-        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-        for line in text[..whole].split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-            *self.spent.entry(String::from_utf8_lossy(line).into_owned()).or_default() += 1;
-        }
-        self.read += whole as u64;
-        self.torn = whole < text.len();
-        Ok(())
-    }
-}
-
-#[cfg(unix)]
-fn is_same(held: &std::fs::Metadata, there: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    (held.dev(), held.ino()) == (there.dev(), there.ino())
-}
-
-/// Without numbers of files, a shorter one is what shows.
-#[cfg(not(unix))]
-fn is_same(held: &std::fs::Metadata, there: &std::fs::Metadata) -> bool {
-    there.len() >= held.len()
 }
 
 #[cfg(test)]

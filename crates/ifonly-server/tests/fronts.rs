@@ -1,0 +1,39 @@
+//! Several fronts of one logical server: whatever one began another goes on with, and budgets are common to all.
+
+mod support;
+
+use axum::body::Body;
+use http::{Request, StatusCode, header};
+use ifonly_server::config::Limits;
+use support::{app, manifest, messages, post, public, send, token};
+
+#[tokio::test]
+async fn a_search_that_began_at_one_front_goes_on_at_another() {
+    let fronts = [0, 1].map(|_| public(&app(Limits::default(), vec![], None)));
+    let manifest = manifest("1");
+    for deployment in manifest.deployments() {
+        let sent = messages(&manifest, deployment.scheme().name, 3);
+        for (phase, message) in sent.iter().enumerate() {
+            let path = if phase == deployment.phases() { "/v1/record" } else { "/v1/answer" };
+            // Every message to the other front than the one before; then to both, to compare.
+            let taken = post(&fronts[phase % 2], path, message.clone()).await;
+            assert_eq!(taken.status(), StatusCode::OK, "{} phase {phase}", deployment.scheme().name);
+            let other = post(&fronts[1 - phase % 2], path, message.clone()).await;
+            assert_eq!(taken.body(), other.body(), "{} phase {phase}", deployment.scheme().name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_one_front_has_sold_the_other_does_not_sell_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = folder.path().join("ledger");
+    let fronts = [0, 1].map(|_| public(&app(Limits::default(), vec![token("few", Some(2))], Some(&ledger))));
+    let message = messages(&manifest("1"), "gated", 4).remove(0);
+    let mut statuses = vec![];
+    for front in [&fronts[0], &fronts[1], &fronts[0], &fronts[1]] {
+        let request = Request::post("/v1/answer").header(header::AUTHORIZATION, "Bearer few");
+        statuses.push(send(front, request.body(Body::from(message.clone())).unwrap()).await.status().as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 429, 429]);
+}
