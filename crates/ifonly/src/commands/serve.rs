@@ -3,7 +3,7 @@
 use crate::exit::{Done, Failure};
 use ifonly_server::config::{self, Config, ConfigError, Tls};
 use ifonly_server::daemon::{self, DaemonError};
-use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer};
+use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Source};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -54,6 +54,10 @@ pub(crate) struct Args {
     /// The certificate of the server before this one, PEM.
     #[arg(long, value_name = "FILE", requires = "peers_listen")]
     previous_cert: Option<PathBuf>,
+    /// Where random bits between the servers of a sealed search come from: `system` (perfect privacy towards each server, the default) or
+    /// `keys` (half the traffic between servers, computational privacy). The same at all three.
+    #[arg(long, value_name = "SOURCE")]
+    randomness: Option<Source>,
     /// Allow plain HTTP beyond loopback, behind a TLS terminator.
     #[arg(long)]
     plain_http: bool,
@@ -93,8 +97,13 @@ impl Args {
                 listen,
                 next: NextServer { address, certificate: next },
                 previous: PreviousServer { certificate: previous },
+                randomness: Source::default(),
                 limits: PeerLimits::default(),
             });
+        }
+        if let Some(randomness) = self.randomness {
+            let missing = ConfigError::Missing { what: "the address for peers", flag: "--peers-listen" };
+            config.peers.as_mut().ok_or(missing)?.randomness = randomness;
         }
         config.plain_http |= self.plain_http;
         config.limits.running = self.running.unwrap_or(config.limits.running);
