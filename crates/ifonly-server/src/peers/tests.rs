@@ -1,5 +1,7 @@
 //! Three servers in one process, over real HTTP/2 through memory.
 
+mod faults;
+
 use super::line::{Carrier, Dial};
 use super::*;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
