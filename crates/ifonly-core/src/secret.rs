@@ -224,19 +224,28 @@ impl Secret {
     fn cost_table(&self, k: usize, range: u32) -> Vec<u64> {
         match &self.cost {
             Some(tables) => tables[k].clone(),
-            None => {
-                (0..=range).map(|v| self.weights[k].saturating_mul(u64::from(v.abs_diff(self.x[k])).pow(2))).collect()
-            }
+            None => (0..=range).map(|v| self.table_cost(k, v)).collect(),
+        }
+    }
+
+    /// One entry of it.
+    fn table_cost(&self, k: usize, v: u32) -> u64 {
+        match &self.cost {
+            Some(tables) => tables[k][v as usize],
+            None => self.weights[k].saturating_mul(u64::from(v.abs_diff(self.x[k])).pow(2)),
         }
     }
 
     /// Without tables of their own, table gates forbid every other level of an immutable feature.
     fn gate_table(&self, k: usize, range: u32) -> Vec<bool> {
-        let changed = |v| self.immutable[k] && v != self.x[k];
-        match &self.gate {
-            Some(tables) => tables[k].iter().zip(0..).map(|(&forbidden, v)| forbidden || changed(v)).collect(),
-            None => (0..=range).map(changed).collect(),
-        }
+        let levels = self.gate.as_ref().map_or(range + 1, |tables| tables[k].len() as u32);
+        (0..levels).map(|v| self.forbids(k, v)).collect()
+    }
+
+    /// One entry of it.
+    fn forbids(&self, k: usize, v: u32) -> bool {
+        let named = self.gate.as_ref().is_some_and(|tables| tables[k][v as usize]);
+        named || self.immutable[k] && v != self.x[k]
     }
 
     /// What the protocol computes for a row, in the clear: the client's check of the record that it fetched.
@@ -249,7 +258,7 @@ impl Secret {
         let open = match scheme.gate {
             Gate::None => true,
             Gate::Zeros | Gate::Scaled => features().all(|(k, y)| !self.immutable[k] || y == self.x[k]),
-            Gate::Table => features().all(|(k, y)| !self.gate_table(k, params.ranges[k])[y as usize]),
+            Gate::Table => features().all(|(k, y)| !self.forbids(k, y)),
         };
         let gap = |k: usize, y: u32| u64::from(y.abs_diff(self.x[k]));
         open.then(|| {
@@ -259,7 +268,7 @@ impl Secret {
                     Metric::Weighted => self.weights[k] * gap(k, y).pow(2),
                     Metric::Power => gap(k, y).pow(params.exponent),
                     Metric::Product => u64::from(y) * u64::from(self.x[k]),
-                    Metric::Table => self.cost_table(k, params.ranges[k])[y as usize],
+                    Metric::Table => self.table_cost(k, y),
                 })
                 .sum()
         })

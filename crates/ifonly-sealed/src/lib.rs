@@ -69,7 +69,7 @@ mod zero;
 pub use circuit::{Circuit, Cost};
 pub use error::{Due, Error, Fault};
 pub use frame::{HEADER_BYTES, Taken};
-pub use meeting::{Drawn, Misfit, Subject};
+pub use meeting::{Drawn, Misfit, Source, Subject};
 pub use party::{Party, Peer, Randomness};
 pub use search::{Search, shape};
 pub use shape::{FRAME_WORDS, Shape};

@@ -2,7 +2,7 @@
 //!
 //! Each tells both others what it was asked and a number that it drew ([`Subject::greeting`]); all but the sender's number and what
 //! it drew must be equal. The session's name follows from the transcript and the three numbers, and each tells it to both others
-//! when it is ready. With keys, each then sends the next server the key that the two share in this session.
+//! when it is ready. With keys ([`Source::Keys`]), each sends the next server right after that the key that the two share in this session.
 
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_core::transcript::Tau;
@@ -13,6 +13,41 @@ const MAGIC: &[u8; 6] = b"ifonly";
 
 /// What a server draws for a session: its part of the session's name, or a key.
 pub type Drawn = [u8; 32];
+
+/// Where the random bits between servers come from; all three must have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// Every bit from the operating system's generator, sent to whom it concerns: privacy towards a server is perfect.
+    #[default]
+    System,
+    /// From keys that each pair of servers draws for the session: half the traffic, and privacy towards a server is computational.
+    Keys,
+}
+
+impl Source {
+    /// What follows a greeting; nothing in the default.
+    fn mark(self) -> &'static [u8] {
+        match self {
+            Source::System => &[],
+            Source::Keys => &[1],
+        }
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if *self == Source::System { "system" } else { "keys" })
+    }
+}
+
+impl std::str::FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Source, String> {
+        let named = [Source::System, Source::Keys].into_iter().find(|source| source.to_string() == text);
+        named.ok_or_else(|| format!("randomness between servers is \"system\" or \"keys\", not {text:?}"))
+    }
+}
 
 /// What a session is about; all of it is public, and the same at all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +62,8 @@ pub struct Subject {
     pub top: u8,
     /// Equal exactly where root key, data and transcript are.
     pub key_check: [u8; 16],
+    /// Where random bits come from.
+    pub source: Source,
 }
 
 /// Why a greeting does not fit.
@@ -41,9 +78,9 @@ pub enum Misfit {
 impl Subject {
     /// What server `server` (1 to 3) tells both others.
     pub fn greeting(&self, server: usize, nonce: &Drawn) -> Vec<u8> {
-        let Subject { digest, epoch, tau, top, key_check } = self;
-        let parts: [&[u8]; 8] =
-            [MAGIC, &[VERSION, server as u8], digest, &epoch.to_le_bytes(), tau, &[*top], key_check, nonce];
+        let Subject { digest, epoch, tau, top, key_check, source } = self;
+        let (who, epoch) = ([VERSION, server as u8], epoch.to_le_bytes());
+        let parts: [&[u8]; 9] = [MAGIC, &who, digest, &epoch, tau, &[*top], key_check, nonce, source.mark()];
         parts.concat()
     }
 
@@ -71,7 +108,12 @@ impl Subject {
                 return Err(if place < 2 { Misfit::Version } else { Misfit::Differs(what) });
             }
         }
-        rest.try_into().map_err(|_| Misfit::Version)
+        let (nonce, mark) = rest.split_first_chunk().ok_or(Misfit::Version)?;
+        match [Source::System, Source::Keys].into_iter().find(|source| source.mark() == mark) {
+            Some(source) if source == self.source => Ok(*nonce),
+            Some(_) => Err(Misfit::Differs("randomness")),
+            None => Err(Misfit::Version),
+        }
     }
 
     /// The session's name, from what servers 1, 2, 3 drew.
@@ -94,9 +136,36 @@ impl Subject {
 mod tests {
     use super::*;
 
+    fn subject(source: Source) -> Subject {
+        Subject { digest: [1; 32], epoch: 3, tau: [5; 32], top: 1, key_check: [4; 16], source }
+    }
+
+    #[test]
+    fn servers_with_and_without_keys_do_not_fit() {
+        let [system, keys] = [Source::System, Source::Keys].map(subject);
+        let [said, said_with_keys] = [system, keys].map(|subject| subject.greeting(2, &[9; 32]));
+        assert_eq!(keys.read_greeting(2, &said_with_keys), Ok([9; 32]));
+        assert_eq!(keys.read_greeting(2, &said), Err(Misfit::Differs("randomness")));
+        assert_eq!(system.read_greeting(2, &said_with_keys), Err(Misfit::Differs("randomness")));
+        assert_eq!(["system".parse(), "keys".parse()], [Ok(Source::System), Ok(Source::Keys)]);
+        assert!("key".parse::<Source>().is_err_and(|error| error.contains("\"keys\"")));
+    }
+
+    #[test]
+    fn a_key_serves_one_session() {
+        let stream = |key, session| {
+            let mut bytes = [0; 16];
+            let keys = subject(Source::Keys).pair_keys([key; 32], &[session; 32]);
+            keys.stream(ifonly_algebra::keys::Purpose::ZeroSharing).fill(0, &mut bytes);
+            bytes
+        };
+        assert_eq!(stream(1, 1), stream(1, 1));
+        assert!(stream(1, 1) != stream(1, 2) && stream(1, 1) != stream(2, 1));
+    }
+
     #[test]
     fn greetings_fit_only_where_everything_is_the_same() {
-        let subject = Subject { digest: [1; 32], epoch: 3, tau: [5; 32], top: 1, key_check: [4; 16] };
+        let subject = subject(Source::System);
         let greeting = subject.greeting(2, &[9; 32]);
         assert_eq!(subject.read_greeting(2, &greeting), Ok([9; 32]));
         assert_eq!(subject.read_greeting(3, &greeting), Err(Misfit::Differs("number")));
@@ -112,7 +181,7 @@ mod tests {
 
     #[test]
     fn everybody_contributes_to_the_name() {
-        let subject = Subject { digest: [1; 32], epoch: 3, tau: [5; 32], top: 1, key_check: [4; 16] };
+        let subject = subject(Source::System);
         let name = subject.session(&[[1; 32], [2; 32], [3; 32]]);
         for place in 0..3 {
             let mut nonces = [[1; 32], [2; 32], [3; 32]];

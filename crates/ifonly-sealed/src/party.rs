@@ -189,7 +189,7 @@ impl Party {
         }
     }
 
-    /// What is due from a peer; a server names it when a deadline passes.
+    /// What is due from a peer.
     pub fn due(&self, peer: Peer) -> Due {
         let part = |step, words: usize| Due::Part { step, chunk: (words / FRAME_WORDS) as u32 };
         match (peer, self.zero.ahead()) {
@@ -205,6 +205,28 @@ impl Party {
             (Peer::Previous, Some(ahead)) => ahead.due(),
             _ => Due::Nothing,
         }
+    }
+
+    /// Whom the party waits for, and for what; a server names it when a deadline passes. Random bits are late once they are needed, anything
+    /// else in the order of steps.
+    pub fn behind(&self) -> (Peer, Due) {
+        let late = |due: &Due| match due {
+            Due::Part { step, .. } if *step > AHEAD => *step,
+            _ => u32::MAX,
+        };
+        let [next, previous] = [Peer::Next, Peer::Previous].map(|peer| (peer, self.due(peer)));
+        if self.lacks_random_bits() || late(&previous.1) < late(&next.1) { previous } else { next }
+    }
+
+    /// Whether this party could send or finish, if it had received the random bits for it.
+    fn lacks_random_bits(&self) -> bool {
+        let received_all = self.zero.ahead().is_none_or(|ahead| ahead.due() == Due::Nothing);
+        let unsent = match self.over() {
+            true => self.circuit.shape.top * self.circuit.shape.answer_words() - self.answer_masks.len(),
+            false if self.step == INPUT => 0,
+            false => FRAME_WORDS.min(self.words_back(self.step) - self.to_previous.words),
+        };
+        !received_all && self.zero.ready() < unsent
     }
 
     /// Whether everything has been sent and received.

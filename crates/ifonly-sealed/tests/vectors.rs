@@ -15,7 +15,7 @@ use ifonly_core::replica::{Replica, Request, SealedAsk};
 use ifonly_core::sealed::Sealed;
 use ifonly_core::search::Audience;
 use ifonly_core::secret::Secret;
-use ifonly_sealed::{Circuit, Party, Peer, Randomness, Search, Shape, Subject, combine, share, simulate};
+use ifonly_sealed::{Circuit, Party, Peer, Randomness, Search, Shape, Source, Subject, combine, share, simulate};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -164,8 +164,10 @@ fn a_whole_search_is_as_written_down() {
             _ => panic!("a sealed message is a sealed request"),
         })
         .collect();
-    let subject =
-        |ask: &SealedAsk| Subject { digest, epoch, tau: ask.tau, top: top as u8, key_check: ask.keys.check_value() };
+    let subject = |ask: &SealedAsk| {
+        let key_check = ask.keys.check_value();
+        Subject { digest, epoch, tau: ask.tau, top: top as u8, key_check, source: Source::System }
+    };
     let mut nonces = [[0; 32]; 3];
     nonces.iter_mut().for_each(|nonce| random.fill(nonce));
     let greetings: Vec<String> =

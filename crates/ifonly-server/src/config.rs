@@ -306,6 +306,21 @@ mod tests {
     }
 
     #[test]
+    fn peers_are_as_the_sample_shows_them() {
+        // The sample has them commented out, since few servers have peers.
+        let sample = include_str!("../../../docs/server.toml");
+        let shown = sample.lines().skip_while(|line| *line != "# [peers]").take_while(|line| line.starts_with('#'));
+        let is_setting = |line: &&str| line.starts_with('[') || line.contains(" = ");
+        let shown: Vec<&str> = shown.filter_map(|line| line.strip_prefix("# ")).filter(is_setting).collect();
+        let peers = Config::parse(&shown.join("\n")).unwrap().peers.unwrap();
+        assert_eq!((peers.randomness, peers.limits), Default::default());
+        let keyed = shown.join("\n").replace("\"system\"", "\"keys\"");
+        assert_eq!(Config::parse(&keyed).unwrap().peers.unwrap().randomness, crate::peers::Source::Keys);
+        let wrong = Config::parse(&keyed.replace("\"keys\"", "\"dice\"")).unwrap_err();
+        assert!(wrong.to_string().contains("\"system\" or \"keys\""), "{wrong}");
+    }
+
+    #[test]
     fn addresses_may_have_names() {
         let name = address("localhost:7001").unwrap();
         assert!(name.ip().is_loopback() && name.port() == 7001, "{name}");

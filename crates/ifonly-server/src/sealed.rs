@@ -90,6 +90,7 @@ async fn search(holding: Arc<Holding>, peers: Arc<Peers>, ask: SealedAsk) -> Res
         // At most 64.
         top: ask.top as u8,
         key_check: ask.keys.check_value(),
+        source: peers.source(),
     };
     let mut opened = peers.open(&subject).await.map_err(problem)?;
     let runtime = tokio::runtime::Handle::current();

@@ -218,8 +218,11 @@ impl World {
     pub(crate) fn bundle(&self) -> Result<Bundle, Failure> {
         let length = self.manifest.record_length();
         let mut records = Vec::with_capacity(length * self.manifest.rows());
+        let words: Vec<String> = (0..=u16::MAX).map(|level| level.to_string()).collect();
+        let mut texts: Vec<&str> = vec![];
         for row in self.rows() {
-            let texts: Vec<String> = row.iter().map(u16::to_string).collect();
+            texts.clear();
+            texts.extend(row.iter().map(|&level| words[usize::from(level)].as_str()));
             records.extend(record::encode(&texts, length).map_err(Failure::machine)?);
         }
         let rows = RowStore::build(&self.manifest.schema().ranges(), self.rows()).map_err(Failure::machine)?;

@@ -6,7 +6,7 @@
 
 use crate::end_to_end::{Order, Part, Times, World};
 use crate::exit::Failure;
-use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::random::OsRandom;
 use ifonly_client::http::{HttpServer, Trust};
 use ifonly_client::{Answer, Client, Pins, Transport};
@@ -15,7 +15,7 @@ use ifonly_core::sealed::SERVERS;
 use ifonly_scan::bench::Options;
 use ifonly_sealed::{Circuit, Party, Randomness, Search, simulate};
 use ifonly_server::config::Limits;
-use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Station};
+use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Source, Station};
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
 use ifonly_server::{Holding, Server, tls};
@@ -34,6 +34,8 @@ pub(crate) struct SealedSearch {
     rows: usize,
     /// Bits of a value.
     bits: usize,
+    /// Where random bits between the servers come from.
+    randomness: String,
     /// Rounds between the servers.
     rounds: u64,
     /// Bytes that each server sends to the others, per row.
@@ -57,8 +59,8 @@ impl std::fmt::Display for SealedSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
-            "A sealed search of {} rows, values of {} bits: {} bytes up, {} down; {} rounds between servers; wall clock",
-            self.rows, self.bits, self.bytes_up, self.bytes_down, self.rounds
+            "A sealed search of {} rows, values of {} bits: {} bytes up, {} down; {} rounds between servers, random bits: {}; wall clock",
+            self.rows, self.bits, self.bytes_up, self.bytes_down, self.rounds, self.randomness
         )?;
         writeln!(f, "{:<52} {:>10.1}", "bytes sent per row and server", self.bytes_between_servers_per_row)?;
         writeln!(f, "{:<52} {:>10.1}", "bytes of memory per row and server", self.memory_per_row)?;
@@ -79,24 +81,37 @@ const MACHINE: &str = "sum, tournament and selection";
 const RECORDS: &str = "sums of records and answers";
 const OPEN: &str = "answers put together, record opened and confirmed";
 
-/// Measures; the answers are compared with brute force before.
-pub(crate) fn measure(options: &Options, round_trip: Duration) -> Result<SealedSearch, Failure> {
+/// No round begins after so long; a search of ten million rows takes seconds.
+const ENOUGH: Duration = Duration::from_secs(60);
+
+/// Measures; the answers are compared with brute force before. What it is at goes to standard error, since large databases take a while.
+pub(crate) fn measure(options: &Options, round_trip: Duration, source: Source) -> Result<SealedSearch, Failure> {
+    let started = Instant::now();
+    let now = |what: &str| eprintln!("{:>7.1} s  {what}", started.elapsed().as_secs_f64());
+    now("making rows and looking for the nearest by brute force");
     let world = World::make(options, ifonly_core::sealed::SCHEME.name, Order::Stored)?;
-    let servers = Servers::start(&world, round_trip)?;
+    now("making records and sealing them for three servers");
+    let servers = Servers::start(&world, round_trip, source)?;
+    now("comparing answers with brute force");
     let runtime = Runtime::new().map_err(Failure::machine)?;
     let asking = runtime.block_on(Client::connect(servers.transports.clone(), &Pins::default()))?;
     let over_tls = || -> Result<Answer, Failure> { Ok(runtime.block_on(asking.ask(&world.values, &world.wishes))?) };
     let answer = over_tls()?;
     world.check(answer.found.first().map(|found| found.decoded()))?;
-    world.check(in_process(&world, &servers.holdings, &mut Times::default())?)?;
+    world.check(in_process(&world, &servers.holdings, source, &mut Times::default())?)?;
     let (mut times, mut search) = (Times::default(), Duration::MAX);
-    for _ in 0..options.rounds.max(1) {
+    let begun = Instant::now();
+    for round in 1..=options.rounds.max(1) {
+        if round > 1 && begun.elapsed() > ENOUGH {
+            break;
+        }
+        now(&format!("round {round} of {}", options.rounds.max(1)));
         let started = Instant::now();
         std::hint::black_box(over_tls()?);
         search = search.min(started.elapsed());
-        let mut round = Times::default();
-        in_process(&world, &servers.holdings, &mut round)?;
-        times.keep_best(&round);
+        let mut parts = Times::default();
+        in_process(&world, &servers.holdings, source, &mut parts)?;
+        times.keep_best(&parts);
     }
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     let parts: Vec<Part> =
@@ -107,8 +122,13 @@ pub(crate) fn measure(options: &Options, round_trip: Duration) -> Result<SealedS
     Ok(SealedSearch {
         rows,
         bits: sealed.bits(),
+        randomness: source.to_string(),
         rounds: cost.rounds,
-        bytes_between_servers_per_row: cost.bytes as f64 / rows as f64,
+        bytes_between_servers_per_row: match source {
+            Source::System => cost.bytes,
+            Source::Keys => cost.bytes_keyed,
+        } as f64
+            / rows as f64,
         memory_per_row: cost.memory as f64 / rows as f64,
         bytes_up: answer.traffic.up,
         bytes_down: answer.traffic.down,
@@ -120,8 +140,22 @@ pub(crate) fn measure(options: &Options, round_trip: Duration) -> Result<SealedS
 }
 
 /// The whole search by plain calls.
-fn in_process(world: &World, holdings: &[Arc<Holding>], times: &mut Times) -> Result<Option<u64>, Failure> {
+fn in_process(
+    world: &World,
+    holdings: &[Arc<Holding>],
+    source: Source,
+    times: &mut Times,
+) -> Result<Option<u64>, Failure> {
     let random = &mut OsRandom::default();
+    let keys: [TranscriptKeys; SERVERS] =
+        std::array::from_fn(|_| RootKey::generate(0, &mut OsRandom::default()).transcript(&[0; 32]));
+    let randomness = |place: usize| match source {
+        Source::System => Randomness::Drawn,
+        Source::Keys => Randomness::Keyed {
+            with_previous: keys[(place + SERVERS - 1) % SERVERS].clone(),
+            with_next: keys[place].clone(),
+        },
+    };
     let sealed = world.manifest.sealed().ok_or_else(|| Failure::Machine("sealed is not on offer".into()))?;
     let search = Search::new(sealed.clone(), world.secret.clone(), world.manifest.audience(), 1);
     let mut search = search.map_err(Failure::machine)?;
@@ -130,12 +164,12 @@ fn in_process(world: &World, holdings: &[Arc<Holding>], times: &mut Times) -> Re
     let (asks, mut parties) = times.lap(SUMS, || -> Result<_, Failure> {
         let mut asks: Vec<SealedAsk> = vec![];
         let mut parties: Vec<Party> = vec![];
-        for (holding, message) in holdings.iter().zip(&messages) {
+        for (place, (holding, message)) in holdings.iter().zip(&messages).enumerate() {
             let Request::Sealed(ask) = holding.replica().open(message).map_err(Failure::machine)? else {
                 return Err(Failure::Machine("a sealed message is something else".into()));
             };
             let circuit = holding.circuit(&ask).map_err(Failure::machine)?;
-            parties.push(holding.party(&ask, &circuit, Randomness::Drawn).map_err(Failure::machine)?);
+            parties.push(holding.party(&ask, &circuit, randomness(place)).map_err(Failure::machine)?);
             asks.push(ask);
         }
         let parties = <[Party; SERVERS]>::try_from(parties);
@@ -165,7 +199,7 @@ struct Servers {
 }
 
 impl Servers {
-    fn start(world: &World, round_trip: Duration) -> Result<Servers, Failure> {
+    fn start(world: &World, round_trip: Duration, source: Source) -> Result<Servers, Failure> {
         let folder = tempfile::tempdir().map_err(Failure::machine)?;
         let file = |server: usize, what: &str| -> PathBuf { folder.path().join(format!("{server}.{what}")) };
         let mut trusted = String::new();
@@ -184,8 +218,14 @@ impl Servers {
             listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(Failure::machine)?;
         let trust = Trust::pem(trusted.as_bytes())?;
         let key = RootKey::generate(0, &mut OsRandom::default());
+        // Each has rows of its own, as on machines of their own.
+        let hold = &|index: u8| Holding::new(&world.bundle()?, index, vec![key.clone()]).map_err(Failure::machine);
+        let held = std::thread::scope(|scope| {
+            let threads: Vec<_> = (1..=SERVERS as u8).map(|index| scope.spawn(move || hold(index))).collect();
+            threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+        });
         let (mut holdings, mut transports): (Vec<_>, Vec<Arc<dyn Transport>>) = (vec![], vec![]);
-        for ((server, runtime), listener) in (1..).zip(&runtimes).zip(listeners) {
+        for (((server, runtime), listener), held) in (1..).zip(&runtimes).zip(listeners).zip(held) {
             let (next, previous) = (server % SERVERS + 1, (server + 1) % SERVERS + 1);
             let mut address = addresses[next - 1];
             if !round_trip.is_zero() {
@@ -195,14 +235,14 @@ impl Servers {
                 listen: local,
                 next: NextServer { address: address.to_string(), certificate: file(next, "pem") },
                 previous: PreviousServer { certificate: file(previous, "pem") },
+                randomness: source,
                 limits: PeerLimits::default(),
             };
             let (certificate, private) = (file(server, "pem"), file(server, "key"));
             let index = server as u8;
             let _inside = runtime.enter();
             let station = Station::on(listener, &config, index, &certificate, &private).map_err(Failure::machine)?;
-            // Each has rows of its own, as on machines of their own.
-            let holding = Holding::new(&world.bundle()?, index, vec![key.clone()]).map_err(Failure::machine)?;
+            let holding = held.map_err(|_| Failure::Machine("a thread that sealed records panicked".into()))??;
             let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
             let app = App::new(holding, tokens, Limits::default(), vec![]).with_peers(Some(Arc::new(station.run())));
             let tls = tls::server(&certificate, &private).map_err(Failure::machine)?;

@@ -167,7 +167,8 @@ impl Body for Outgoing {
 /// The dialling end: keeps the connection, makes it anew when it broke.
 pub(crate) struct Dialler {
     dial: Dial,
-    connection: Mutex<Option<SendRequest<Outgoing>>>,
+    /// The connection, and how many there were before it.
+    connection: Mutex<Option<(u64, SendRequest<Outgoing>)>>,
 }
 
 impl Dialler {
@@ -186,21 +187,24 @@ impl Dialler {
     }
 
     async fn stream(&self, path: String) -> Result<Line, LineError> {
-        let mut connection = self.connected().await?;
-        let (to, body) = outgoing();
-        let request = Request::post(path).body(body).map_err(|error| LineError::Broken(error.to_string()))?;
-        let response = connection.send_request(request).await.map_err(|error| LineError::Broken(error.to_string()))?;
-        match response.status() {
-            StatusCode::OK => Ok(Line::new(to, response.into_body())),
-            status => Err(LineError::Refused(status.as_u16())),
+        let (number, connection) = self.connected(None).await?;
+        match post(connection, &path).await {
+            // It may have died since it was last used, and nobody noticed.
+            Err(LineError::Broken(_)) => post(self.connected(Some(number)).await?.1, &path).await,
+            other => other,
         }
     }
 
-    async fn connected(&self) -> Result<SendRequest<Outgoing>, LineError> {
+    /// The connection, made anew if there is none or if it is the one with the number `dead`.
+    async fn connected(&self, dead: Option<u64>) -> Result<(u64, SendRequest<Outgoing>), LineError> {
         let mut connection = self.connection.lock().await;
-        if let Some(open) = connection.as_ref().filter(|open| !open.is_closed()) {
-            return Ok(open.clone());
+        if let Some((number, open)) = connection.as_ref()
+            && !open.is_closed()
+            && Some(*number) != dead
+        {
+            return Ok((*number, open.clone()));
         }
+        let number = connection.as_ref().map_or(0, |(number, _)| number + 1);
         let unreachable = |reason: String| LineError::Unreachable(reason);
         let carrier = (self.dial)().await.map_err(|error| unreachable(error.to_string()))?;
         let (open, driver) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
@@ -214,8 +218,19 @@ impl Dialler {
             .map_err(|error| unreachable(error.to_string()))?;
         // Its end shows in the next session, which dials again.
         tokio::spawn(driver);
-        *connection = Some(open.clone());
-        Ok(open)
+        *connection = Some((number, open.clone()));
+        Ok((number, open))
+    }
+}
+
+/// Opens a stream on a connection.
+async fn post(mut connection: SendRequest<Outgoing>, path: &str) -> Result<Line, LineError> {
+    let (to, body) = outgoing();
+    let request = Request::post(path).body(body).map_err(|error| LineError::Broken(error.to_string()))?;
+    let response = connection.send_request(request).await.map_err(|error| LineError::Broken(error.to_string()))?;
+    match response.status() {
+        StatusCode::OK => Ok(Line::new(to, response.into_body())),
+        status => Err(LineError::Refused(status.as_u16())),
     }
 }
 

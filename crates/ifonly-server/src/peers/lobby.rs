@@ -69,6 +69,12 @@ impl Lobby {
         Some(Expected { lobby: self, tau: *tau, line })
     }
 
+    /// Whether nobody waits here, for tests.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seats().is_empty()
+    }
+
     fn seats(&self) -> MutexGuard<'_, HashMap<Tau, Seat>> {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,13 +9,15 @@ mod session;
 pub(crate) mod tls;
 
 use ahead::{Busy, Store};
+use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_core::transcript::Tau;
-use ifonly_sealed::{Ahead, Circuit, Party, Randomness, Subject};
+pub use ifonly_sealed::Source;
+use ifonly_sealed::{Ahead, Circuit, Party, Peer, Randomness, Subject};
 use line::LineError;
 use line::{Dial, Dialler, Line};
 use lobby::Lobby;
-use session::Lines;
 pub(crate) use session::SessionError;
+use session::{Lines, Until};
 use std::sync::Arc;
 use std::time::Duration;
 pub use tls::{NextServer, PeersConfig, PreviousServer, Station, StationError};
@@ -46,6 +48,7 @@ impl Default for PeerLimits {
 pub struct Peers {
     server: usize,
     limits: PeerLimits,
+    source: Source,
     dialler: Arc<Dialler>,
     lobby: Arc<Lobby>,
     store: Arc<Store>,
@@ -58,40 +61,66 @@ impl std::fmt::Debug for Peers {
     }
 }
 
-/// A session that all three have opened; its place is free again when it is dropped.
-pub(crate) struct Opened {
+/// Both lines of a session, before anything was said on them.
+struct Reached {
     lines: Lines,
     /// What this server sent the next one before, and what the previous one sent.
     drawn: Option<Ahead>,
     received: Option<Ahead>,
+    busy: Busy,
+    deadline: Instant,
+}
+
+/// A session that all three have opened; its place is free again when it is dropped.
+pub(crate) struct Opened {
+    lines: Lines,
+    bits: Bits,
     store: Arc<Store>,
     dialler: Arc<Dialler>,
     busy: Busy,
     _place: Option<OwnedSemaphorePermit>,
 }
 
+/// Where the session's random bits come from.
+enum Bits {
+    /// What was drawn and received before the session; the rest follows in it.
+    Drawn(Option<Ahead>, Option<Ahead>),
+    /// The keys that this server shares with the previous one and with the next one.
+    Keyed(TranscriptKeys, TranscriptKeys),
+}
+
 impl Opened {
     /// The random bits of the session, for a party of this circuit.
     pub(crate) fn randomness(&mut self, circuit: &Arc<Circuit>) -> Randomness {
-        self.store.expect(circuit);
-        Randomness::DrawnAhead(Ahead::joined(circuit, self.drawn.take(), self.received.take()))
+        match &mut self.bits {
+            Bits::Drawn(drawn, received) => {
+                self.store.expect(circuit);
+                Randomness::DrawnAhead(Ahead::joined(circuit, drawn.take(), received.take()))
+            }
+            Bits::Keyed(previous, next) => {
+                Randomness::Keyed { with_previous: previous.clone(), with_next: next.clone() }
+            }
+        }
     }
 
-    /// Runs the machine to its end; afterwards random bits for the next session go ahead.
+    /// Runs the machine to its end; afterwards random bits for the next session go ahead, where they are drawn.
     pub(crate) async fn run(self, party: Party, limit: Duration) -> Result<Party, SessionError> {
-        let Opened { lines, store, dialler, busy, _place, .. } = self;
+        let Opened { lines, bits, store, dialler, busy, _place } = self;
         let party = lines.run(party, limit).await;
         drop(busy);
-        tokio::spawn(store.fill(dialler));
+        if let Bits::Drawn(..) = bits {
+            tokio::spawn(store.fill(dialler));
+        }
         party
     }
 }
 
 impl Peers {
-    fn new(server: usize, limits: PeerLimits, dial: Dial) -> Peers {
+    fn new(server: usize, limits: PeerLimits, source: Source, dial: Dial) -> Peers {
         Peers {
             server,
             limits,
+            source,
             dialler: Arc::new(Dialler::new(dial)),
             lobby: Arc::new(Lobby::new(limits.waiting)),
             store: Arc::default(),
@@ -101,6 +130,11 @@ impl Peers {
 
     /// Three servers in one process, each of which reaches the next one through memory.
     pub fn in_memory(limits: PeerLimits) -> [Peers; 3] {
+        Peers::in_memory_with(limits, Source::System)
+    }
+
+    /// The same, with random bits from where `source` says.
+    pub(crate) fn in_memory_with(limits: PeerLimits, source: Source) -> [Peers; 3] {
         let rooms: [Rooms; 3] = std::array::from_fn(|_| (Arc::new(Lobby::new(limits.waiting)), Arc::default()));
         std::array::from_fn(|place| {
             let next = rooms[(place + 1) % 3].clone();
@@ -113,15 +147,26 @@ impl Peers {
                 })
             });
             let (lobby, store) = rooms[place].clone();
-            Peers { lobby, store, ..Peers::new(place + 1, limits, dial) }
+            Peers { lobby, store, ..Peers::new(place + 1, limits, source, dial) }
         })
+    }
+
+    /// Where random bits come from; part of what all three compare.
+    pub(crate) fn source(&self) -> Source {
+        self.source
     }
 
     /// Meets the two others for a session.
     pub(crate) async fn open(&self, subject: &Subject) -> Result<Opened, SessionError> {
+        let reached = self.reach(subject).await?;
+        self.agree(reached, subject).await
+    }
+
+    /// A stream to each of the two others.
+    async fn reach(&self, subject: &Subject) -> Result<Reached, SessionError> {
         let deadline = Instant::now() + Duration::from_secs(self.limits.open_seconds);
+        let [next_server, previous_server] = [Peer::Next, Peer::Previous].map(|peer| peer.of(self.server));
         let away = |server| SessionError::Away { server, seconds: self.limits.open_seconds };
-        let [next_server, previous_server] = [self.server % 3 + 1, (self.server + 1) % 3 + 1];
         let busy = self.store.busy();
         let mut expected = self.lobby.expect(&subject.tau).ok_or(SessionError::Twice)?;
         let dialled = tokio::time::timeout_at(deadline, self.line_to_next(&subject.tau));
@@ -130,20 +175,36 @@ impl Peers {
         let arrived = tokio::time::timeout_at(deadline, expected.line()).await;
         let mut previous = arrived.map_err(|_| away(previous_server))?;
         let received = previous.received.take();
-        let mut lines = Lines::new(self.server, next, previous);
-        // The next server has the stream, and may itself still wait for its user: it is the one that has not come.
-        let name = tokio::time::timeout_at(deadline, lines.meet(subject)).await.map_err(|_| away(next_server))??;
+        Ok(Reached { lines: Lines::new(self.server, next, previous), drawn, received, busy, deadline })
+    }
+
+    /// Makes sure that all three mean the same, and begins when all are ready.
+    async fn agree(&self, reached: Reached, subject: &Subject) -> Result<Opened, SessionError> {
+        let Reached { mut lines, drawn, received, busy, deadline } = reached;
+        let until = |deadline| Until { deadline, seconds: self.limits.open_seconds };
+        let name = lines.meet(subject, until(deadline)).await?;
         let place = match self.server {
             1 => Some(self.place(deadline).await?),
             _ => None,
         };
         lines.confirm(&name).await?;
+        // Beside the confirmation, so that nobody waits for it longer than for that.
+        let given = match subject.source {
+            Source::System => None,
+            Source::Keys => Some(lines.give_key().await?),
+        };
         // Server 1 may have let the whole time pass before it had a place.
-        let patience = deadline + Duration::from_secs(1);
-        let confirmed = tokio::time::timeout_at(patience, lines.confirmed(&name)).await;
-        confirmed.map_err(|_| away(if self.server == 1 { next_server } else { 1 }))??;
+        let patience = until(deadline + Duration::from_secs(1));
+        lines.confirmed(&name, patience).await?;
+        let bits = match given {
+            None => Bits::Drawn(drawn, received),
+            Some(given) => {
+                let taken = lines.take_key(patience).await?;
+                Bits::Keyed(subject.pair_keys(*taken, &name), subject.pair_keys(*given, &name))
+            }
+        };
         let (store, dialler) = (self.store.clone(), self.dialler.clone());
-        Ok(Opened { lines, drawn, received, store, dialler, busy, _place: place })
+        Ok(Opened { lines, bits, store, dialler, busy, _place: place })
     }
 
     /// The stream that is ready, with what was sent on it, or a new one.

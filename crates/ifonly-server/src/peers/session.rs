@@ -2,7 +2,8 @@
 //!
 //! Before anything is computed, every server tells both others what it was asked (a [`Subject`]) and a number that it drew; the
 //! session's name follows, and each confirms it to both others. Server 1 confirms when it has a place for the session, so that three servers with many sessions never wait for each
-//! other in a circle; whoever has both confirmations begins.
+//! other in a circle; whoever has both confirmations begins. Where random bits come from keys, each draws one for the session and
+//! sends it to the next server beside its confirmation.
 
 use super::line::{Line, LineError, framed};
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use ifonly_algebra::random::{OsRandom, Random};
 use ifonly_sealed::{Drawn, Due, Error as MachineError, Misfit, Party, Peer, Subject, Taken};
 use std::time::Duration;
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 /// Why a session came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +53,14 @@ pub(crate) enum SessionError {
         /// In what.
         what: &'static str,
     },
+    /// A peer whose key for the session is none.
+    #[error("server {server} sent a key of {length} bytes for this session, where 32 were due")]
+    Key {
+        /// Which server.
+        server: usize,
+        /// How many there were.
+        length: usize,
+    },
     /// A peer that does not speak this.
     #[error("server {server} does not speak this version of the servers' protocol")]
     Version {
@@ -68,6 +78,14 @@ pub(crate) enum SessionError {
     },
 }
 
+/// How long the others may take to come to a session.
+#[derive(Clone, Copy)]
+pub(crate) struct Until {
+    pub(crate) deadline: Instant,
+    /// What is said of it.
+    pub(crate) seconds: u64,
+}
+
 /// Both lines of a session, the next server's first.
 pub(crate) struct Lines {
     server: usize,
@@ -81,12 +99,18 @@ impl Lines {
         Lines { server, lines: [next, previous] }
     }
 
+    /// Where frames for the next server and the previous one go in, so that tests can harm some.
+    #[cfg(test)]
+    pub(crate) fn ends(&mut self) -> [&mut tokio::sync::mpsc::Sender<Bytes>; 2] {
+        self.lines.each_mut().map(|line| &mut line.to)
+    }
+
     /// Tells the others what this server was asked, hears the same from them, and gives the session's name.
-    pub(crate) async fn meet(&mut self, subject: &Subject) -> Result<[u8; 32], SessionError> {
+    pub(crate) async fn meet(&mut self, subject: &Subject, until: Until) -> Result<[u8; 32], SessionError> {
         let mut nonces = [Drawn::default(); 3];
         OsRandom::default().fill(&mut nonces[self.server - 1]);
         self.tell(&subject.greeting(self.server, &nonces[self.server - 1])).await?;
-        for (peer, heard) in PEERS.into_iter().zip(self.hear().await?) {
+        for (peer, heard) in PEERS.into_iter().zip(self.hear(until).await?) {
             let server = peer.of(self.server);
             nonces[server - 1] = subject.read_greeting(server, &heard).map_err(|misfit| match misfit {
                 Misfit::Version => SessionError::Version { server },
@@ -102,13 +126,30 @@ impl Lines {
     }
 
     /// Waits until both others are.
-    pub(crate) async fn confirmed(&mut self, name: &[u8; 32]) -> Result<(), SessionError> {
-        for (peer, heard) in PEERS.into_iter().zip(self.hear().await?) {
+    pub(crate) async fn confirmed(&mut self, name: &[u8; 32], until: Until) -> Result<(), SessionError> {
+        for (peer, heard) in PEERS.into_iter().zip(self.hear(until).await?) {
             if heard[..] != name[..] {
                 return Err(SessionError::Differs { server: peer.of(self.server), what: "name" });
             }
         }
         Ok(())
+    }
+
+    /// Draws the key that this server and the next one share in this session, and sends it there. The line is theirs alone.
+    pub(crate) async fn give_key(&mut self) -> Result<Zeroizing<Drawn>, SessionError> {
+        let mut key = Zeroizing::new(Drawn::default());
+        OsRandom::default().fill(&mut key[..]);
+        let gone = |_| self.broken(Peer::Next, "it closed the session");
+        self.lines[0].to.send(framed(&key[..])).await.map_err(gone)?;
+        Ok(key)
+    }
+
+    /// The key that the previous server drew.
+    pub(crate) async fn take_key(&mut self, until: Until) -> Result<Zeroizing<Drawn>, SessionError> {
+        let server = Peer::Previous.of(self.server);
+        let heard = hear(server, &mut self.lines[1], until).await?;
+        let key = Drawn::try_from(&heard[..]).map_err(|_| SessionError::Key { server, length: heard.len() })?;
+        Ok(Zeroizing::new(key))
     }
 
     async fn tell(&mut self, frame: &[u8]) -> Result<(), SessionError> {
@@ -119,18 +160,13 @@ impl Lines {
         Ok(())
     }
 
-    async fn hear(&mut self) -> Result<[Bytes; 2], SessionError> {
+    /// A frame of each. Where both are missing, the next server is named: it has the stream, and may itself still wait for its user.
+    async fn hear(&mut self, until: Until) -> Result<[Bytes; 2], SessionError> {
         let server = self.server;
         let [next, previous] = &mut self.lines;
-        let hear = async |peer: Peer, line: &mut Line| match line.from.next().await {
-            Ok(Some(frame)) => Ok(frame),
-            Ok(None) => {
-                let error = LineError::Broken("it closed the session".into());
-                Err(SessionError::Line { server: peer.of(server), error })
-            }
-            Err(error) => Err(SessionError::Line { server: peer.of(server), error }),
-        };
-        let (next, previous) = tokio::try_join!(hear(Peer::Next, next), hear(Peer::Previous, previous))?;
+        let (next, previous) =
+            (hear(Peer::Next.of(server), next, until), hear(Peer::Previous.of(server), previous, until));
+        let (next, previous) = tokio::try_join!(biased; next, previous)?;
         Ok([next, previous])
     }
 
@@ -197,7 +233,7 @@ impl Lines {
                     take(&mut party, Peer::Previous, server, heard, &mut held[1], &mut ended[1])?;
                 }
                 () = tokio::time::sleep_until(deadline) => {
-                    let (peer, due) = most_behind(&party);
+                    let (peer, due) = party.behind();
                     return Err(SessionError::TooSlow { server: peer.of(server), seconds: limit.as_secs(), due });
                 }
             }
@@ -218,15 +254,13 @@ impl Lines {
     }
 }
 
-/// The peer that everybody waits for: the one whose part is of the earliest step. Random bits ahead of their use are never late
-/// before the step that uses them.
-fn most_behind(party: &Party) -> (Peer, Due) {
-    let late = |(_, due): &(Peer, Due)| match due {
-        Due::Part { step, .. } if *step > 0 => *step,
-        _ => u32::MAX,
-    };
-    let [next, previous] = PEERS.map(|peer| (peer, party.due(peer)));
-    if late(&previous) < late(&next) { previous } else { next }
+/// The next frame of `server`, which must not be its last.
+async fn hear(server: usize, line: &mut Line, until: Until) -> Result<Bytes, SessionError> {
+    let heard = tokio::time::timeout_at(until.deadline, line.from.next()).await;
+    let heard = heard.map_err(|_| SessionError::Away { server, seconds: until.seconds })?;
+    let closed = || LineError::Broken("it closed the session".into());
+    let frame = heard.and_then(|frame| frame.ok_or_else(closed));
+    frame.map_err(|error| SessionError::Line { server, error })
 }
 
 /// Keeps a frame for the party, or tells it that a peer has no more.

@@ -1,5 +1,7 @@
 //! Three servers in one process, over real HTTP/2 through memory.
 
+mod faults;
+
 use super::line::{Carrier, Dial};
 use super::*;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
@@ -7,7 +9,7 @@ use ifonly_sealed::{Circuit, Party, Shape, combine, share};
 use std::sync::Mutex;
 
 fn subject(number: u8) -> Subject {
-    Subject { digest: [1; 32], epoch: 3, tau: [number; 32], top: 1, key_check: [4; 16] }
+    Subject { digest: [1; 32], epoch: 3, tau: [number; 32], top: 1, key_check: [4; 16], source: Source::System }
 }
 
 /// Rows whose values are 8 bits, 6 of them cost; the smallest that qualifies is the last but one.
@@ -21,7 +23,8 @@ async fn session(peers: &[Arc<Peers>; 3], number: u8, rows: usize) -> [Result<Ve
     let circuit = Arc::new(Circuit::new(&shape));
     let shares = share(8, &values(rows), &mut SeededRandom::new(number.into()));
     let run = async |server: usize| {
-        let mut opened = peers[server - 1].open(&subject(number)).await?;
+        let subject = Subject { source: peers[server - 1].source(), ..subject(number) };
+        let mut opened = peers[server - 1].open(&subject).await?;
         let value = |row: usize| shares[server - 1][row];
         let randomness = opened.randomness(&circuit);
         let party = Party::new(&circuit, server, randomness, value, &mut OsRandom::default())?;
@@ -40,6 +43,44 @@ fn cost(rows: usize, answers: [Result<Vec<u8>, SessionError>; 3]) -> Option<u64>
 
 fn three(limits: PeerLimits) -> [Arc<Peers>; 3] {
     Peers::in_memory(limits).map(Arc::new)
+}
+
+#[tokio::test]
+async fn servers_with_keys_find_the_nearest_row_and_send_nothing_ahead() {
+    let peers = Peers::in_memory_with(PeerLimits::default(), Source::Keys).map(Arc::new);
+    let sessions = (0..5).map(|number| session(&peers, number, 1000));
+    for answers in futures_util::future::join_all(sessions).await {
+        assert_eq!(cost(1000, answers), Some(5));
+    }
+    assert_eq!(cost(150_000, session(&peers, 9, 150_000).await), Some(5));
+    for peers in &peers {
+        assert!(peers.store.state().is_none() && peers.store.room().is_none());
+    }
+}
+
+#[tokio::test]
+async fn each_pair_of_servers_has_a_key_that_the_third_has_not_and_every_session_others() {
+    let peers = Peers::in_memory_with(PeerLimits::default(), Source::Keys).map(Arc::new);
+    let mut seen = vec![];
+    for number in 1..=2 {
+        let subject = Subject { source: Source::Keys, ..subject(number) };
+        let opened = tokio::try_join!(peers[0].open(&subject), peers[1].open(&subject), peers[2].open(&subject));
+        let (first, second, third) = opened.unwrap();
+        let keys = [first, second, third].map(|opened| match &opened.bits {
+            Bits::Keyed(previous, next) => [previous.check_value(), next.check_value()],
+            Bits::Drawn(..) => panic!("random bits come from keys"),
+        });
+        for place in 0..3 {
+            let [next, after] = [keys[(place + 1) % 3], keys[(place + 2) % 3]];
+            assert_eq!(keys[place][1], next[0], "servers {} and the next one share it", place + 1);
+            assert!(!after.contains(&keys[place][1]), "the third has another one");
+            seen.push(keys[place][1]);
+        }
+    }
+    let all = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!((all, seen.len()), (6, 6));
 }
 
 #[tokio::test]
@@ -67,11 +108,12 @@ async fn whoever_does_not_come_is_named_and_the_next_session_works() {
 #[tokio::test]
 async fn servers_that_were_asked_different_things_do_not_compute() {
     type Change = fn(&mut Subject);
-    let changes: [(&str, Change); 4] = [
+    let changes: [(&str, Change); 5] = [
         ("manifest", |subject| subject.digest[0] ^= 1),
         ("key epoch", |subject| subject.epoch += 1),
         ("number of rows to find", |subject| subject.top += 1),
         ("root key or data", |subject| subject.key_check[0] ^= 1),
+        ("randomness", |subject| subject.source = Source::Keys),
     ];
     let peers = three(PeerLimits::default());
     for (number, (what, change)) in (1..).zip(changes) {
@@ -98,33 +140,39 @@ async fn one_search_cannot_be_run_twice_at_once() {
     assert!(peers[0].lobby.expect(&subject(1).tau).is_some());
 }
 
-/// Server 1 reaches server 2 through a carrier that can be cut.
-fn with_a_weak_line(limits: PeerLimits) -> ([Arc<Peers>; 3], Arc<Mutex<Vec<tokio::task::AbortHandle>>>) {
-    let mut peers = Peers::in_memory(limits);
-    let lines = Arc::new(Mutex::new(vec![]));
-    let (next, cut) = ((peers[1].lobby.clone(), peers[1].store.clone()), lines.clone());
-    let dial: Dial = Box::new(move || {
-        let (next, cut) = (next.clone(), cut.clone());
-        Box::pin(async move {
-            let (ours, theirs) = tokio::io::duplex(1 << 12);
-            cut.lock().unwrap().push(tokio::spawn(serve(theirs, next, limits)).abort_handle());
-            Ok(Box::new(ours) as Box<dyn Carrier>)
-        })
-    });
-    peers[0].dialler = Arc::new(Dialler::new(dial));
-    (peers.map(Arc::new), lines)
+/// What serves each server's line to the next one; aborted, the line is cut.
+type Cuts = Arc<Mutex<[Vec<tokio::task::AbortHandle>; 3]>>;
+
+/// Servers that reach each other through carriers that can be cut.
+fn with_weak_lines(limits: PeerLimits, source: Source) -> ([Arc<Peers>; 3], Cuts) {
+    let mut peers = Peers::in_memory_with(limits, source);
+    let cuts = Cuts::default();
+    for place in 0..3 {
+        let next = &peers[(place + 1) % 3];
+        let (next, cut) = ((next.lobby.clone(), next.store.clone()), cuts.clone());
+        let dial: Dial = Box::new(move || {
+            let (next, cut) = (next.clone(), cut.clone());
+            Box::pin(async move {
+                let (ours, theirs) = tokio::io::duplex(1 << 12);
+                cut.lock().unwrap()[place].push(tokio::spawn(serve(theirs, next, limits)).abort_handle());
+                Ok(Box::new(ours) as Box<dyn Carrier>)
+            })
+        });
+        peers[place].dialler = Arc::new(Dialler::new(dial));
+    }
+    (peers.map(Arc::new), cuts)
 }
 
 #[tokio::test]
 async fn a_line_that_breaks_ends_its_sessions_with_a_name_and_is_made_again() {
-    let (peers, lines) = with_a_weak_line(PeerLimits::default());
+    let (peers, cuts) = with_weak_lines(PeerLimits::default(), Source::System);
     assert_eq!(cost(100, session(&peers, 1, 100).await), Some(5));
     let cutting = async {
         // The session is under way when all have been told of it.
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
-        lines.lock().unwrap().drain(..).for_each(|line| line.abort());
+        cuts.lock().unwrap()[0].drain(..).for_each(|line| line.abort());
     };
     let (answers, ()) = tokio::join!(session(&peers, 2, 400_000), cutting);
     assert!(answers.iter().all(Result::is_err), "{answers:?}");

@@ -4,7 +4,7 @@
 //! that somebody issued is followed by its issuer's.
 
 use super::line::{Carrier, Dial, Dialled};
-use super::{PeerLimits, Peers, serve};
+use super::{PeerLimits, Peers, Source, serve};
 use crate::tls::{TlsError, pem_chain, pem_key};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -27,9 +27,16 @@ pub struct PeersConfig {
     pub next: NextServer,
     /// The server before this one.
     pub previous: PreviousServer,
+    /// Where random bits between the servers come from; the same at all three.
+    #[serde(default, deserialize_with = "source")]
+    pub randomness: Source,
     /// How much is too much.
     #[serde(default)]
     pub limits: PeerLimits,
+}
+
+fn source<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Source, D::Error> {
+    <String as serde::Deserialize>::deserialize(from)?.parse().map_err(serde::de::Error::custom)
 }
 
 /// The server that this one dials.
@@ -132,7 +139,7 @@ impl Station {
         let dial = dialling(&config.next, own()?, provider)?;
         let bind = |error| StationError::Bind { address: config.listen, error };
         let address = listener.local_addr().map_err(bind)?;
-        let peers = Peers::new(server.into(), config.limits, dial);
+        let peers = Peers::new(server.into(), config.limits, config.randomness, dial);
         Ok(Station { peers, listener, acceptor: TlsAcceptor::from(Arc::new(accepting)), expected, address })
     }
 

@@ -7,6 +7,7 @@ use crate::timing;
 use ifonly_core::scheme::{self, Gate, Metric};
 use ifonly_scan::Backend;
 use ifonly_scan::bench::{self, BenchForm, Clock, Options, Report};
+use ifonly_server::peers::Source;
 use std::time::Duration;
 
 /// Measure every part of a query on this machine, each as a ratio to reading the same rows.
@@ -16,6 +17,7 @@ Example: ifonly bench --form gated --rows 1000000
          ifonly bench --rows 1000000 --http
          ifonly bench --rows 1000000 --http=two-phase --json
          ifonly bench --rows 1000000 --features 11 --range 100 --http=sealed --round-trip 2
+         ifonly bench --rows 1000000 --features 11 --range 100 --http=sealed --randomness keys
          ifonly bench --timing")]
 pub(crate) struct Args {
     /// Rows of the database
@@ -71,6 +73,9 @@ pub(crate) struct Args {
     /// With --http=sealed: milliseconds that are added to every round trip between the servers
     #[arg(long, value_name = "MS", default_value_t = 0.0, requires = "http")]
     round_trip: f64,
+    /// With --http=sealed: where random bits between the servers come from, `system` or `keys`
+    #[arg(long, value_name = "SOURCE", default_value_t = Source::System, requires = "http")]
+    randomness: Source,
     /// With --http: servers that list the rows as stored instead of in a fresh order for every search
     #[arg(long, requires = "http")]
     stored_order: bool,
@@ -181,7 +186,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
 fn sealed(args: &Args, options: &Options) -> Result<Done, Failure> {
     let round_trip = Duration::try_from_secs_f64(args.round_trip / 1e3)
         .map_err(|_| Failure::Input(format!("--round-trip {}: milliseconds are 0 or more", args.round_trip)))?;
-    let report = sealed_bench::measure(options, round_trip)?;
+    let report = sealed_bench::measure(options, round_trip, args.randomness)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report).map_err(Failure::machine)?);
     } else {

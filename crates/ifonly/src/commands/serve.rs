@@ -3,7 +3,7 @@
 use crate::exit::{Done, Failure};
 use ifonly_server::config::{self, Config, ConfigError, Tls};
 use ifonly_server::daemon::{self, DaemonError};
-use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer};
+use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Source};
 use ifonly_server::shards::ShardsConfig;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -68,6 +68,10 @@ pub(crate) struct Args {
     /// That certificate's private key, PEM.
     #[arg(long, value_name = "FILE", requires = "shards_cert")]
     shards_key: Option<PathBuf>,
+    /// Where random bits between the servers of a sealed search come from: `system` (perfect privacy towards each server, the default) or
+    /// `keys` (half the traffic between servers, computational privacy). The same at all three.
+    #[arg(long, value_name = "SOURCE")]
+    randomness: Option<Source>,
     /// Allow plain HTTP beyond loopback, behind a TLS terminator.
     #[arg(long)]
     plain_http: bool,
@@ -107,6 +111,7 @@ impl Args {
                 listen,
                 next: NextServer { address, certificate: next },
                 previous: PreviousServer { certificate: previous },
+                randomness: Source::default(),
                 limits: PeerLimits::default(),
             });
         }
@@ -118,6 +123,10 @@ impl Args {
             if let (Some(certificate), Some(key)) = (self.shards_cert.clone(), self.shards_key.clone()) {
                 (shards.certificate, shards.key) = (certificate, key);
             }
+        }
+        if let Some(randomness) = self.randomness {
+            let missing = ConfigError::Missing { what: "the address for peers", flag: "--peers-listen" };
+            config.peers.as_mut().ok_or(missing)?.randomness = randomness;
         }
         config.plain_http |= self.plain_http;
         config.limits.running = self.running.unwrap_or(config.limits.running);

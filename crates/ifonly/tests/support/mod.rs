@@ -61,12 +61,18 @@ pub struct Place {
 
 impl Place {
     pub fn new(rows: usize, seed: u64, build: &[&str]) -> Place {
-        let place = Place { folder: tempfile::tempdir().unwrap(), rows: table(rows, seed) };
+        let place = Place { rows: table(rows, seed), ..Place::empty() };
+        place.build("bundle", &place.rows, build);
+        place
+    }
+
+    /// With a key and a certificate, without data.
+    pub fn empty() -> Place {
+        let place = Place { folder: tempfile::tempdir().unwrap(), rows: vec![] };
         fine(&["keygen", "-o", &place.path("root.key")]);
         let signed = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
         std::fs::write(place.path("cert.pem"), signed.cert.pem()).unwrap();
         std::fs::write(place.path("cert.key"), signed.signing_key.serialize_pem()).unwrap();
-        place.build("bundle", &place.rows, build);
         place
     }
 
@@ -104,11 +110,15 @@ impl Place {
 
     /// One of three servers that reach each other through doors, since nobody knows a port beforehand.
     pub fn peer_server(&self, index: usize, doors: &[Door; 3]) -> Server {
+        self.peer_server_with(index, doors, &[])
+    }
+
+    pub fn peer_server_with(&self, index: usize, doors: &[Door; 3], extra: &[&str]) -> Server {
         let (cert, key) = (self.path("cert.pem"), self.path("cert.key"));
         let own = ["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key];
         let peers = ["--peers-listen", "127.0.0.1:0", "--next", &doors[index % 3].address];
         let known = ["--next-cert", &cert, "--previous-cert", &cert];
-        let mut server = self.server(index, &[&own[..], &peers, &known].concat());
+        let mut server = self.server(index, &[&own[..], &peers, &known, extra].concat());
         let mut line = String::new();
         server.lines.read_line(&mut line).unwrap();
         doors[index - 1].leads_to(line.trim().strip_prefix("peers on ").unwrap_or_else(|| panic!("{line:?}")));

@@ -1,0 +1,167 @@
+//! Sealed searches at real servers: TLS between everybody, random questions, the answers of brute force.
+
+#[path = "support/questions.rs"]
+mod questions;
+mod support;
+
+use ifonly::{Client, Pins};
+use ifonly_algebra::keys::RootKey;
+use ifonly_algebra::random::{OsRandom, SeededRandom};
+use ifonly_client::Transport;
+use ifonly_client::http::{HttpServer, Trust};
+use ifonly_server::config::Limits;
+use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Source, Station};
+use ifonly_server::routes::App;
+use ifonly_server::tokens::Tokens;
+use ifonly_server::{Holding, tls};
+use questions::{COUNTS, Numbers, Question, Seen, name};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use support::{Door, Place, Server, fine};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+/// Certificates of three servers.
+struct Certificates {
+    folder: tempfile::TempDir,
+    trusted: String,
+}
+
+impl Certificates {
+    fn make() -> Certificates {
+        let mut made = Certificates { folder: tempfile::tempdir().unwrap(), trusted: String::new() };
+        for server in 1..=3 {
+            let signed = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+            std::fs::write(made.file(server, "pem"), signed.cert.pem()).unwrap();
+            std::fs::write(made.file(server, "key"), signed.signing_key.serialize_pem()).unwrap();
+            made.trusted += &signed.cert.pem();
+        }
+        made
+    }
+
+    fn file(&self, server: usize, what: &str) -> PathBuf {
+        self.folder.path().join(format!("{server}.{what}"))
+    }
+
+    /// Starts three servers of these numbers, whose random bits come from where `sources` says, and gives the ways to them.
+    async fn serve(&self, numbers: &Numbers, sources: [Source; 3]) -> Vec<Arc<dyn Transport>> {
+        let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut listeners = vec![];
+        for _ in 0..3 {
+            listeners.push(TcpListener::bind(local).await.unwrap());
+        }
+        let addresses: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+        let (key, bundle) = (RootKey::generate(0, &mut OsRandom::default()), numbers.bundle());
+        let trust = Trust::pem(self.trusted.as_bytes()).unwrap();
+        let mut ways: Vec<Arc<dyn Transport>> = vec![];
+        for ((server, listener), randomness) in (1..).zip(listeners).zip(sources) {
+            let (next, previous) = (server % 3 + 1, (server + 1) % 3 + 1);
+            let config = PeersConfig {
+                listen: local,
+                next: NextServer { address: addresses[next - 1].to_string(), certificate: self.file(next, "pem") },
+                previous: PreviousServer { certificate: self.file(previous, "pem") },
+                randomness,
+                limits: PeerLimits::default(),
+            };
+            let (certificate, private) = (self.file(server, "pem"), self.file(server, "key"));
+            let station = Station::on(listener, &config, server as u8, &certificate, &private).unwrap();
+            let holding = Holding::new(&bundle, server as u8, vec![key.clone()]).unwrap();
+            // Everybody here has one address.
+            let limits = Limits { address_share: 100, ..Limits::default() };
+            let app = App::new(holding, Tokens::new(vec![], None).unwrap(), limits, vec![]);
+            let app = app.with_peers(Some(Arc::new(station.run())));
+            let tls = tls::server(&certificate, &private).unwrap();
+            let bound = ifonly_server::Server::bind(app, local, None, Some(tls)).await.unwrap();
+            let url = format!("https://{}", bound.address());
+            ways.push(Arc::new(HttpServer::new(&url, &trust, None).unwrap()));
+            tokio::spawn(bound.run(std::future::pending()));
+        }
+        ways
+    }
+}
+
+/// Asks four at once, so that sessions meet each other.
+async fn ask_four(client: &Client, questions: [Question; 4], what: &str, seen: &mut Seen) {
+    let ask = async |question: &Question| client.ask(&question.values(), &question.wishes).await;
+    let [first, second, third, fourth] = &questions;
+    let (first, second, third, fourth) = tokio::join!(ask(first), ask(second), ask(third), ask(fourth));
+    for (question, answer) in questions.iter().zip([first, second, third, fourth]) {
+        question.check(&answer.unwrap_or_else(|error| panic!("{what}: {error}")), what);
+        seen.count(question);
+    }
+}
+
+#[test]
+fn two_hundred_random_questions_over_tls_have_the_answers_of_brute_force() {
+    let certificates = Certificates::make();
+    let mut random = SeededRandom::new(31);
+    let mut seen = Seen::default();
+    for (place, count) in COUNTS.into_iter().enumerate() {
+        // Few levels, so that ties are common.
+        let (columns, range) = [(1, 2), (2, 3), (3, 2), (2, 9), (5, 4)][place % 5];
+        let source = [Source::System, Source::Keys][place % 2];
+        let numbers = Numbers::draw(columns, range, count, &mut random);
+        let what = format!("{columns} columns to {range}, {count} rows, random bits: {source}");
+        // Its servers end with it.
+        let runtime = Runtime::new().unwrap();
+        runtime.block_on(async {
+            let ways = certificates.serve(&numbers, [source; 3]).await;
+            let client = Client::connect(ways, &Pins::default()).await.unwrap();
+            for _ in 0..3 {
+                let questions = std::array::from_fn(|_| numbers.question(&mut random));
+                ask_four(&client, questions, &what, &mut seen).await;
+            }
+        });
+        runtime.shutdown_background();
+    }
+    println!("{seen:?}");
+    assert!(seen.asked >= 200 && seen.nobody > 10 && seen.ties > 10 && seen.several > 50, "{seen:?}");
+}
+
+#[test]
+fn servers_that_disagree_on_where_random_bits_come_from_say_so() {
+    let certificates = Certificates::make();
+    let mut random = SeededRandom::new(32);
+    let numbers = Numbers::draw(2, 3, 5, &mut random);
+    let question = numbers.question(&mut random);
+    let runtime = Runtime::new().unwrap();
+    let said = runtime.block_on(async {
+        let ways = certificates.serve(&numbers, [Source::System, Source::Keys, Source::System]).await;
+        let client = Client::connect(ways, &Pins::default()).await.unwrap();
+        client.ask(&question.values(), &question.wishes).await.unwrap_err().to_string()
+    });
+    runtime.shutdown_background();
+    assert!(said.contains("has another randomness for this session"), "{said}");
+}
+
+#[test]
+fn three_processes_give_the_answers_of_brute_force_with_and_without_keys() {
+    let mut random = SeededRandom::new(33);
+    let mut numbers = Numbers::draw(3, 9, 63, &mut random);
+    // Whoever reads the file sees from where to where numbers go.
+    numbers.rows.extend([vec![0; 3], vec![9; 3]]);
+    let header: Vec<String> = (0..3).map(name).collect();
+    let lines = numbers.rows.iter().map(|row| row.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
+    let text: String = [header.join(",")].into_iter().chain(lines).map(|line| line + "\n").collect();
+    let place = Place::empty();
+    std::fs::write(place.path("numbers.csv"), text).unwrap();
+    let (data, bundle) = (place.path("numbers.csv"), place.path("bundle"));
+    fine(&["build", &data, "-o", &bundle, "--servers", "3", "--scheme", "sealed", "--scale", "exact"]);
+    let trust = Trust::pem(&std::fs::read(place.path("cert.pem")).unwrap()).unwrap();
+    let mut seen = Seen::default();
+    for extra in [&[][..], &["--randomness", "keys"]] {
+        let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
+        let servers: Vec<Server> = (1..=3).map(|index| place.peer_server_with(index, &doors, extra)).collect();
+        let way =
+            |server: &Server| -> Arc<dyn Transport> { Arc::new(HttpServer::new(&server.url, &trust, None).unwrap()) };
+        Runtime::new().unwrap().block_on(async {
+            let client = Client::connect(servers.iter().map(way).collect(), &Pins::default()).await.unwrap();
+            for _ in 0..5 {
+                let questions = std::array::from_fn(|_| numbers.question(&mut random));
+                ask_four(&client, questions, &format!("processes {extra:?}"), &mut seen).await;
+            }
+        });
+    }
+    assert!(seen.asked == 40 && seen.several > 10, "{seen:?}");
+}
