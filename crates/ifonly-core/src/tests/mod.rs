@@ -10,6 +10,7 @@ mod docs;
 mod errata;
 mod exactness;
 mod keys;
+mod limits;
 mod machine;
 mod order;
 mod search;
