@@ -376,6 +376,13 @@ mod tests {
     }
 
     #[test]
+    fn a_root_key_is_written_as_the_bytes_that_it_was_made_of() {
+        for bytes in [[3; 32], std::array::from_fn(|place| place as u8)] {
+            assert_eq!(RootKey::new(1, bytes).expose(), &bytes);
+        }
+    }
+
+    #[test]
     fn a_stream_is_the_same_from_every_place_and_for_counters_made_before() {
         let stream = RootKey::new(0, [7; 32]).transcript(&[9; 32]).stream(Purpose::Sigma);
         let mut whole = [[0; 16]; 6];

@@ -211,7 +211,11 @@ mod tests {
                 for length in 0..bytes.len() + 2 {
                     let mut other = bytes.clone();
                     other.resize(length, 0);
-                    assert_eq!(has_packed_shape(&field, &other, count), length == bytes.len(), "{q}, {count}, {length}");
+                    assert_eq!(
+                        has_packed_shape(&field, &other, count),
+                        length == bytes.len(),
+                        "{q}, {count}, {length}"
+                    );
                 }
                 for bit in used..8 * bytes.len() {
                     let mut other = bytes.clone();

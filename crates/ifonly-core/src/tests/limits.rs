@@ -133,6 +133,9 @@ fn a_record_is_confirmed_only_with_what_was_decoded_for_it() {
         assert_eq!(confirm("gated", Price::Unknown, levels), wrong, "{levels:?}");
     }
     assert_eq!(confirm("gated", Price::Unknown, &[9, 3]), Ok(49));
+    // The dot product, which knows no gate.
+    assert_eq!(confirm("dot", Price::Exactly(21), &[6, 3]), Ok(21));
+    assert_eq!(confirm("dot", Price::Exactly(4), &[6, 3]), wrong);
     // Masks are below 5, so the cost is the price or up to 4 less.
     for (price, confirmed) in [(15, false), (16, true), (17, true), (20, true), (21, false), (22, false)] {
         let expected = if confirmed { Ok(16) } else { wrong.clone() };

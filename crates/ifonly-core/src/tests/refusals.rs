@@ -1,14 +1,22 @@
-//! Servers refuse sealed messages that are not what they should be, and clients records that are not the institution's.
+//! Servers refuse messages that are not what they should be, and clients records that are not the institution's and values that honest
+//! servers cannot give.
 
+use crate::candidates::{Implausible, Sieve};
 use crate::deployment::Deployment;
 use crate::fault::Fault;
+use crate::field::FieldRule;
+use crate::form::Rows;
+use crate::interpolate::{Interpolate, Interpolating, Interpolation, Unreadable, Words};
 use crate::keys::RootKey;
+use crate::memory::MemoryServer;
 use crate::package;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::replica::{Refusal, Replica, Request};
+use crate::scheme;
 use crate::sealed::Sealed;
-use crate::search::Audience;
+use crate::search::{Audience, Search};
+use crate::secret::Secret;
 use crate::signature::{Signer, SigningKey, Subject};
 use crate::transcript::{Header, Message, Parent, Stage, messages};
 use std::sync::Arc;
@@ -113,6 +121,121 @@ fn a_record_is_opened_only_if_it_is_whole_and_the_institutions() {
         sealed[place] ^= 1;
         assert_eq!(audience.open_record(&sealed), Err(Fault::NotARecord), "byte {place}");
     }
+    // Servers seal where the records will stand, to the same bytes.
+    let (replica, root) = (Replica::new(1, AUDIENCE.digest, none(), vec![], 20), RootKey::new(3, [9; 32]));
+    let mut stored = [0; 4 + package::OVERHEAD];
+    replica.seal_into(&root, 0, b"text", &mut stored);
+    assert_eq!(replica.seal(&root, [&b"text"[..]].into_iter()), [stored.to_vec()]);
+    assert_eq!(AUDIENCE.open_record(&stored), Ok(b"text".to_vec()));
     // Where nobody signs, what is whole is the record.
     assert_eq!(AUDIENCE.open_record(&seal(b"text")), Ok(b"text".to_vec()));
+}
+
+#[test]
+fn a_record_query_has_the_right_length_and_promises_nothing() {
+    let params = Params { shuffle: true, ..Params::new(vec![9], 40) };
+    let deployment = Deployment::new(scheme::named("gated").unwrap(), params, FieldRule::Deployment).unwrap();
+    let rows = Rows::new(&[9], (0..40).map(|row| [row % 10])).unwrap();
+    let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
+    let random = &mut SeededRandom::new(25);
+    let mut search = Search::new(deployment, Secret::new(vec![4]), servers[0].audience()).unwrap();
+    let sent = search.next(random).unwrap().messages;
+    search.receive(sent.iter().zip(&servers).map(|(message, server)| server.respond(message).ok()).collect());
+    let fetching = Message::decode(&search.next(random).unwrap().messages[0]).unwrap();
+    assert!(servers[0].respond(&fetching.encode()).is_ok());
+    // Whole messages, well committed to, of other lengths.
+    for length in [0, 4, 6] {
+        let payloads = vec![vec![0; length]; 2];
+        let other = messages(&fetching.header, payloads, random).swap_remove(0);
+        assert!(matches!(servers[0].respond(&other.encode()), Err(Refusal::Malformed(_))), "{length} bytes");
+    }
+    let mut promising = messages(&fetching.header, vec![vec![0; 5]; 2], random).swap_remove(0);
+    promising.promises.push([0; 32]);
+    assert_eq!(servers[0].respond(&promising.encode()), Err(Refusal::Promise));
+}
+
+#[test]
+fn positions_of_a_shuffled_answer_are_not_those_of_the_rows() {
+    let place = |shuffle: bool, session: u64| {
+        let params = Params { shuffle, ..Params::new(vec![99], 100) };
+        let deployment = Deployment::new(scheme::named("gated").unwrap(), params, FieldRule::Deployment).unwrap();
+        let rows = Rows::new(&[99], (0..100).map(|row| [row])).unwrap();
+        let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
+        let search = Search::new(deployment, Secret::new(vec![42]), servers[0].audience()).unwrap();
+        let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
+        let outcome = search.run(&mut SeededRandom::new(session), network).unwrap();
+        assert_eq!(crate::memory::levels(&outcome.found[0].record), [42]);
+        outcome.found[0].position
+    };
+    assert_eq!(place(false, 1), Some(42));
+    assert!((1..=3).any(|session| place(true, session) != Some(42)));
+}
+
+#[test]
+fn values_that_honest_servers_cannot_give_are_named_by_their_place() {
+    let read = |name: &str, phase, before: &[bool], values: &[u64]| {
+        let params = Params::new(vec![3, 3], before.len());
+        let deployment = Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap();
+        let mut sieve = Sieve::new(&deployment, phase, before, 7, 1);
+        sieve.take(Words::Wide(values));
+        sieve.finish().1.map(|Implausible { position }| position)
+    };
+    // Costs are at most 2·3² = 18; rows that were not selected have the empty row's value, 7.
+    for (values, fault) in [
+        ([0, 7, 18, 7], None),
+        ([19, 7, 18, 7], Some(0)),
+        ([0, 6, 18, 7], Some(1)),
+        ([0, 7, 19, 7], Some(2)),
+        ([0, 7, 18, 8], Some(3)),
+    ] {
+        assert_eq!(read("two-phase", 1, &[true, false, true, false], &values), fault, "{values:?}");
+    }
+    // Beyond the rows that are read at a time.
+    let mut many = vec![0; 3000];
+    assert_eq!(read("baseline", 0, &[false; 3000], &many), None);
+    many[2500] = 19;
+    assert_eq!(read("baseline", 0, &[false; 3000], &many), Some(2500));
+}
+
+#[test]
+fn the_largest_difference_that_a_field_holds_is_read_with_its_sign() {
+    // One feature of two levels in the field of 3: differences are −1, 0 and 1.
+    for (x, levels) in [(0, [1, 0]), (0, [0, 1]), (1, [1, 0]), (1, [0, 1])] {
+        let deployment =
+            Deployment::new(scheme::named("diff").unwrap(), Params::new(vec![1], 2), FieldRule::Paper).unwrap();
+        assert_eq!(deployment.field().q(), 3);
+        let rows = Rows::new(&[1], levels.map(|level| [level])).unwrap();
+        let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
+        let search = Search::new(deployment, Secret::new(vec![x]), servers[0].audience()).unwrap();
+        let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
+        let outcome = search.run(&mut SeededRandom::new(26), network).unwrap();
+        assert_eq!(crate::memory::levels(&outcome.found[0].record), [x as u16]);
+    }
+}
+
+/// Gives wrong values, then sees that it cannot read.
+struct Blind;
+
+impl Interpolate for Blind {
+    fn begin(&self, _: Interpolation, _: usize) -> Box<dyn Interpolating> {
+        Box::new(Blind)
+    }
+}
+
+impl Interpolating for Blind {
+    fn advance(&mut self, _: &[&[u8]], visit: &mut dyn FnMut(Words<'_>)) -> Result<(), Unreadable> {
+        visit(Words::Wide(&[0, 0]));
+        Err(Unreadable)
+    }
+}
+
+#[test]
+fn what_was_read_before_an_answer_proved_unreadable_is_forgotten() {
+    let deployment = Deployment::new(scheme::named("gated").unwrap(), Params::new(vec![9], 10), FieldRule::Deployment);
+    let (deployment, rows) = (deployment.unwrap(), Rows::new(&[9], (0..10).map(|row| [row])).unwrap());
+    let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
+    let search = Search::new(deployment, Secret::new(vec![7]), servers[0].audience()).unwrap();
+    let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
+    let outcome = search.interpolated_by(&Blind).run(&mut SeededRandom::new(27), network).unwrap();
+    assert_eq!(crate::memory::levels(&outcome.found[0].record), [7]);
 }

@@ -1,5 +1,6 @@
 //! Sizes that are told in advance are those of what is sent: limits, estimates and the documentation rest on them.
 
+use crate::decode::DecodeError;
 use crate::deployment::Deployment;
 use crate::field::FieldRule;
 use crate::form::Rows;
@@ -9,8 +10,8 @@ use crate::package;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
-use crate::search::{Outgoing, Search};
 use crate::sealed::Sealed;
+use crate::search::{Outgoing, Search};
 use crate::secret::Secret;
 use crate::spir::Fetch;
 use crate::transcript::{Message, messages};
@@ -73,7 +74,8 @@ fn what_a_cheating_client_gets_is_counted_as_the_documentation_does() {
     ] {
         assert_eq!(deployment(name, with(silent)).cheated_symbols(), symbols, "{name}, S = {silent}");
     }
-    for (servers, threshold, silent, records) in [(2, 1, 0, 1), (4, 1, 0, 1), (5, 1, 2, 2), (6, 2, 2, 2), (5, 1, 3, 4)] {
+    for (servers, threshold, silent, records) in [(2, 1, 0, 1), (4, 1, 0, 1), (5, 1, 2, 2), (6, 2, 2, 2), (5, 1, 3, 4)]
+    {
         let params = Params { threshold, silent, ..Params::new(vec![1], 5) };
         assert_eq!(Fetch::new(&params, servers, 7).cheated_records(), records, "N = {servers}, T = {threshold}");
     }
@@ -92,5 +94,9 @@ fn a_record_query_has_one_length_and_no_bit_beyond_the_rows() {
             query[bit / 8] = 1 << (bit % 8);
             assert_eq!(fetch.is_query(&query), servers > 2 || bit < rows, "{rows} rows, bit {bit}");
         }
+        // Answers have one length too, and whoever gave another is named.
+        let short = vec![Some(vec![0; fetch.stripe_length() - 1]); servers];
+        let error = DecodeError::Length { server: 1, have: fetch.stripe_length() - 1, need: fetch.stripe_length() };
+        assert_eq!(fetch.decode(&short, &mut SeededRandom::new(1)), Err(error));
     }
 }
