@@ -135,7 +135,7 @@ async fn meet(
 }
 
 fn fault(error: &ClientError) -> (Blame, String) {
-    (Blame::from(error), ifonly::text::plain(&error.to_string()))
+    (error.blame(), ifonly::text::plain(&error.to_string()))
 }
 
 /// Wishes as the Python files write them.

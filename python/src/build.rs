@@ -92,7 +92,7 @@ pub(crate) fn inspect(py: Python<'_>, bundle: PathBuf, check: bool) -> PyResult<
             true => Bundle::open(&bundle).map(|bundle| bundle.manifest().clone()),
             false => Bundle::manifest_of(&bundle),
         };
-        opened.map_err(|error| (Blame::from(&error), error.to_string()))
+        opened.map_err(|error| (Blame::Input, error.to_string()))
     });
     let manifest = manifest.map_err(|(blame, message)| blamed(blame, message))?;
     let summary = summarise(&manifest);

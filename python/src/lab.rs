@@ -57,5 +57,5 @@ fn refused(error: LabError) -> (Blame, String) {
 }
 
 fn open(path: &std::path::Path) -> Result<Bundle, (Blame, String)> {
-    Bundle::open(path).map_err(|error| (Blame::from(&error), error.to_string()))
+    Bundle::open(path).map_err(|error| (Blame::Input, error.to_string()))
 }

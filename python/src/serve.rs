@@ -5,7 +5,7 @@ use crate::runtime::{aside, runtime};
 use ifonly::algebra::random::OsRandom;
 use ifonly::core::signature::SigningKey;
 use ifonly::server::keyfile;
-use ifonly::{Blame, Bundle, Loopback, LoopbackError};
+use ifonly::{Blame, Bundle, Loopback};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -40,13 +40,12 @@ impl Servers {
 pub(crate) fn serve(py: Python<'_>, bundle: PathBuf, servers: Option<usize>, keys: Vec<PathBuf>) -> PyResult<Servers> {
     let runtime = runtime()?;
     let started = aside(py, move || {
-        let bundle = Bundle::open(&bundle).map_err(|error| (Blame::from(&error), error.to_string()))?;
+        let bundle = Bundle::open(&bundle).map_err(|error| (Blame::Input, error.to_string()))?;
         let keys = keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>();
         let keys = keys.map_err(|error| (Blame::Input, error.to_string()))?;
-        runtime.block_on(Loopback::start(&bundle, servers, keys)).map_err(|error| {
-            let blame = if matches!(error, LoopbackError::Serve(_)) { Blame::Machine } else { Blame::Input };
-            (blame, error.to_string())
-        })
+        runtime
+            .block_on(Loopback::start(&bundle, servers, keys, &[]))
+            .map_err(|error| (error.blame(), error.to_string()))
     })?;
     let running = started.map_err(|(blame, message)| blamed(blame, message))?;
     Ok(Servers { urls: running.urls().to_vec(), running: Mutex::new(Some(running)) })

@@ -4,7 +4,6 @@ use crate::errors::input;
 use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::RecordBatchStreamReader;
 use arrow_pyarrow::FromPyArrow;
-use ifonly::Blame;
 use ifonly_bundle::{ArrowTable, BuildError};
 use pyo3::exceptions::{PyException, PyKeyboardInterrupt};
 use pyo3::prelude::*;
@@ -38,5 +37,5 @@ pub(crate) fn rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<(Vec<String>
 
 /// A fault of a build, or of a table.
 pub(crate) fn built(error: &BuildError) -> PyErr {
-    crate::errors::blamed(Blame::from(error), error)
+    crate::errors::blamed(error.blame(), error)
 }

@@ -410,6 +410,18 @@ mod tests {
     }
 
     #[test]
+    fn lies_that_cancel_between_rows_are_found_in_bytes_too() {
+        // The constant polynomial 0 at four servers; the third lies in two rows, and its lies sum to nothing.
+        let mut random = SeededRandom::new(7);
+        for lie in 1..=255 {
+            let answer = |server| Some(if server == 2 { vec![lie, 0, lie] } else { vec![0; 3] });
+            let answers: Vec<Option<Vec<u8>>> = (0..4).map(answer).collect();
+            let agreed = agree(&crate::gf256::Gf256, &[1, 2, 3, 4], 1, 1, &answers, &mut random).unwrap();
+            assert_eq!(agreed.liars, [3]);
+        }
+    }
+
+    #[test]
     fn too_few_and_uneven_answers_are_named() {
         let mut random = SeededRandom::new(5);
         let mut case = case(809, 3, 2, 4, &mut random);

@@ -382,4 +382,31 @@ mod tests {
         keys.extend([record(2, 1, 1, 0), record(1, 2, 1, 0), record(1, 1, 2, 0), record(1, 1, 1, 1 << 32)]);
         assert_eq!(keys.len(), 1004);
     }
+
+    #[test]
+    fn a_root_key_is_written_as_the_bytes_that_it_was_made_of() {
+        for bytes in [[3; 32], std::array::from_fn(|place| place as u8)] {
+            assert_eq!(RootKey::new(1, bytes).expose(), &bytes);
+        }
+    }
+
+    #[test]
+    fn a_stream_is_the_same_from_every_place_and_for_counters_made_before() {
+        let stream = RootKey::new(0, [7; 32]).transcript(&[9; 32]).stream(Purpose::Sigma);
+        let mut whole = [[0; 16]; 6];
+        stream.blocks(0, &mut whole);
+        assert_eq!(whole.iter().collect::<BTreeSet<_>>().len(), 6);
+        let whole_bytes = whole.as_flattened();
+        for first in 0..40 {
+            for last in first..whole_bytes.len() {
+                let mut part = vec![0; last - first];
+                stream.fill(first as u64, &mut part);
+                assert_eq!(part, whole_bytes[first..last], "{first}..{last}");
+            }
+        }
+        let (mut counters, mut blocks) = ([[0; 16]; 4], [[0; 16]; 4]);
+        KeyStream::count(2, &mut counters);
+        stream.blocks_of(&counters, &mut blocks);
+        assert_eq!(blocks, whole[2..]);
+    }
 }

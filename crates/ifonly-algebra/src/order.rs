@@ -424,6 +424,22 @@ mod tests {
     }
 
     #[test]
+    fn places_are_the_same_in_pieces_of_any_length() {
+        let keys = RootKey::new(0, [7; 32]).transcript(&[9; 32]);
+        for (rows, asked) in [(1000, 1000), (DIRECT + 1, 5000)] {
+            let shuffle = Shuffle::new(&keys, rows);
+            let mut whole = vec![0; asked];
+            shuffle.scatter(0..rows).places(&mut whole);
+            assert_eq!(whole.iter().collect::<std::collections::BTreeSet<_>>().len(), asked);
+            for piece in [1, 3, 7, 961] {
+                let (mut scatter, mut parts) = (shuffle.scatter(0..rows), vec![0; asked]);
+                parts.chunks_mut(piece).for_each(|part| scatter.places(part));
+                assert_eq!(parts, whole, "{rows} rows in pieces of {piece}");
+            }
+        }
+    }
+
+    #[test]
     fn every_row_stands_once_on_both_sides_of_the_bucket_limit() {
         let keys = RootKey::new(0, [7; 32]).transcript(&[9; 32]);
         for rows in [0, 1, 2, 1000, DIRECT, DIRECT + 1, 200_000] {

@@ -182,12 +182,14 @@ mod tests {
 
     #[test]
     fn the_operating_system_fills_everything() {
-        let mut random = OsRandom::default();
-        let mut bytes = vec![0; 4096];
-        random.fill(&mut bytes);
-        // Also across the buffer's ends, no 32 bytes are left as they were or come twice.
-        let parts: std::collections::BTreeSet<&[u8]> = bytes.chunks(32).collect();
-        assert_eq!(parts.len(), 128);
-        assert!(!parts.contains([0; 32].as_slice()));
+        // At once, and in pieces of every way to come across the buffer's ends: no 32 bytes are left as they were or come twice.
+        for piece in [4096, 512, 511, 33, 32, 8, 1] {
+            let mut random = OsRandom::default();
+            let mut bytes = vec![0; 4096];
+            bytes.chunks_mut(piece).for_each(|piece| random.fill(piece));
+            let parts: std::collections::BTreeSet<&[u8]> = bytes.chunks(32).collect();
+            assert_eq!(parts.len(), 128, "in pieces of {piece}");
+            assert!(!parts.contains([0; 32].as_slice()), "in pieces of {piece}");
+        }
     }
 }

@@ -203,6 +203,30 @@ mod tests {
     }
 
     #[test]
+    fn the_shape_of_packed_symbols_is_their_number_of_bytes_and_their_zero_padding() {
+        for q in [5, 127, 257, (1 << 61) - 1] {
+            let field = Field::new(q).unwrap();
+            for count in 0..10 {
+                let (bytes, used) = (pack(&field, &vec![Symbol::ONE; count]), count * field.bits() as usize);
+                for length in 0..bytes.len() + 2 {
+                    let mut other = bytes.clone();
+                    other.resize(length, 0);
+                    assert_eq!(
+                        has_packed_shape(&field, &other, count),
+                        length == bytes.len(),
+                        "{q}, {count}, {length}"
+                    );
+                }
+                for bit in used..8 * bytes.len() {
+                    let mut other = bytes.clone();
+                    other[bit / 8] |= 1 << (bit % 8);
+                    assert!(!has_packed_shape(&field, &other, count), "{q}, {count}, bit {bit}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn the_reader_stops_at_the_end() {
         let mut reader = Reader::new(&[2, 9, 8, 7]);
         assert_eq!(reader.short("name").unwrap(), [9, 8]);

@@ -1,6 +1,7 @@
 //! What can go wrong, where, and who has to do what about it.
 
 use ifonly_scan::StoreError;
+use ifonly_values::blame::Blame;
 use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use std::path::{Path, PathBuf};
@@ -117,6 +118,14 @@ pub enum BuildError {
 }
 
 impl BuildError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            BuildError::Io { .. } => Blame::Machine,
+            _ => Blame::Input,
+        }
+    }
+
     /// What went wrong with the rows on their way into this file.
     pub(crate) fn of_rows(error: StoreError, path: &Path) -> BuildError {
         match error {

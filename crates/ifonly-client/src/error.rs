@@ -4,6 +4,7 @@ use crate::transport::TransportError;
 use ifonly_algebra::decode::DecodeError;
 use ifonly_core::search::Fault;
 use ifonly_core::secret::SecretError;
+use ifonly_values::blame::Blame;
 use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use ifonly_values::wishes::WishError;
@@ -138,17 +139,6 @@ pub enum ClientError {
     },
 }
 
-/// Whose fault it is that there is no explanation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
-    /// The profile, the wishes, an address: whoever asked must change something.
-    Asker,
-    /// Too few servers could be reached or would answer.
-    Servers,
-    /// Servers contradict each other, or gave something impossible.
-    Integrity,
-}
-
 impl ClientError {
     /// Whose fault it is.
     pub fn blame(&self) -> Blame {
@@ -161,7 +151,7 @@ impl ClientError {
             | ClientError::Missing(_)
             | ClientError::Wish(_)
             | ClientError::Profile(_)
-            | ClientError::Secret(_) => Blame::Asker,
+            | ClientError::Secret(_) => Blame::Input,
             ClientError::NobodyThere(_)
             | ClientError::TooFewServers { .. }
             | ClientError::Search {

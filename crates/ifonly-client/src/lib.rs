@@ -28,7 +28,7 @@ pub mod wishlist;
 
 pub use answer::Answer;
 pub use client::{Client, Pins};
-pub use error::{Blame, ClientError, Trouble};
+pub use error::{ClientError, Trouble};
 pub use explain::{Change, Explanation};
 pub use ifonly_core::service::Route;
 pub use pace::Clock;

@@ -109,8 +109,7 @@ impl Candidates {
 
     fn price(&self, rank: i64) -> Price {
         match self.meaning {
-            Meaning::Exact => Price::Exactly(rank.unsigned_abs()),
-            Meaning::Negated => Price::Exactly((-rank).unsigned_abs()),
+            Meaning::Exact | Meaning::Negated => Price::Exactly(rank.unsigned_abs()),
             Meaning::Masked => Price::AtMost(rank.unsigned_abs()),
             Meaning::Relative => Price::Unknown,
         }

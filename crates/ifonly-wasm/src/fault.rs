@@ -1,6 +1,6 @@
 //! What went wrong, as data: a page says it in the person's language and shows it where it belongs.
 
-use ifonly_client::{Blame, ClientError, TransportError};
+use ifonly_client::{ClientError, TransportError};
 use ifonly_values::schema::SchemaError;
 use ifonly_values::wishes::WishError;
 
@@ -39,11 +39,7 @@ impl Problem {
 
 impl From<&ClientError> for Problem {
     fn from(error: &ClientError) -> Problem {
-        let kind = match error.blame() {
-            Blame::Asker => "input",
-            Blame::Servers => "servers",
-            Blame::Integrity => "integrity",
-        };
+        let kind = error.blame().name();
         let code = match error {
             ClientError::Url { .. } => "url",
             ClientError::NobodyThere(_) => "nobody-there",

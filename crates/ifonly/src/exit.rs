@@ -46,6 +46,17 @@ impl Failure {
         Failure::Machine(error.to_string())
     }
 
+    /// What somebody is to blame for.
+    pub(crate) fn of(blame: Blame, error: impl std::fmt::Display) -> Failure {
+        let text = error.to_string();
+        match blame {
+            Blame::Machine => Failure::Machine(text),
+            Blame::Input => Failure::Input(text),
+            Blame::Servers => Failure::Servers(text),
+            Blame::Integrity => Failure::Integrity(text),
+        }
+    }
+
     fn blame(&self) -> Blame {
         match self {
             Failure::Machine(_) => Blame::Machine,
@@ -57,7 +68,12 @@ impl Failure {
 
     /// The exit code.
     pub(crate) fn code(&self) -> u8 {
-        self.blame().code()
+        match self {
+            Failure::Machine(_) => 1,
+            Failure::Input(_) => 4,
+            Failure::Servers(_) => 5,
+            Failure::Integrity(_) => 6,
+        }
     }
 
     /// The same as JSON, for programs.
@@ -69,13 +85,7 @@ impl Failure {
 #[cfg(feature = "ask")]
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
-        let text = crate::advice::explained(&error);
-        match Blame::from(&error) {
-            Blame::Machine => Failure::Machine(text),
-            Blame::Input => Failure::Input(text),
-            Blame::Servers => Failure::Servers(text),
-            Blame::Integrity => Failure::Integrity(text),
-        }
+        Failure::of(error.blame(), crate::advice::explained(&error))
     }
 }
 

@@ -61,7 +61,6 @@
 //! The readme has all three in one small program, with servers that are [`InProcess`].
 #![forbid(unsafe_code)]
 
-mod blame;
 #[cfg(feature = "lab")]
 pub mod exhibits;
 #[cfg(all(feature = "ask", feature = "serve"))]
@@ -75,7 +74,6 @@ pub mod text;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use blame::Blame;
 pub use ifonly_algebra as algebra;
 #[cfg(any(feature = "build", feature = "serve"))]
 pub use ifonly_bundle::{self as bundle, Bundle};
@@ -90,7 +88,7 @@ pub use ifonly_lab as lab;
 pub use ifonly_scan as scan;
 #[cfg(feature = "serve")]
 pub use ifonly_server::{self as server, Server};
-pub use ifonly_values::{self as values, manifest::Manifest, wishes::Wishes};
+pub use ifonly_values::{self as values, blame::Blame, manifest::Manifest, wishes::Wishes};
 #[cfg(all(feature = "ask", feature = "serve"))]
 pub use in_process::InProcess;
 #[cfg(feature = "serve")]

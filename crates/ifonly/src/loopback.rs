@@ -12,6 +12,7 @@ use ifonly_server::routes::App;
 use ifonly_server::serve::ServeError;
 use ifonly_server::tokens::Tokens;
 use ifonly_server::{Holding, Server};
+use ifonly_values::blame::Blame;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -38,6 +39,19 @@ pub enum LoopbackError {
     /// Without tokens this cannot be.
     #[error("{0}")]
     Tokens(String),
+    /// A page's origin that no browser would send.
+    #[error("{0:?} is not an origin of pages, such as http://localhost:8000")]
+    Origin(String),
+}
+
+impl LoopbackError {
+    /// Whose fault it is.
+    pub fn blame(&self) -> Blame {
+        match self {
+            LoopbackError::Serve(_) => Blame::Machine,
+            _ => Blame::Input,
+        }
+    }
 }
 
 /// Running servers. They stop with it.
@@ -50,8 +64,13 @@ pub struct Loopback {
 
 impl Loopback {
     /// Starts servers 1 to `servers` of a bundle, or all of them, on free ports; under a key that nobody else has, unless keys are given.
-    /// Needs a Tokio runtime.
-    pub async fn start(bundle: &Bundle, servers: Option<usize>, keys: Vec<RootKey>) -> Result<Loopback, LoopbackError> {
+    /// Browsers may ask from pages of these origins. Needs a Tokio runtime.
+    pub async fn start(
+        bundle: &Bundle,
+        servers: Option<usize>,
+        keys: Vec<RootKey>,
+        origins: &[&str],
+    ) -> Result<Loopback, LoopbackError> {
         let most = bundle.manifest().servers();
         let wanted = servers.unwrap_or(most);
         if wanted == 0 || wanted > most {
@@ -61,6 +80,8 @@ impl Loopback {
             true => vec![RootKey::generate(bundle.manifest().audience().epoch, &mut OsRandom::default())],
             false => keys,
         };
+        let origin = |text: &&str| text.parse().map_err(|_| LoopbackError::Origin((*text).into()));
+        let origins: Vec<_> = origins.iter().map(origin).collect::<Result<_, _>>()?;
         let (stop, stopped) = watch::channel(());
         let mut peers = Peers::in_memory(PeerLimits::default()).map(Arc::new).into_iter();
         let mut loopback = Loopback { urls: vec![], stop, tasks: vec![] };
@@ -69,7 +90,7 @@ impl Loopback {
             let tokens = Tokens::new(vec![], None).map_err(|error| LoopbackError::Tokens(error.to_string()))?;
             // Everybody here has one address.
             let limits = Limits { address_share: 100, ..Limits::default() };
-            let app = App::new(holding, tokens, limits, vec![]).with_peers(peers.next());
+            let app = App::new(holding, tokens, limits, origins.clone()).with_peers(peers.next());
             let server = Server::bind(app, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None, None).await?;
             loopback.urls.push(format!("http://{}", server.address()));
             let mut stopped = stopped.clone();

@@ -1,7 +1,6 @@
 //! `ifonly build`: from a table to the bundle that servers load.
 
 use crate::exit::{Done, Failure, out, out_json};
-use ifonly::Blame;
 use ifonly_bundle::{BuildOptions, Progress, Stage, build};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -23,10 +22,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let bar = bar(std::io::stderr().is_terminal());
     let result = build(&args.options, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
-    let report = result.map_err(|error| match Blame::from(&error) {
-        Blame::Machine => Failure::machine(error),
-        _ => Failure::input(error),
-    })?;
+    let report = result.map_err(|error| Failure::of(error.blame(), error))?;
     match args.json {
         true => out_json(&report)?,
         false => out(&format!("{report}wrote {}\n", args.options.output.display()))?,

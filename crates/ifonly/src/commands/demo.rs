@@ -6,7 +6,7 @@ use crate::exit::{Done, Failure};
 use crate::loans::{self, Application};
 use crate::show;
 use bytes::Bytes;
-use ifonly_algebra::keys::RootKey;
+use ifonly::Loopback;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_bundle::Bundle;
 use ifonly_client::http::{self, Trust};
@@ -15,14 +15,8 @@ use ifonly_client::{Answer, Client, Clock, Greeting, Pins, Policy, Receive, Rout
 use ifonly_core::scheme::Gate;
 use ifonly_core::signature::SigningKey;
 use ifonly_core::transcript::Message;
-use ifonly_server::config::Limits;
-use ifonly_server::peers::{PeerLimits, Peers};
-use ifonly_server::routes::App;
-use ifonly_server::tokens::Tokens;
-use ifonly_server::{Holding, Server};
 use ifonly_values::manifest::{Contents, Manifest, Offered};
 use ifonly_values::schema::Schema;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -94,23 +88,11 @@ impl World {
     }
 }
 
-/// Starts the servers of the default scheme on loopback, for pages from these origins; returns their addresses.
-pub(super) async fn serve(world: &World, origins: &[&str]) -> Result<Vec<String>, Failure> {
-    let key = RootKey::generate(0, &mut OsRandom::default());
-    let mut peers = Peers::in_memory(PeerLimits::default()).map(Arc::new).into_iter();
-    let mut urls = vec![];
-    for index in 1..=world.bundle.manifest().default_offer().servers() as u8 {
-        let holding = Holding::new(&world.bundle, index, vec![key.clone()]).map_err(Failure::machine)?;
-        let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
-        let origins =
-            origins.iter().map(|origin| origin.parse()).collect::<Result<_, _>>().map_err(Failure::machine)?;
-        let app = App::new(holding, tokens, Limits::default(), origins).with_peers(peers.next());
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = Server::bind(app, address, None, None).await.map_err(Failure::machine)?;
-        urls.push(format!("http://{}", server.address()));
-        tokio::spawn(server.run(std::future::pending()));
-    }
-    Ok(urls)
+/// Starts the servers of the default scheme, for pages from these origins.
+pub(super) async fn serve(world: &World, origins: &[&str]) -> Result<Loopback, Failure> {
+    let servers = world.bundle.manifest().default_offer().servers();
+    let started = Loopback::start(&world.bundle, Some(servers), vec![], origins).await;
+    started.map_err(|error| Failure::of(error.blame(), error))
 }
 
 async fn demonstrate(args: &Args) -> Result<Done, Failure> {
@@ -120,7 +102,8 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let offered = world.bundle.manifest().default_offer().clone();
     let seen = Arc::new(Mutex::new(Seen::default()));
     let mut transports: Vec<Arc<dyn Transport>> = vec![];
-    for inner in http::servers(&serve(&world, &[]).await?, &Trust::system()?, None, Policy::default())? {
+    let servers = serve(&world, &[]).await?;
+    for inner in http::servers(servers.urls(), &Trust::system()?, None, Policy::default())? {
         transports.push(Arc::new(Tap { inner, seen: seen.clone(), sent: Mutex::default() }));
     }
     times.lap("sealed the records and started the servers");

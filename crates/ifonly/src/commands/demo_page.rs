@@ -15,14 +15,15 @@ pub(super) async fn run(args: &Args) -> Result<Done, Failure> {
     let world = World::make(args)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Failure::machine)?;
     let origin = format!("http://{}", listener.local_addr().map_err(Failure::machine)?);
-    let servers = serve(&world, &[&origin]).await?;
+    let running = serve(&world, &[&origin]).await?;
+    let servers = running.urls();
     let columns = world.bundle.manifest().schema().columns();
     let example: serde_json::Map<String, serde_json::Value> = columns
         .iter()
         .zip(world.applicant.texts())
         .map(|(column, text)| (column.name.to_owned(), text.into()))
         .collect();
-    let page = page.configured(&servers, &Pins::default(), Some(example.into()))?;
+    let page = page.configured(servers, &Pins::default(), Some(example.into()))?;
     match args.json {
         true => crate::exit::out_json(&serde_json::json!({ "page": origin, "servers": servers }))?,
         false => {
