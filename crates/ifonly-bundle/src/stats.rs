@@ -430,7 +430,7 @@ mod tests {
             ("one more just in time", many(140_000, &|n| if n == 131_070 { 1 << 40 } else { n % 65_536 })),
             ("one more just too late", many(140_000, &|n| if n == 131_071 { 1 << 40 } else { n % 65_536 })),
         ] {
-            for cuts in [vec![70_000], vec![65_536], vec![1000, 66_000, 131_071], vec![10, 131_000]] {
+            for cuts in [vec![70_000], vec![10, 66_000, 131_071]] {
                 check(what, &texts, &cuts);
             }
         }
