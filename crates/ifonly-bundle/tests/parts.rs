@@ -3,7 +3,9 @@
 mod common;
 
 use common::*;
-use ifonly_bundle::{Build, BuildError, BuildOptions, Inputs, Learnt, Part, PartFiles, Plan, Report, Signing, Tally, Work};
+use ifonly_bundle::{
+    Build, BuildError, BuildOptions, Inputs, Learnt, Part, PartFiles, Plan, Report, Signing, Tally, Work,
+};
 use ifonly_bundle::{Progress, build, load_key};
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::properties::WriterProperties;
@@ -34,7 +36,8 @@ fn rows(count: u64) -> Vec<[String; 8]> {
 }
 
 fn csv(rows: &[[String; 8]]) -> String {
-    let line = |cells: &[String; 8]| cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(",") + "\n";
+    let line =
+        |cells: &[String; 8]| cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(",") + "\n";
     NAMES.join(",") + "\n" + &rows.iter().map(line).collect::<String>()
 }
 

@@ -72,9 +72,11 @@ fn names_come_from_the_only_input_or_else_from_the_bundle() {
     std::fs::create_dir(desk.path("loans")).unwrap();
     let a = desk.write("loans/a.csv", format!("{HEAD}{}", rows(0..50)));
     let b = desk.write("loans/b.csv", format!("{HEAD}{}", rows(50..99)));
-    for (data, output, name) in
-        [(vec![desk.path("loans")], "x.bundle", "loans"), (vec![a.clone()], "y.bundle", "a"), (vec![a, b], "z.bundle", "z")]
-    {
+    for (data, output, name) in [
+        (vec![desk.path("loans")], "x.bundle", "loans"),
+        (vec![a.clone()], "y.bundle", "a"),
+        (vec![a, b], "z.bundle", "z"),
+    ] {
         let report = quietly(&BuildOptions { name: None, ..options(&desk, data, output) }).unwrap();
         assert_eq!(report.manifest.contents().dataset.name, name);
     }
