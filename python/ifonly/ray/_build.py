@@ -85,7 +85,8 @@ class _Shared:
         self._threads = max(1, int(num_cpus))
         self._remote: Callable[[Any], Any] = ray.remote(num_cpus=num_cpus, max_retries=_RETRIES)
         # Enough that nobody waits, so few that what was learnt does not pile up.
-        self._ahead = max(4, 2 * int(ray.cluster_resources().get("CPU", 1) / max(num_cpus, 0.01)))
+        cluster: Any = ray
+        self._ahead = max(4, 2 * int(cluster.cluster_resources().get("CPU", 1) / max(num_cpus, 0.01)))
 
     def build(self, part_bytes: int) -> _build.Told:
         build = self._build
