@@ -18,7 +18,7 @@ pub(crate) static DESK: LazyLock<PathBuf> =
 /// The options of a build of a data file with a schema file, both in the folder.
 pub(crate) fn options(data: &str, schema: Option<&str>) -> BuildOptions {
     BuildOptions {
-        data: DESK.join(data),
+        data: vec![DESK.join(data)],
         schema: schema.map(|name| DESK.join(name)),
         output: DESK.join("out"),
         replace: true,

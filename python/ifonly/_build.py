@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,7 +127,8 @@ def build(
 ) -> BuildReport:
     """Makes a bundle of the accepted rows of a table.
 
-    ``data`` is a pandas or polars DataFrame, a pyarrow Table, anything with ``__arrow_c_stream__``, or the path of a CSV or Parquet file.
+    ``data`` is a pandas or polars DataFrame, a pyarrow Table, anything with ``__arrow_c_stream__``, or the path of a CSV or Parquet file or of a
+    directory of such files; a list of paths is one table, file after file.
     ``accepted`` says who was accepted: a boolean mask with a value per row, or the name of a column, with the values that mean
     acceptance in ``accept`` (a column of truth values needs none). Without it every row was. ``accepted_by`` says in words what made a
     mask; the manifest tells everybody.
@@ -143,14 +144,30 @@ def build(
     >>> report.to_dataframe().loc["income", "kind"]
     'numeric'
     """
+    return build_by(_here, locals())
+
+
+Told = tuple[str, str, list[str]]
+#: Builds from data, options, settings and a mask, and shows how far it is.
+Builder = Callable[[Any, str, "str | None", "tuple[bytes, str] | None", Bar], Told]
+
+
+def _here(data: Any, options: str, settings: str | None, mask: tuple[bytes, str] | None, bar: Bar) -> Told:
+    return _ifonly.build(data, options, settings, mask, lambda stage, share: bar.at(share, stage))
+
+
+def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
+    """Builds with the arguments of ``build``, by name, in this process or by others."""
+    data, schema, accept = wanted["data"], wanted["schema"], wanted["accept"]
+    delimiter, sign = wanted["delimiter"], wanted["sign"]
     given: dict[str, Any] = {
-        "continuous": _tables.names(continuous),
-        "categorical": _tables.names(categorical),
-        "immutable": _tables.names(immutable),
-        "exclude": _tables.names(exclude),
-        "features": {str(feature): dict(settings) for feature, settings in (features or {}).items()},
-        "one_hot": one_hot,
-        "others": others,
+        "continuous": _tables.names(wanted["continuous"]),
+        "categorical": _tables.names(wanted["categorical"]),
+        "immutable": _tables.names(wanted["immutable"]),
+        "exclude": _tables.names(wanted["exclude"]),
+        "features": {str(feature): dict(settings) for feature, settings in (wanted["features"] or {}).items()},
+        "one_hot": wanted["one_hot"],
+        "others": wanted["others"],
     }
     given = {key: value for key, value in given.items() if value not in (None, [], {})}
     settings: dict[str, Any] | None = None
@@ -163,49 +180,43 @@ def build(
         settings = given
     elif given:
         raise InputError(f"{', '.join(sorted(given))}: a schema file is given, so write it there")
-    target, mask = _acceptance(accepted, accepted_by, data)
-    output = os.fspath(output)
-    is_path = isinstance(data, (str, os.PathLike))
+    target, mask = _acceptance(wanted["accepted"], wanted["accepted_by"], data)
+    output = os.fspath(wanted["output"])
     options: dict[str, Any] = {
         "output": output,
         "target": target,
         "accept": [_tables.text(value) for value in ([accept] if isinstance(accept, (str, int, float)) else accept)],
         "schema": None if schema is None or isinstance(schema, Mapping) else os.fspath(schema),
-        "levels": levels,
-        "scale": scale,
-        "missing": missing,
+        "levels": wanted["levels"],
+        "scale": wanted["scale"],
+        "missing": wanted["missing"],
         "delimiter": None if delimiter is None else _delimiter(delimiter),
         # A table in memory is called by its bundle's name.
-        "name": name or (None if is_path else Path(output).stem or "table"),
-        "version": version,
+        "name": wanted["name"] or (None if _tables.are_paths(data) else Path(output).stem or "table"),
+        "version": wanted["version"],
         "sign": None if sign is None else os.fspath(sign),
-        "replace": bool(replace),
-        "servers": servers,
-        "operators": _tables.names(operators),
-        "threshold": threshold,
-        "silent": silent,
-        "lying": lying,
-        "shuffle": shuffle,
-        "verified": verified,
-        "weight_limit": weight_limit,
-        "immutable_limit": immutable_limit,
-        "mask": d_min,
-        "exponent": exponent,
-        "cost_limit": cost_limit,
-        "top_limit": top_limit,
-        "schemes": _tables.names(schemes),
-        "default_scheme": default_scheme,
-        "epochs": list(epochs),
+        "replace": bool(wanted["replace"]),
+        "servers": wanted["servers"],
+        "operators": _tables.names(wanted["operators"]),
+        "threshold": wanted["threshold"],
+        "silent": wanted["silent"],
+        "lying": wanted["lying"],
+        "shuffle": wanted["shuffle"],
+        "verified": wanted["verified"],
+        "weight_limit": wanted["weight_limit"],
+        "immutable_limit": wanted["immutable_limit"],
+        "mask": wanted["d_min"],
+        "exponent": wanted["exponent"],
+        "cost_limit": wanted["cost_limit"],
+        "top_limit": wanted["top_limit"],
+        "schemes": _tables.names(wanted["schemes"]),
+        "default_scheme": wanted["default_scheme"],
+        "epochs": list(wanted["epochs"]),
     }
     options = {key: value for key, value in options.items() if value is not None}
-    with Bar("building", 1, progress) as bar:
-        told = _ifonly.build(
-            _tables.table(data, "data"),
-            json.dumps(options),
-            None if settings is None else json.dumps(settings),
-            mask,
-            lambda stage, share: bar.at(share, stage),
-        )
+    with Bar("building", 1, wanted["progress"]) as bar:
+        settled = None if settings is None else json.dumps(settings)
+        told = builder(_tables.table(data, "data"), json.dumps(options), settled, mask, bar)
     return BuildReport(output, *told)
 
 

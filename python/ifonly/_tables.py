@@ -10,12 +10,19 @@ from typing import Any
 
 from .errors import InputError
 
-_HINT = "give a pandas or polars DataFrame, a pyarrow Table, anything with __arrow_c_stream__, or the path of a file"
+_HINT = "give a pandas or polars DataFrame, a pyarrow Table, anything with __arrow_c_stream__, or the paths of files"
 
 
 def is_pandas(data: object, kind: str) -> bool:
     """Whether this is a pandas object of that kind; pandas is not imported for it."""
     return type(data).__name__ == kind and type(data).__module__.partition(".")[0] == "pandas"
+
+
+def are_paths(data: object) -> bool:
+    """Whether these are paths, one or several."""
+    if isinstance(data, (list, tuple)):
+        return bool(data) and all(isinstance(path, (str, os.PathLike)) for path in data)
+    return isinstance(data, (str, os.PathLike))
 
 
 def is_polars(data: object) -> bool:
@@ -24,9 +31,11 @@ def is_polars(data: object) -> bool:
 
 
 def table(data: Any, what: str) -> Any:
-    """A path, or something that gives itself away by the Arrow stream interface."""
+    """A path, a list of them, or something that gives itself away by the Arrow stream interface."""
     if isinstance(data, (str, os.PathLike)):
         return os.fspath(data)
+    if are_paths(data):
+        return [os.fspath(path) for path in data]
     if is_pandas(data, "DataFrame"):
         if not hasattr(data, "__arrow_c_stream__"):
             raise InputError(f"{what}: this pandas is too old to give its tables away; use pandas 2.2 or newer")

@@ -2,16 +2,17 @@
 
 use crate::errors::{blamed, json, options};
 use crate::table::{built, table};
-use ifonly::bundle::{Inputs, Mask, Progress, Settings, Stage, build_from, summarise};
+use ifonly::bundle::{BuildError, Inputs, Mask, Progress, Settings, Stage, Watch, build_from, summarise};
 use ifonly::{Blame, BuildOptions, Bundle};
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Builds a bundle; gives the report as JSON, as text, and its warnings.
 ///
-/// `data` is a path or a table; `wanted` has the options by their names, `settings` what a schema file would say; `mask` is a byte per row,
+/// `data` is a path, a list of paths, or a table; `wanted` has the options by their names, `settings` what a schema file would say; `mask` is a byte per row,
 /// with the words that define it. `progress` is called with a stage and a share now and then.
 #[pyfunction]
 #[pyo3(signature = (data, wanted, settings, mask, progress))]
@@ -27,9 +28,10 @@ pub(crate) fn build(
     let settings: Option<Settings> = settings.map(options).transpose()?;
     let mask = mask.map(|(rows, definition)| Mask { rows: rows.iter().map(|&byte| byte != 0).collect(), definition });
     let mut inputs = Inputs { settings, mask, ..Inputs::default() };
-    match data.extract::<PathBuf>() {
-        Ok(path) => wanted.data = path,
-        Err(_) => {
+    match (data.extract::<PathBuf>(), data.cast::<PyList>()) {
+        (Ok(path), _) => wanted.data = vec![path],
+        (Err(_), Ok(paths)) => wanted.data = paths.extract()?,
+        (Err(_), Err(_)) => {
             let table = table(data, "the table")?;
             // A column of truth values says by itself what means acceptance.
             if wanted.accept.is_empty() && wanted.target.as_deref().is_some_and(|target| table.is_boolean(target)) {
@@ -38,12 +40,21 @@ pub(crate) fn build(
             inputs.table = Some(table);
         }
     }
+    let report = watched(py, progress, |watch| build_from(&wanted, inputs, watch))?;
+    Ok((json(&report)?, report.to_string(), report.warnings()))
+}
+
+/// Does something that takes time, without the interpreter's lock, and looks for signals meanwhile.
+pub(crate) fn watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(Watch<'_>) -> Result<T, BuildError> + Send,
+) -> PyResult<T> {
     let mut watcher = Watcher { progress, last: Instant::now(), raised: None };
-    let report = py.detach(|| build_from(&wanted, inputs, &mut |progress| watcher.see(progress)));
-    match (watcher.raised, report) {
+    let done = py.detach(|| work(&mut |progress| watcher.see(progress)));
+    match (watcher.raised, done) {
         (Some(raised), _) => Err(raised),
-        (None, Err(error)) => Err(built(&error)),
-        (None, Ok(report)) => Ok((json(&report)?, report.to_string(), report.warnings())),
+        (None, done) => done.map_err(|error| built(&error)),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod ask;
 mod build;
+mod build_parts;
 mod errors;
 mod lab;
 mod runtime;
@@ -21,6 +22,8 @@ mod _ifonly {
     use crate::ask::{Batch, Client};
     #[pymodule_export]
     use crate::build::{build, inspect};
+    #[pymodule_export]
+    use crate::build_parts::{Build, build_encode, build_learn, build_sign};
     #[pymodule_export]
     use crate::lab::{attack, attacks, leakage};
     #[pymodule_export]

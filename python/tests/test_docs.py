@@ -21,6 +21,8 @@ MODULES = ["ifonly", *(f"ifonly.{module.name}" for module in pkgutil.iter_module
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str, desk: Path) -> None:
+    if name == "ifonly.ray":
+        pytest.importorskip("ray", reason="ifonly.ray needs Ray: pip install 'ifonly[ray]'")
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
     if name in ("ifonly", "ifonly._build", "ifonly._ask", "ifonly._serve", "ifonly._lab"):

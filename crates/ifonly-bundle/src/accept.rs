@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// One condition: a value, or a comparison such as `>=5` or `!=no`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Accept {
     relation: Relation,
     value: String,
@@ -20,17 +20,18 @@ pub struct Mask {
 }
 
 /// What decides about a row.
-#[derive(Debug)]
-pub(crate) enum Acceptance<'a> {
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Acceptance {
     /// Nothing: the table is a ready list of accepted rows.
     Everybody,
     /// The value in a column.
     Target(usize, Vec<Accept>),
-    /// Its place.
-    Mask(&'a Mask),
+    /// Its place. Masks stay in the process that has them.
+    #[serde(skip)]
+    Mask(Mask),
 }
 
-impl Acceptance<'_> {
+impl Acceptance {
     /// The column that says it, which is no feature.
     pub(crate) fn target(&self) -> Option<usize> {
         match self {
@@ -54,9 +55,12 @@ pub(crate) fn any_of(conditions: &[Accept]) -> String {
     conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
+/// A decision has a few values.
+const MOST_OTHERS: usize = 8;
+
 /// Finds out whether a column alone says whom a mask accepts: all accepted rows have one value, and no other row has it. Such a
 /// column is the decision itself, most likely, which nobody should be asked for.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Telltale {
     accepted: Option<String>,
     others: Vec<String>,
@@ -66,8 +70,6 @@ pub(crate) struct Telltale {
 impl Telltale {
     /// Takes a value of one row.
     pub(crate) fn take(&mut self, value: &str, accepted: bool) {
-        // A decision has a few values.
-        const MOST: usize = 8;
         if self.no {
             return;
         }
@@ -76,9 +78,16 @@ impl Telltale {
             false if self.others.iter().any(|other| other == value) => {}
             false => {
                 self.others.push(value.into());
-                self.no = self.others.len() > MOST;
+                self.no = self.others.len() > MOST_OTHERS;
             }
         }
+    }
+
+    /// Takes what was found in the rows behind.
+    pub(crate) fn merge(&mut self, behind: Telltale) {
+        self.no |= behind.no;
+        behind.accepted.iter().for_each(|value| self.take(value, true));
+        behind.others.iter().for_each(|value| self.take(value, false));
     }
 
     /// Whether it does.
@@ -88,7 +97,7 @@ impl Telltale {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 enum Relation {
     Equal,
     Unequal,

@@ -1,8 +1,8 @@
 //! How a bundle will be served: limits, operators and the schemes that fit them.
 
 use crate::error::BuildError;
-use crate::input;
 use crate::options::{BuildOptions, DeploymentOptions};
+use crate::tables;
 use ifonly_algebra::field::FieldRule;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::scheme::{self, Scheme};
@@ -18,8 +18,8 @@ pub(crate) fn contents(
     record_length: usize,
 ) -> Result<Contents, BuildError> {
     let wanted = &options.deployment;
-    let stem = input::stem(&options.data);
-    let name = options.name.as_deref().unwrap_or(&stem);
+    let usual = tables::dataset_name(options);
+    let name = options.name.as_deref().unwrap_or(&usual);
     let mut contents = Contents::new(name, schema, rows, record_length, wanted.servers.unwrap_or(2));
     if let Some(version) = &options.version {
         contents.dataset.version = version.clone();

@@ -7,7 +7,7 @@ use ifonly_values::schema::SchemaError;
 use std::path::{Path, PathBuf};
 
 /// Where in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Place {
     /// A line of a text file, counted from 1; the header is line 1.
     Line(u64),

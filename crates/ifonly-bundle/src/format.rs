@@ -7,8 +7,6 @@
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const ROWS: &str = "rows";
 pub(crate) const RECORDS: &str = "records";
-/// Records on their way, before they are signed; no bundle has this file.
-pub(crate) const UNSIGNED: &str = "records.unsigned";
 pub(crate) const CHECKSUMS: &str = "checksums";
 
 /// Bytes in front of the records.

@@ -4,13 +4,14 @@
 //! that hardly repeat, or too many of them → left out. A known scale or intervals → ordinal. Anything else →
 //! categorical. A column of numbers with a few other texts is an error, because one of the two is a mistake.
 
-use crate::error::{BuildError, Place};
+use crate::distinct::MAX_DISTINCT;
+use crate::error::BuildError;
 use crate::ordinal;
 use crate::reading::Reading;
 use crate::settings::{FeatureSettings, KindName, Scalar, ScaleName};
-use crate::stats::{ColumnStats, MAX_DISTINCT, grid};
+use crate::stats::{ColumnStats, Spot, grid};
 use ifonly_values::schema::{Decimal, Feature, Kind, Notation, OneHot, Scale, ScaleForm};
-use std::path::Path;
+use std::path::PathBuf;
 
 /// More categories than this are taken for names or free text, unless the schema file says otherwise.
 const MAX_INFERRED_CATEGORIES: usize = 1000;
@@ -25,7 +26,8 @@ pub(crate) enum Verdict {
 
 /// One column and all that is known about it.
 pub(crate) struct Column<'a> {
-    pub(crate) path: &'a Path,
+    /// The files that it may be in.
+    pub(crate) files: &'a [PathBuf],
     pub(crate) name: &'a str,
     pub(crate) stats: &'a ColumnStats,
     pub(crate) settings: &'a FeatureSettings,
@@ -275,8 +277,9 @@ impl Column<'_> {
         }
     }
 
-    fn cell(&self, place: Place, reason: String) -> BuildError {
-        BuildError::Cell { path: self.path.into(), place, column: self.name.into(), reason }
+    fn cell(&self, Spot { file, place }: Spot, reason: String) -> BuildError {
+        let path = self.files.get(file).cloned().unwrap_or_default();
+        BuildError::Cell { path, place, column: self.name.into(), reason }
     }
 }
 
@@ -309,15 +312,17 @@ fn is_identifier_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Place;
+    use crate::stats::Median;
 
     fn judge<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Result<Verdict, BuildError> {
-        let mut stats = ColumnStats::new();
+        let mut stats = ColumnStats::new(Median::Wanted);
         for (row, text) in (2..).zip(texts) {
-            stats.take(Place::Line(row), text.as_ref(), true, &[]);
+            stats.take(Spot { file: 0, place: Place::Line(row) }, text.as_ref(), true, &[]);
         }
         let settings = toml::from_str(settings).unwrap();
-        Column { path: Path::new("data.csv"), name, stats: &stats, settings: &settings, levels: 1000, scale: None }
-            .judge()
+        let files = ["data.csv".into()];
+        Column { files: &files, name, stats: &stats, settings: &settings, levels: 1000, scale: None }.judge()
     }
 
     fn kind<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Kind {

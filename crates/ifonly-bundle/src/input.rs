@@ -23,6 +23,8 @@ pub struct Input {
     name: PathBuf,
     file: File,
     bytes: u64,
+    /// Whether it is a copy that is gone when this is: nobody can open it again.
+    is_copy: bool,
 }
 
 /// How a file is compressed.
@@ -56,7 +58,7 @@ impl Input {
         let packing = Packing::of(path, &start(&mut file).map_err(io)?)?;
         file.seek(SeekFrom::Start(0)).map_err(io)?;
         match packing {
-            Packing::None => Ok(Input { name: path.into(), file, bytes: metadata.len() }),
+            Packing::None => Ok(Input { name: path.into(), file, bytes: metadata.len(), is_copy: false }),
             _ => unpack(path.into(), file, metadata.len(), watch),
         }
     }
@@ -69,6 +71,11 @@ impl Input {
     /// Its length, unpacked.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether it was unpacked, so that opening it again would unpack it again.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.is_copy
     }
 
     fn begins_with(&self, magic: &[u8]) -> Result<bool, BuildError> {
@@ -110,7 +117,7 @@ impl Input {
     pub fn row(self, number: u64) -> Result<Vec<(String, String)>, BuildError> {
         let source = Source::of(self, None)?;
         let (mut count, mut found) = (0, None);
-        let scanned = source.scan(&mut |row| {
+        let scanned = source.scan(None, &mut |row| {
             count += 1;
             if count < number {
                 return Ok(());
@@ -218,7 +225,7 @@ fn unpack(name: PathBuf, mut given: impl Read, total: u64, watch: Watch<'_>) -> 
         }
     }
     drop(unpacked);
-    Ok(Input { name, file, bytes })
+    Ok(Input { name, file, bytes, is_copy: true })
 }
 
 /// Counts what is read.

@@ -12,7 +12,7 @@
 //! # let (data, output) = (desk.path().join("loans.csv"), desk.path().join("loans.bundle"));
 //! std::fs::write(&data, "income,job,approved\n2100,nurse,yes\n900,baker,no\n1800,pilot,yes\n")?;
 //! let (target, accept) = (Some("approved".into()), vec!["yes".into()]);
-//! let options = BuildOptions { data, output, target, accept, ..BuildOptions::default() };
+//! let options = BuildOptions { data: vec![data], output, target, accept, ..BuildOptions::default() };
 //! let report = build(&options, &mut |_progress| {})?;
 //! println!("{report}");
 //! assert_eq!(Bundle::open(&options.output)?.manifest().rows(), 2);
@@ -28,15 +28,22 @@ mod accept;
 #[cfg(feature = "arrow")]
 mod arrow_source;
 #[cfg(feature = "build")]
+mod assemble;
+#[cfg(feature = "build")]
+mod bits;
+#[cfg(feature = "build")]
 mod build;
 mod bundle;
 #[cfg(feature = "build")]
 mod by_text;
 #[cfg(feature = "build")]
 mod csv_source;
+mod cut;
 #[cfg(feature = "build")]
 mod deploy;
 mod deviation;
+#[cfg(feature = "build")]
+mod distinct;
 mod error;
 mod format;
 #[cfg(feature = "build")]
@@ -44,12 +51,17 @@ mod infer;
 #[cfg(feature = "build")]
 mod input;
 #[cfg(feature = "build")]
+mod learnt;
+#[cfg(feature = "build")]
 mod options;
 #[cfg(feature = "build")]
 mod ordinal;
 #[cfg(feature = "build")]
 mod parquet_source;
-mod part;
+#[cfg(feature = "build")]
+mod parts;
+#[cfg(feature = "build")]
+mod plan;
 #[cfg(feature = "build")]
 mod reading;
 mod report;
@@ -61,9 +73,15 @@ mod signing_key;
 #[cfg(feature = "build")]
 mod source;
 #[cfg(feature = "build")]
+mod spread;
+#[cfg(feature = "build")]
 mod stats;
 mod summary;
+#[cfg(feature = "build")]
+mod tables;
 mod values;
+#[cfg(feature = "build")]
+mod work;
 mod write;
 
 #[cfg(feature = "build")]
@@ -71,14 +89,20 @@ pub use accept::{Accept, Mask};
 #[cfg(feature = "arrow")]
 pub use arrow_source::ArrowTable;
 #[cfg(feature = "build")]
-pub use build::{Inputs, build, build_from};
+pub use build::{Build, Inputs, build, build_from};
 pub use bundle::Bundle;
+pub use cut::{BundlePart, Outline, SplitError};
 pub use error::{BuildError, OpenError, Place};
 #[cfg(feature = "build")]
 pub use input::Input;
 #[cfg(feature = "build")]
+pub use learnt::Learnt;
+#[cfg(feature = "build")]
 pub use options::{BuildOptions, DeploymentOptions};
-pub use part::{BundlePart, Outline, SplitError};
+#[cfg(feature = "build")]
+pub use parts::{PartFiles, Signing, Tally};
+#[cfg(feature = "build")]
+pub use plan::Plan;
 pub use report::{FeatureReport, LeftOut, Report, Sizes};
 #[cfg(feature = "build")]
 pub use settings::{FeatureSettings, KindName, Missing, Others, Scalar, ScaleName, Settings};
@@ -87,3 +111,9 @@ pub use signing_key::{load_key, save_key};
 #[cfg(feature = "build")]
 pub use source::{Progress, Stage, Watch};
 pub use summary::{SchemeSummary, Summary, summarise};
+#[cfg(feature = "build")]
+pub use tables::Part;
+#[cfg(feature = "build")]
+pub use work::Work;
+#[cfg(feature = "build")]
+pub use write::Workplace;

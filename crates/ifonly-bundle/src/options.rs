@@ -10,8 +10,10 @@ use std::path::PathBuf;
 #[serde(default)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct BuildOptions {
-    /// A CSV or Parquet file, also compressed (gzip, Zstandard); - is standard input.
-    pub data: PathBuf,
+    /// CSV or Parquet files, also compressed (gzip, Zstandard), or directories of them; - is standard input. Their rows follow
+    /// each other.
+    #[cfg_attr(feature = "clap", arg(required = true, value_name = "DATA"))]
+    pub data: Vec<PathBuf>,
     /// The bundle's directory.
     #[cfg_attr(feature = "clap", arg(short, long, value_name = "BUNDLE"))]
     pub output: PathBuf,
@@ -37,7 +39,7 @@ pub struct BuildOptions {
     /// What separates the fields of a CSV file; the header tells where it is not given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "CHARACTER", value_parser = delimiter))]
     pub delimiter: Option<u8>,
-    /// The dataset's name; the file's unless given.
+    /// The dataset's name; the file's or directory's unless given, or the bundle's where there are several.
     #[cfg_attr(feature = "clap", arg(long))]
     pub name: Option<String>,
     /// The dataset's version; "1" unless given.

@@ -14,6 +14,7 @@ use parquet::record::Field;
 use parquet::schema::types::{ColumnDescPtr, TypePtr};
 use std::fmt::Write;
 use std::fs::File;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -23,6 +24,8 @@ pub(crate) struct ParquetSource {
     pub(crate) input: Input,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: u64,
+    /// The rows of each row group.
+    pub(crate) groups: Vec<u64>,
     /// Columns of lists or groups, which cannot be features.
     pub(crate) nested: Vec<LeftOut>,
     /// Where the other columns are in the file.
@@ -44,25 +47,35 @@ impl ParquetSource {
             let flat = |leaf: &ColumnDescPtr| leaf.path().parts().len() == 1 && leaf.max_rep_level() == 0;
             let places = leaves.filter(|(_, leaf)| flat(leaf)).map(|(place, _)| place).collect();
             let rows = metadata.num_rows().try_into().unwrap_or(0);
-            Ok(ParquetSource { input, columns, rows, nested, places })
+            let groups =
+                reader.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0));
+            let groups = groups.collect();
+            Ok(ParquetSource { input, columns, rows, groups, nested, places })
         })
     }
 
+    /// All rows, or those of some row groups.
+    ///
     /// One thread decodes while this one looks at what was decoded: columns of numbers take as long to write as texts as CSV takes
     /// to cut.
-    pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
+    pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: Visit<'_>) -> Result<(), BuildError> {
         // Enough that neither waits for the other's slow moments, so little that it all stays in the caches.
         const AHEAD: usize = 4;
+        let whole = groups.is_none();
+        let groups = groups.unwrap_or(0..self.groups.len());
+        let rows_of = |groups: Range<usize>| self.groups.get(groups).unwrap_or_default().iter().sum::<u64>();
+        let first = rows_of(0..groups.start);
+        let end = if whole { self.rows } else { first + rows_of(groups.clone()) };
         thread::scope(|scope| {
             let (decoded, batches) = sync_channel(AHEAD);
             scope.spawn(move || {
-                let ended = guarded(self.input.name(), || self.decode(&decoded));
+                let ended = guarded(self.input.name(), || self.decode(groups, first, &decoded));
                 if let Err(error) = ended {
                     // Nobody listens where a row was refused already.
                     let _ = decoded.send(Err(error));
                 }
             });
-            let mut done = 0;
+            let mut done = first;
             for batch in batches {
                 let Batch { rows, columns } = batch?;
                 let mut cells = Vec::with_capacity(columns.len());
@@ -73,19 +86,23 @@ impl ParquetSource {
                     visit(Row { place: Place::Row(done), cells: &cells, done })?;
                 }
             }
-            match done == self.rows {
+            match done == end {
                 true => Ok(()),
-                false => Err(self.damaged(&format!("it has {done} rows instead of {}", self.rows))),
+                false => Err(self.damaged(&format!("it has {done} rows instead of {end}"))),
             }
         })
     }
 
-    /// Sends all rows, or stops where nobody wants more.
-    fn decode(&self, to: &SyncSender<Result<Batch, BuildError>>) -> Result<(), BuildError> {
+    /// Sends all rows of these groups, of which `done` rows come before, or stops where nobody wants more.
+    fn decode(
+        &self,
+        groups: Range<usize>,
+        mut done: u64,
+        to: &SyncSender<Result<Batch, BuildError>>,
+    ) -> Result<(), BuildError> {
         const BATCH: u64 = 256;
         let file = reader(&self.input)?;
-        let mut done = 0;
-        for number in 0..file.num_row_groups() {
+        for number in groups {
             let group = file.get_row_group(number).map_err(|error| self.damaged(&error))?;
             let mut readers = vec![];
             for &place in &self.places {

@@ -8,7 +8,7 @@ const CURRENCIES: [&str; 12] = ["$", "€", "£", "¥", "₹", "USD", "EUR", "GB
 const DECIMAL_POINT: [&str; 8] = ["$", "£", "¥", "₹", "USD", "GBP", "JPY", "INR"];
 
 /// The ways to read a column beside plain numbers, from the first text on that is none.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Readings {
     /// `None` while all texts are plain numbers.
     left: Option<Vec<Reading>>,
@@ -19,10 +19,12 @@ pub(crate) struct Readings {
 }
 
 /// One way, and the bounds of what it read.
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Reading {
     pub(crate) notation: Notation,
+    #[serde(with = "crate::bits")]
     pub(crate) min: f64,
+    #[serde(with = "crate::bits")]
     pub(crate) max: f64,
 }
 
@@ -39,12 +41,7 @@ impl Readings {
         let digits = text.trim_start_matches(['-', '+']).as_bytes();
         self.leading_zeros |= matches!(digits, [b'0', second, ..] if second.is_ascii_digit());
         let Some(left) = &mut self.left else { return };
-        // Nobody writes a date as a number; a point rules out that points separate thousands.
-        left.retain(|reading| match &reading.notation {
-            Notation::Date | Notation::Timestamp => false,
-            Notation::Written { decimal, .. } => *decimal == '.' || !text.contains('.'),
-            Notation::Plain => true,
-        });
+        left.retain(|reading| fits(&reading.notation, true, text.contains('.')));
         left.iter_mut().for_each(|reading| reading.take(number));
     }
 
@@ -53,19 +50,62 @@ impl Readings {
         let points = self.points;
         let left = self.left.get_or_insert_with(|| {
             let (min, max) = before.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
-            let fits = |notation: &Notation| match notation {
-                Notation::Date | Notation::Timestamp => before.is_none(),
-                Notation::Written { decimal, .. } => *decimal == '.' || !points,
-                Notation::Plain => true,
-            };
-            guesses(text).into_iter().filter(fits).map(|notation| Reading { notation, min, max }).collect()
+            let fit = guesses(text).into_iter().filter(|notation| fits(notation, before.is_some(), points));
+            fit.map(|notation| Reading { notation, min, max }).collect()
         });
         left.retain_mut(|reading| reading.notation.read(text).map(|number| reading.take(number)).is_some());
+    }
+
+    /// Takes what was found in the rows behind; `before` and `after` have the bounds of the plain numbers in both, where there were any.
+    ///
+    /// A text that is no plain number is one in the ways of at most one currency, and whether it is one in a certain way depends on nothing
+    /// else. So the ways of all rows are those that are left on both sides, whichever text came first.
+    pub(crate) fn merge(&mut self, behind: Readings, before: Option<(f64, f64)>, after: Option<(f64, f64)>) {
+        let widened = |left: Option<Vec<Reading>>, plain: Option<(f64, f64)>, points: bool| {
+            left.map(|mut left| {
+                left.retain(|reading| fits(&reading.notation, plain.is_some(), points));
+                if let Some((min, max)) = plain {
+                    left.iter_mut().for_each(|reading| {
+                        reading.take(min);
+                        reading.take(max);
+                    });
+                }
+                left
+            })
+        };
+        let ours = widened(self.left.take(), after, behind.points);
+        let theirs = widened(behind.left, before, self.points);
+        self.left = match (ours, theirs) {
+            (Some(mut ours), Some(theirs)) => {
+                ours.retain_mut(|reading| {
+                    let same = theirs.iter().find(|other| other.notation == reading.notation);
+                    same.map(|other| {
+                        reading.take(other.min);
+                        reading.take(other.max);
+                    })
+                    .is_some()
+                });
+                Some(ours)
+            }
+            (ours, theirs) => ours.or(theirs),
+        };
+        self.points |= behind.points;
+        self.leading_zeros |= behind.leading_zeros;
     }
 
     /// The ways that are left; none where all texts were plain numbers.
     pub(crate) fn left(&self) -> &[Reading] {
         self.left.as_deref().unwrap_or_default()
+    }
+}
+
+/// Whether a way goes with plain numbers, if there are any, some of them with points: nobody writes a date as a number, and a point
+/// rules out that points separate thousands.
+fn fits(notation: &Notation, plain: bool, points: bool) -> bool {
+    match notation {
+        Notation::Date | Notation::Timestamp => !plain,
+        Notation::Written { decimal, .. } => *decimal == '.' || !points,
+        Notation::Plain => true,
     }
 }
 

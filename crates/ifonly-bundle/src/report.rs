@@ -60,7 +60,7 @@ pub struct FeatureReport {
 }
 
 /// A column that did not become a feature.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LeftOut {
     /// Its name.
     pub column: String,

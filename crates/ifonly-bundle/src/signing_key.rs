@@ -1,17 +1,13 @@
-//! The institution's key: the file that it is kept in, and a bundle's records signed with it.
+//! The institution's key and the file that it is kept in.
 //!
 //! Records are signed when everything else is known: a signature covers the schema, whose deviations come from all rows. The key
 //! stands beside the bundle unless the builder has one, and never inside: whoever has it can forge records, and servers are
 //! just whom the signatures guard against.
 
 use crate::error::BuildError;
-use crate::format;
 use crate::options::BuildOptions;
-use crate::sign::signed;
-use crate::source::{Progress, Stage, Watch, tell};
-use crate::write::Staging;
 use ifonly_algebra::random::OsRandom;
-use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey, Subject};
+use ifonly_core::signature::SigningKey;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -39,6 +35,13 @@ impl Keeping {
         }
     }
 
+    /// Writes the key into a directory that only its owner can look into, for other processes of theirs.
+    pub(crate) fn lend(&self, directory: &Path) -> Result<PathBuf, BuildError> {
+        let path = directory.join("signing.key");
+        save_key(&path, &self.key)?;
+        Ok(path)
+    }
+
     /// Writes a new key to its file, then does what needs it; where that fails, the file goes again.
     pub(crate) fn keep(&self, then: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
         if self.is_new {
@@ -50,32 +53,6 @@ impl Keeping {
             }
         })
     }
-}
-
-/// From the unsigned records of a bundle in the making to its signed ones; gives checksum and length of their file.
-pub(crate) fn sign_file(
-    staging: &Staging,
-    key: &SigningKey,
-    subject: &Subject,
-    (rows, text_length): (usize, usize),
-    watch: Watch<'_>,
-) -> Result<(blake3::Hash, u64), BuildError> {
-    const BATCH: usize = 1 << 12;
-    let path = staging.path(format::UNSIGNED);
-    let io = |source| BuildError::Io { action: "read", path: path.clone(), source };
-    let mut texts = File::open(&path).map_err(io)?;
-    let mut records = staging.file(format::RECORDS)?;
-    records.write(&format::records_header(rows, text_length + SIGNATURE_LENGTH))?;
-    let mut batch = vec![0; BATCH.min(rows) * text_length];
-    for first in (0..rows).step_by(BATCH) {
-        tell(watch, Progress { stage: Stage::Signing, done: first as u64, total: rows as u64 })?;
-        let batch = &mut batch[..BATCH.min(rows - first) * text_length];
-        texts.read_exact(batch).map_err(io)?;
-        records.write(&signed(key, subject, batch, text_length))?;
-    }
-    tell(watch, Progress { stage: Stage::Signing, done: rows as u64, total: rows as u64 })?;
-    std::fs::remove_file(&path).map_err(|source| BuildError::Io { action: "remove", path: path.clone(), source })?;
-    records.finish()
 }
 
 #[derive(serde::Deserialize, Zeroize)]

@@ -11,7 +11,7 @@ use crate::input::Input;
 use crate::parquet_source::ParquetSource;
 use crate::report::LeftOut;
 use std::collections::HashSet;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 /// A row longer than this is not a row: most likely a quote was never closed.
@@ -24,7 +24,7 @@ pub(crate) const MAX_COLUMNS: usize = 16_384;
 pub struct Progress {
     /// Which part of it.
     pub stage: Stage,
-    /// Bytes of a text file, or rows.
+    /// Bytes of files, rows of a table in memory, or records.
     pub done: u64,
     /// As many there are.
     pub total: u64,
@@ -124,11 +124,39 @@ impl Source {
         BuildError::Row { path: self.path().clone(), place, reason: reason.into() }
     }
 
-    /// All rows in order.
-    pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
+    /// The rows of each of its row groups, where it has some.
+    pub(crate) fn groups(&self) -> &[u64] {
+        match self {
+            Source::Parquet(source) => &source.groups,
+            _ => &[],
+        }
+    }
+
+    /// Its length on the disk, unpacked, or as many rows as it has in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Source::Csv(source) => source.input.bytes(),
+            Source::Parquet(source) => source.input.bytes(),
+            #[cfg(feature = "arrow")]
+            Source::Arrow(table) => table.rows(),
+        }
+    }
+
+    /// Whether it can be read only while this is kept.
+    pub(crate) fn is_unique(&self) -> bool {
+        match self {
+            Source::Csv(source) => source.input.is_copy(),
+            Source::Parquet(source) => source.input.is_copy(),
+            #[cfg(feature = "arrow")]
+            Source::Arrow(_) => true,
+        }
+    }
+
+    /// All rows in order, or those of some row groups of a file that has them.
+    pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: Visit<'_>) -> Result<(), BuildError> {
         match self {
             Source::Csv(source) => source.scan(visit),
-            Source::Parquet(source) => source.scan(visit),
+            Source::Parquet(source) => source.scan(groups, visit),
             #[cfg(feature = "arrow")]
             Source::Arrow(table) => table.scan(visit),
         }

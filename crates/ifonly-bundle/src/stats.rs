@@ -1,44 +1,54 @@
 //! What the first pass learns about a column: its values while they are few, how many are numbers, bounds, lengths.
 //!
-//! Memory stays bounded: beyond [`MAX_DISTINCT`] different values a column is merely "many". Bounds and values are taken over
-//! *all* rows, the rejected ones included, so that a rejected person's own values lie within them.
+//! Memory stays bounded: beyond [`MAX_DISTINCT`](crate::distinct::MAX_DISTINCT) different values a column is merely "many". Bounds and values
+//! are taken over *all* rows, the rejected ones included, so that a rejected person's own values lie within them.
+//!
+//! Parts of a table can be looked at apart: [`ColumnStats::merge`] gives exactly what one reader of all rows would have.
 
-use crate::by_text::ByText;
+use crate::distinct::{Distinct, Is, Seen, is_long};
 use crate::error::Place;
-use crate::reading::{Reading, Readings, is_other_date};
+use crate::reading::{Reading, Readings};
+use crate::spread::Spread;
 use ifonly_values::schema::{Decimal, Notation};
-
-/// More different values are not listed: no feature has more levels.
-pub(crate) const MAX_DISTINCT: usize = 65_536;
 
 /// Whether a text stands for a missing value, unless the schema file lists it as a value.
 pub(crate) fn is_missing(text: &str, listed: &[String]) -> bool {
     ifonly_values::schema::is_missing(text) && !listed.iter().any(|word| word == text)
 }
 
+/// Where in the data: a file, by its place among all, and where in that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Spot {
+    pub(crate) file: usize,
+    pub(crate) place: Place,
+}
+
 /// What is known about a column.
-#[derive(Default)]
+#[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct ColumnStats {
     /// Values that are there.
     pub(crate) present: u64,
     /// How many of them are numbers.
     pub(crate) numbers: u64,
     /// The first text that is not a number.
-    pub(crate) first_word: Option<(Place, String)>,
+    pub(crate) first_word: Option<(Spot, String)>,
     /// The first accepted row without a value, and how many there are.
-    pub(crate) missing: Option<(Place, u64)>,
+    pub(crate) missing: Option<(Spot, u64)>,
     /// Whether any row, the rejected ones included, has no value.
     pub(crate) missing_anywhere: bool,
     /// Every value with its count, unless they are too many.
-    distinct: Option<ByText<Seen>>,
-    /// Whether most values were new when they became too many to list.
-    mostly_new: bool,
+    distinct: Distinct,
     /// The smallest number.
+    #[serde(with = "crate::bits")]
     pub(crate) min: f64,
     /// The largest number.
+    #[serde(with = "crate::bits")]
     pub(crate) max: f64,
     /// Whether every number is the one before plus one.
     pub(crate) counting: bool,
+    #[serde(with = "crate::bits")]
+    first: f64,
+    #[serde(with = "crate::bits")]
     last: f64,
     /// How numbers that are not plain are written.
     pub(crate) readings: Readings,
@@ -46,67 +56,28 @@ pub(crate) struct ColumnStats {
     pub(crate) other_dates: u64,
     /// The longest text among accepted rows, in bytes.
     pub(crate) longest: usize,
-    /// Some of the plain numbers, for a median where there are too many to list.
-    sample: Sample,
-}
-
-/// One of the values.
-struct Seen {
-    count: u64,
-    is: Is,
-}
-
-/// What a text is, so that its next occurrence need not be read.
-#[derive(Clone, Copy)]
-enum Is {
-    Number(f64),
-    OtherDate,
-    Word,
-}
-
-/// Every n-th number, n doubled whenever there are too many: no luck, and bounded memory.
-#[derive(Default)]
-struct Sample {
-    seen: u64,
-    stride_bits: u32,
-    numbers: Vec<f64>,
-}
-
-impl Sample {
-    fn take(&mut self, number: f64) {
-        if self.seen & ((1 << self.stride_bits) - 1) == 0 {
-            self.numbers.push(number);
-        }
-        self.seen += 1;
-        if self.numbers.len() == MAX_DISTINCT {
-            let mut place = 0;
-            self.numbers.retain(|_| {
-                place += 1;
-                place % 2 == 1
-            });
-            self.stride_bits += 1;
-        }
-    }
+    /// How the plain numbers are spread where there are too many to list, if somebody may want their median.
+    spread: Option<Spread>,
 }
 
 impl ColumnStats {
-    pub(crate) fn new() -> ColumnStats {
+    pub(crate) fn new(median: Median) -> ColumnStats {
         ColumnStats {
-            distinct: Some(ByText::default()),
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             counting: true,
+            spread: (median == Median::Wanted).then(Spread::default),
             ..ColumnStats::default()
         }
     }
 
     /// Takes a value of one row.
-    pub(crate) fn take(&mut self, place: Place, text: &str, accepted: bool, listed: &[String]) {
-        let seen = self.distinct.as_mut().and_then(|distinct| distinct.get_mut(text));
+    pub(crate) fn take(&mut self, spot: Spot, text: &str, accepted: bool, listed: &[String]) {
+        let seen = self.distinct.get_mut(text);
         if seen.is_none() && is_missing(text, listed) {
             self.missing_anywhere = true;
             if accepted {
-                self.missing.get_or_insert((place, 0)).1 += 1;
+                self.missing.get_or_insert((spot, 0)).1 += 1;
             }
             return;
         }
@@ -119,51 +90,95 @@ impl ColumnStats {
                 seen.count += 1;
                 seen.is
             }
-            None => self.read(place, text),
+            None => self.read(spot, text),
         };
         match is {
             Is::Number(number) => {
-                self.sample.take(number);
+                if self.numbers == 0 {
+                    self.first = number;
+                }
                 self.counting &= self.numbers == 0 || number == self.last + 1.0;
                 self.last = number;
                 self.numbers += 1;
+                if let Some(spread) = self.spread.as_mut().filter(|_| self.distinct.listed().is_none()) {
+                    spread.take(number, 1);
+                }
             }
             Is::OtherDate => self.other_dates += 1,
             Is::Word => {}
         }
     }
 
+    /// Takes what was found in the rows behind.
+    pub(crate) fn merge(&mut self, mut behind: ColumnStats) {
+        let (before, after) = (self.plain_bounds(), behind.plain_bounds());
+        self.readings.merge(std::mem::take(&mut behind.readings), before, after);
+        self.counting &= behind.counting;
+        if self.numbers > 0 && behind.numbers > 0 {
+            self.counting &= behind.first == self.last + 1.0;
+        }
+        if self.numbers == 0 {
+            self.first = behind.first;
+        }
+        if behind.numbers > 0 {
+            self.last = behind.last;
+        }
+        let counted = [counts(&self.distinct, &self.spread), counts(&behind.distinct, &behind.spread)];
+        self.distinct.merge(std::mem::take(&mut behind.distinct), self.present);
+        if let Some(spread) = self.spread.as_mut().filter(|_| self.distinct.listed().is_none()) {
+            counted.into_iter().flatten().flatten().for_each(|(number, count)| spread.take(number, count));
+            spread.merge(behind.spread.unwrap_or_default());
+        }
+        self.present += behind.present;
+        self.numbers += behind.numbers;
+        self.other_dates += behind.other_dates;
+        (self.min, self.max) = (self.min.min(behind.min), self.max.max(behind.max));
+        self.longest = self.longest.max(behind.longest);
+        self.first_word = self.first_word.take().or(behind.first_word);
+        self.missing_anywhere |= behind.missing_anywhere;
+        self.missing = match (self.missing, behind.missing) {
+            (Some((first, here)), Some((_, there))) => Some((first, here + there)),
+            (here, there) => here.or(there),
+        };
+    }
+
+    /// The bounds of the plain numbers, if there are any.
+    fn plain_bounds(&self) -> Option<(f64, f64)> {
+        (self.numbers > 0).then_some((self.min, self.max))
+    }
+
     /// Reads a text that was not seen before, or that nobody remembers.
-    fn read(&mut self, place: Place, text: &str) -> Is {
-        let is = match Notation::Plain.read(text) {
-            Some(number) => {
+    fn read(&mut self, spot: Spot, text: &str) -> Is {
+        let is = Is::of(text);
+        match is {
+            Is::Number(number) => {
                 self.readings.plain(text, number);
                 self.min = self.min.min(number);
                 self.max = self.max.max(number);
-                Is::Number(number)
             }
-            None => {
-                self.readings.other(text, (self.numbers > 0).then_some((self.min, self.max)));
+            Is::OtherDate | Is::Word => {
+                self.readings.other(text, self.plain_bounds());
                 self.counting = false;
-                self.first_word.get_or_insert_with(|| (place, text.chars().take(60).collect()));
-                if is_other_date(text) { Is::OtherDate } else { Is::Word }
+                self.first_word.get_or_insert_with(|| (spot, text.chars().take(60).collect()));
             }
-        };
-        let Some(distinct) = &mut self.distinct else { return is };
-        // Long texts are no categories, and would fill the memory.
-        let long = text.len() > ifonly_values::record::MAX_TEXT;
-        if distinct.len() >= MAX_DISTINCT || long {
-            self.mostly_new = long || distinct.len() as u64 * 2 > self.present;
-            self.distinct = None;
-        } else {
-            distinct.insert(text, Seen { count: 1, is });
         }
+        let before = self.present - 1;
+        let Some(spread) = self.spread.as_mut().filter(|_| self.distinct.listed().is_some()) else {
+            self.distinct.insert(text, is, before);
+            return is;
+        };
+        // Only the last insertion that was possible is worth a look at all values.
+        if self.distinct.is_full() || is_long(text) {
+            let counted = counts(&self.distinct, &Some(Spread::default()));
+            counted.into_iter().flatten().for_each(|(number, count)| spread.take(number, count));
+        }
+        self.distinct.insert(text, is, before);
         is
     }
 
     /// The different values in the order of their numbers, or of their letters; `None` if they are too many.
     pub(crate) fn values(&self) -> Option<Vec<String>> {
-        let mut values: Vec<String> = self.distinct.as_ref()?.iter().map(|(text, _)| text).collect();
+        let mut values: Vec<String> = self.distinct.listed()?.iter().map(|(text, _)| text).collect();
         // A map has no order of its own, and the same input must give the same bytes.
         values.sort_unstable();
         let Some(Reading { notation, .. }) = self.reading() else { return Some(values) };
@@ -189,17 +204,15 @@ impl ColumnStats {
 
     /// The value that most rows have, the first of equally many.
     pub(crate) fn most_common(&self) -> Option<String> {
-        let counts = self.distinct.as_ref()?.iter();
+        let counts = self.distinct.listed()?.iter();
         counts.max_by(|a, b| a.1.count.cmp(&b.1.count).then(b.0.cmp(&a.0))).map(|(value, _)| value)
     }
 
     /// A value in the middle: one of the values where they are listed, otherwise about the median of plain numbers.
     pub(crate) fn median(&self) -> Option<String> {
         let Reading { notation, .. } = self.reading()?;
-        let Some(distinct) = &self.distinct else {
-            let mut numbers = self.sample.numbers.clone();
-            numbers.sort_by(f64::total_cmp);
-            return numbers.get(numbers.len().checked_sub(1)? / 2).map(|number| notation.write(*number));
+        let Some(distinct) = self.distinct.listed() else {
+            return self.spread.as_ref()?.median().map(|number| notation.write(number));
         };
         let mut counts: Vec<(f64, String, u64)> =
             distinct.iter().filter_map(|(text, seen)| Some((notation.read(&text)?, text, seen.count))).collect();
@@ -216,21 +229,24 @@ impl ColumnStats {
 
     /// Whether hardly any value comes twice.
     pub(crate) fn is_mostly_unique(&self) -> bool {
-        match &self.distinct {
+        match self.distinct.listed() {
             Some(distinct) => self.present >= 20 && distinct.len() as u64 * 2 > self.present,
-            None => self.mostly_new,
+            None => self.distinct.mostly_new(),
         }
     }
 
     /// Whether no value comes twice.
     pub(crate) fn all_differ(&self) -> bool {
-        self.distinct.as_ref().map_or(self.mostly_new, |distinct| distinct.len() as u64 == self.present)
+        let listed = self.distinct.listed();
+        listed.map_or(self.distinct.mostly_new(), |distinct| distinct.len() as u64 == self.present)
     }
 
     /// Some values with their counts, the most frequent first, for messages.
     pub(crate) fn shown(&self) -> String {
         const SHOWN: usize = 10;
-        let Some(distinct) = &self.distinct else { return format!("numbers from {} to {}", self.min, self.max) };
+        let Some(distinct) = self.distinct.listed() else {
+            return format!("numbers from {} to {}", self.min, self.max);
+        };
         let mut counts: Vec<(String, u64)> = distinct.iter().map(|(value, seen)| (value, seen.count)).collect();
         counts.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
         let shown =
@@ -241,6 +257,23 @@ impl ColumnStats {
         }
         parts.join(", ")
     }
+}
+
+/// Whether somebody may want a column's median.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) enum Median {
+    Wanted,
+    Unwanted,
+}
+
+/// The listed plain numbers with their counts, where somebody counts them.
+fn counts(distinct: &Distinct, spread: &Option<Spread>) -> Option<Vec<(f64, u64)>> {
+    spread.as_ref()?;
+    let number = |seen: &Seen| match seen.is {
+        Is::Number(number) => Some((number, seen.count)),
+        Is::OtherDate | Is::Word => None,
+    };
+    Some(distinct.listed()?.iter().filter_map(|(_, seen)| number(seen)).collect())
 }
 
 /// The coarsest grid on which all of these numbers lie, as first value, step and number of steps; `None` if it has more than
@@ -285,9 +318,13 @@ mod tests {
     }
 
     fn column<T: AsRef<str>>(texts: &[T]) -> ColumnStats {
-        let mut stats = ColumnStats::new();
-        for (row, text) in (1..).zip(texts) {
-            stats.take(Place::Row(row), text.as_ref(), true, &[]);
+        taken(texts, 1)
+    }
+
+    fn taken<T: AsRef<str>>(texts: &[T], first: u64) -> ColumnStats {
+        let mut stats = ColumnStats::new(Median::Wanted);
+        for (row, text) in (first..).zip(texts) {
+            stats.take(Spot { file: 0, place: Place::Row(row) }, text.as_ref(), true, &[]);
         }
         stats
     }
@@ -297,7 +334,8 @@ mod tests {
         assert_eq!(column(&["10", "9", "9.0", "-1"]).values().unwrap(), ["-1", "9", "10"]);
         assert_eq!(column(&["b", "10", "9", "b"]).values().unwrap(), ["10", "9", "b"]);
         assert!(column(&["-0", "1", "-0.0"]).min.is_sign_positive());
-        assert_eq!(column(&["b", "?", "NA", ""]).missing, Some((Place::Row(2), 3)));
+        let second = Spot { file: 0, place: Place::Row(2) };
+        assert_eq!(column(&["b", "?", "NA", ""]).missing, Some((second, 3)));
     }
 
     #[test]
@@ -318,5 +356,85 @@ mod tests {
         assert!(stats.values().is_none() && stats.is_mostly_unique() && stats.reading().is_some() && !stats.counting);
         let repeated: Vec<String> = (0..4).flat_map(|_| (0..66_000).map(|n| n.to_string())).collect();
         assert!(column(&repeated).values().is_none());
+    }
+
+    /// Cuts at all these places, sends every part through JSON and puts them together in two ways: from the front, and in pairs.
+    fn merged<T: AsRef<str>>(texts: &[T], cuts: &[usize]) -> [ColumnStats; 2] {
+        let mut parts: Vec<ColumnStats> = vec![];
+        let ends = cuts.iter().copied().chain([texts.len()]);
+        let mut start = 0;
+        for end in ends {
+            let part = taken(&texts[start..end], start as u64 + 1);
+            parts.push(serde_json::from_str(&serde_json::to_string(&part).unwrap()).unwrap());
+            start = end;
+        }
+        let mut front = ColumnStats::new(Median::Wanted);
+        parts.iter().for_each(|part| front.merge(part.clone()));
+        while parts.len() > 1 {
+            let pair = |pair: &[ColumnStats]| {
+                let mut left = pair[0].clone();
+                pair.get(1).into_iter().for_each(|right| left.merge(right.clone()));
+                left
+            };
+            parts = parts.chunks(2).map(pair).collect();
+        }
+        [front, parts.remove(0)]
+    }
+
+    fn check<T: AsRef<str>>(what: &str, texts: &[T], cuts: &[usize]) {
+        // Everything, places and orders included.
+        let shown = |stats: &ColumnStats| serde_json::to_string(stats).unwrap();
+        let whole = column(texts);
+        for stats in merged(texts, cuts) {
+            assert!(shown(&stats) == shown(&whole), "{what} cut at {cuts:?}");
+            assert_eq!(stats.median(), whole.median(), "{what}");
+        }
+    }
+
+    #[test]
+    fn parts_give_what_the_whole_column_gives() {
+        let many = |count: usize, text: &dyn Fn(usize) -> String| (0..count).map(text).collect::<Vec<String>>();
+        for (what, texts) in [
+            ("counting", many(60, &|n| (n + 5).to_string())),
+            ("nearly counting", many(60, &|n| (n + n / 41).to_string())),
+            ("money", many(60, &|n| if n % 9 == 0 { n.to_string() } else { format!("${},000", n + 1) })),
+            ("commas", many(60, &|n| format!("{},{:03}", n + 1, n * 7))),
+            ("commas and a point", many(60, &|n| if n == 31 { "1.5".into() } else { format!("{},5", n + 1) })),
+            ("two currencies", many(60, &|n| if n == 44 { "5 €".into() } else { format!("${n},000") })),
+            ("dates", many(60, &|n| format!("2024-02-{:02}", n % 28 + 1))),
+            (
+                "dates and a number",
+                many(60, &|n| if n == 7 { "7".into() } else { format!("2024-02-{:02}", n % 28 + 1) }),
+            ),
+            ("other dates", many(60, &|n| format!("{}/2/2024", n % 28 + 1))),
+            ("words", many(60, &|n| ["a", "NA", "b", "", "c c"][n * n % 5].to_owned())),
+            ("zeros in front", many(60, &|n| format!("{n:05}"))),
+            ("a number at last", many(60, &|n| if n < 59 { "x".into() } else { "1".into() })),
+            ("long", many(60, &|n| if n == 33 { "y".repeat(5000) } else { n.to_string() })),
+        ] {
+            for cuts in [vec![], vec![0], vec![60], vec![30], vec![1, 2, 3, 59], vec![7, 7, 20, 31, 32, 33, 34, 45]] {
+                check(what, &texts, &cuts);
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_columns_with_too_many_values_give_what_the_whole_column_gives() {
+        let many = |count: u64, text: &dyn Fn(u64) -> u64| (0..count).map(|n| text(n).to_string()).collect::<Vec<_>>();
+        for (what, texts) in [
+            ("all new", many(140_000, &|n| n * 7919 % 140_009)),
+            ("twice each", many(180_000, &|n| n / 2)),
+            ("few at first", many(200_000, &|n| if n < 66_000 { n % 10 } else { n })),
+            ("as many as can be", many(140_000, &|n| n % 65_536)),
+            ("one more", many(140_000, &|n| if n == 139_000 { 1 << 40 } else { n % 65_536 })),
+            ("one more just in time", many(140_000, &|n| if n == 131_070 { 1 << 40 } else { n % 65_536 })),
+            ("one more just too late", many(140_000, &|n| if n == 131_071 { 1 << 40 } else { n % 65_536 })),
+        ] {
+            for cuts in [vec![70_000], vec![10, 66_000, 131_071]] {
+                check(what, &texts, &cuts);
+            }
+        }
+        let new = |at: u64| column(&many(140_000, &|n| if n == at { 1 << 40 } else { n % 65_536 })).all_differ();
+        assert!(new(131_070) && !new(131_071));
     }
 }

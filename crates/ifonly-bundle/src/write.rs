@@ -16,23 +16,13 @@ impl Staging {
     /// Begins; the target must not exist unless it is to be replaced.
     pub(crate) fn new(target: &Path, replace: bool) -> Result<Staging, BuildError> {
         check_target(target, replace)?;
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::create_dir_all(parent).map_err(io("create", parent))?;
-        let directory = beside(target, "new");
-        // What a killed process with the same number left behind is of no use to anybody.
-        let _ = fs::remove_dir_all(&directory);
-        private_directory().create(&directory).map_err(io("create", &directory))?;
+        let directory = private_beside(target, "new")?;
         Ok(Staging { directory, target: target.into() })
-    }
-
-    /// Where a file of the bundle is being made.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.directory.join(name)
     }
 
     /// A file of the bundle.
     pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
-        let path = self.path(name);
+        let path = self.directory.join(name);
         let file = private_file().open(&path).map_err(io("create", &path))?;
         Ok(HashedFile { hashed: BufWriter::with_capacity(1 << 16, Hashed::new(file)), path })
     }
@@ -68,6 +58,40 @@ impl Drop for Staging {
         // After a commit there is nothing under this name any more.
         let _ = fs::remove_dir_all(&self.directory);
     }
+}
+
+/// A directory for what is needed on the way to a bundle, beside it and as private. It goes when this is dropped.
+#[derive(Debug)]
+pub struct Workplace {
+    directory: PathBuf,
+}
+
+impl Workplace {
+    pub(crate) fn new(target: &Path) -> Result<Workplace, BuildError> {
+        Ok(Workplace { directory: private_beside(target, "parts")? })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl Drop for Workplace {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A new directory beside a target.
+fn private_beside(target: &Path, what: &str) -> Result<PathBuf, BuildError> {
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(parent).map_err(io("create", parent))?;
+    let directory = beside(target, what);
+    // What a killed process with the same number left behind is of no use to anybody.
+    let _ = fs::remove_dir_all(&directory);
+    private_directory().create(&directory).map_err(io("create", &directory))?;
+    Ok(directory)
 }
 
 /// Only the owner may look inside: mode 0700 where there are modes.

@@ -24,7 +24,7 @@ fn loans() -> BuildOptions {
 #[test]
 fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
     let desk = Desk::new();
-    let options = BuildOptions { data: desk.write("loans.csv", LOANS), output: desk.path("b"), ..loans() };
+    let options = BuildOptions { data: vec![desk.write("loans.csv", LOANS)], output: desk.path("b"), ..loans() };
     let report = quietly(&options).unwrap();
     let bundle = Bundle::open(&options.output).unwrap();
     // Bounds come from all rows: incomes 1000 to 3000 in steps of 500, debts in quarters.
@@ -48,7 +48,7 @@ fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
 fn a_bundle_is_for_its_owner_s_eyes_only() {
     use std::os::unix::fs::PermissionsExt;
     let desk = Desk::new();
-    let options = BuildOptions { data: desk.write("loans.csv", LOANS), output: desk.path("b"), ..loans() };
+    let options = BuildOptions { data: vec![desk.write("loans.csv", LOANS)], output: desk.path("b"), ..loans() };
     quietly(&options).unwrap();
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&options.output), 0o700);
@@ -86,7 +86,8 @@ fn the_same_input_and_key_give_the_same_bytes() {
     let sign = Some(desk.path("key"));
     save_key(&desk.path("key"), &SigningKey::new(&[8; 32])).unwrap();
     for name in ["one", "two"] {
-        quietly(&BuildOptions { data: data.clone(), output: desk.path(name), sign: sign.clone(), ..loans() }).unwrap();
+        quietly(&BuildOptions { data: vec![data.clone()], output: desk.path(name), sign: sign.clone(), ..loans() })
+            .unwrap();
     }
     for file in ["manifest.json", "rows", "records", "checksums"] {
         let read = |name: &str| std::fs::read(desk.path(name).join(file)).unwrap();

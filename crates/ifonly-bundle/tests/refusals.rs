@@ -73,7 +73,10 @@ fn files_that_are_no_tables_are_refused() {
     says(&refused([0xff, 0xfe, b'a', 0], "", plain), &["UTF-16"]);
     says(&refused([b'a', 0, 1, 2], "", plain), &["neither CSV nor Parquet"]);
     says(&refused(b"a,b\n1,x\n2,\xff\n", "", plain), &["line 3, column \"b\"", "UTF-8"]);
-    says(&refused("a", "", |options| options.data = "/nonexistent/data.csv".into()), &["cannot read", "data.csv"]);
+    says(
+        &refused("a", "", |options| options.data = vec!["/nonexistent/data.csv".into()]),
+        &["cannot read", "data.csv"],
+    );
 }
 
 #[test]

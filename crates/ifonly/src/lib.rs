@@ -18,7 +18,7 @@
 //! # let (data, output) = (desk.path().join("loans.csv"), desk.path().join("loans.bundle"));
 //! std::fs::write(&data, "income,job,approved\n2100,nurse,yes\n900,baker,no\n1800,pilot,yes\n")?;
 //! let (target, accept) = (Some("approved".into()), vec!["yes".into()]);
-//! let options = BuildOptions { data, output, target, accept, ..BuildOptions::default() };
+//! let options = BuildOptions { data: vec![data], output, target, accept, ..BuildOptions::default() };
 //! println!("{}", build(&options, &mut |_progress| {})?);
 //! assert_eq!(Bundle::open(&options.output)?.manifest().rows(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::{BufRead, Read, Write};
+use std::io::BufRead;
 use support::{COLUMNS, Door, Harm, Place, Seeded, Server, Truth, fine, get, harmful, ifonly, table};
 
 /// Schemes whose costs are in values.

@@ -34,7 +34,7 @@ impl Desk {
     }
 
     pub fn options(&self, data: &Path) -> BuildOptions {
-        BuildOptions { data: data.into(), output: self.path("bundle"), ..BuildOptions::default() }
+        BuildOptions { data: vec![data.into()], output: self.path("bundle"), ..BuildOptions::default() }
     }
 
     /// Options for a CSV file with these contents and, unless empty, this schema file.

@@ -1,0 +1,81 @@
+//! The parts of a bundle one after the other: rows packed into blocks across the seams, records behind each other, and what both hash to.
+
+use crate::error::BuildError;
+use crate::format;
+use crate::options::BuildOptions;
+use crate::parts::{PartFiles, Signing, Tally};
+use crate::report::Sizes;
+use crate::signing_key::Keeping;
+use crate::source::{Progress, Stage, Watch, tell};
+use crate::write::{Staging, Workplace};
+use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
+use ifonly_scan::RowWriter;
+use ifonly_values::manifest::Manifest;
+
+impl<'a> Signing<'a> {
+    /// For the records that this manifest announces.
+    pub fn new(manifest: &Manifest, key: &'a SigningKey) -> Result<Signing<'a>, BuildError> {
+        let contents = manifest.contents();
+        let text_length = contents.record_length.checked_sub(SIGNATURE_LENGTH).filter(|length| *length > 0);
+        let short = || BuildError::Mismatch("the manifest's records have no room for a signature".into());
+        Ok(Signing { key, subject: contents.subject(), text_length: text_length.ok_or_else(short)? })
+    }
+}
+
+/// Makes the bundle of the parts in a workplace, whose files are gone afterwards, and puts it in its place.
+pub(crate) fn assemble(
+    options: &BuildOptions,
+    keeping: &Keeping,
+    manifest: &Manifest,
+    tallies: &[Tally],
+    workplace: &Workplace,
+    watch: Watch<'_>,
+) -> Result<Sizes, BuildError> {
+    const LOOK_UP_EVERY: usize = 1 << 16;
+    let signing = Signing::new(manifest, &keeping.key)?;
+    let (ranges, rows) = (manifest.schema().ranges(), manifest.rows());
+    let length = signing.text_length + SIGNATURE_LENGTH;
+    let staging = Staging::new(&options.output, options.replace)?;
+    let rows_path = options.output.join(format::ROWS);
+    let of_rows = |error| BuildError::of_rows(error, &rows_path);
+    let mut store = RowWriter::new(staging.file(format::ROWS)?, &ranges, rows).map_err(of_rows)?;
+    let mut records = staging.file(format::RECORDS)?;
+    records.write(&format::records_header(rows, length))?;
+    let mut done = 0;
+    let mut at = |done: u64| tell(watch, Progress { stage: Stage::Signing, done, total: rows as u64 });
+    at(0)?;
+    for (number, tally) in tallies.iter().enumerate() {
+        let part = PartFiles::new(workplace.directory(), number);
+        let mut levels = part.levels(tally.kept, ranges.len())?;
+        let mut count: usize = 0;
+        while let Some(row) = levels.next()? {
+            store.push(row).map_err(of_rows)?;
+            count += 1;
+            if count.is_multiple_of(LOOK_UP_EVERY) {
+                at(done)?;
+            }
+        }
+        let mut append = |bytes: &[u8]| {
+            at(done)?;
+            done += (bytes.len() / length) as u64;
+            records.write(bytes)
+        };
+        match part.is_signed() {
+            true => part.records_into(tally.kept, length, &mut append)?,
+            false => part.sign_into(&signing, tally.kept, &mut append)?,
+        }
+        part.remove();
+    }
+    at(done)?;
+    let (rows_hash, rows_bytes) = store.finish().map_err(of_rows)?.finish()?;
+    let (records_hash, records_bytes) = records.finish()?;
+    let mut file = staging.file(format::MANIFEST)?;
+    file.write(manifest.json().as_bytes())?;
+    let (manifest_hash, manifest_bytes) = file.finish()?;
+    let hashes = [(format::MANIFEST, manifest_hash), (format::ROWS, rows_hash), (format::RECORDS, records_hash)];
+    let mut file = staging.file(format::CHECKSUMS)?;
+    file.write(format::checksums(&hashes).as_bytes())?;
+    file.finish()?;
+    keeping.keep(|| staging.commit(options.replace))?;
+    Ok(Sizes { manifest: manifest_bytes, rows: rows_bytes, records: records_bytes })
+}

@@ -1,0 +1,178 @@
+//! The two passes over the data, over all of it or a part: learn what the columns are, then encode the accepted rows.
+//!
+//! [`Work`] is what somebody needs to know for that, and nothing else. It travels between processes, so a part can be read by whoever is free.
+//! A part that is worked on again, by anybody, gives the same bytes.
+
+use crate::accept::{Acceptance, Telltale};
+use crate::by_text::ByText;
+use crate::error::BuildError;
+use crate::learnt::Learnt;
+use crate::parts::{PartFiles, Tally};
+use crate::plan::Plan;
+use crate::settings::find_column;
+use crate::source::{Row, Stage, Watch};
+use crate::stats::{ColumnStats, Median, Spot, is_missing};
+use crate::tables::{Part, Tables};
+use ifonly_values::record;
+use ifonly_values::schema::{Column, Encoded, Feature, Kind, Notation, Schema, SchemaError, Value};
+
+/// What has to be done with the rows of some tables.
+#[derive(serde::Serialize, serde::Deserialize)]
+pub struct Work {
+    pub(crate) tables: Tables,
+    pub(crate) acceptance: Acceptance,
+    /// Per column the words that the schema file lists, which are never missing values.
+    pub(crate) listed: Vec<Vec<String>>,
+    /// Per column whether its median may be wanted.
+    pub(crate) medians: Vec<Median>,
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Work({} files, {} columns)", self.tables.files().len(), self.listed.len())
+    }
+}
+
+impl Work {
+    /// All rows.
+    pub fn whole(&self) -> Part {
+        self.tables.whole()
+    }
+
+    /// All rows in parts of about so many bytes of their files, in order. CSV files are not cut, Parquet files between row groups.
+    pub fn parts(&self, bytes: u64) -> Vec<Part> {
+        self.tables.parts(bytes)
+    }
+
+    /// The first pass: what the columns of some rows are.
+    pub fn learn(&self, part: &Part, watch: Watch<'_>) -> Result<Learnt, BuildError> {
+        let masked = matches!(self.acceptance, Acceptance::Mask(_));
+        let telltales = vec![Telltale::default(); if masked { self.listed.len() } else { 0 }];
+        let stats = self.medians.iter().map(|median| ColumnStats::new(*median)).collect();
+        let mut learnt = Learnt { rows: 0, accepted: 0, stats, telltales };
+        self.scan(part, Stage::Learning, watch, &mut |spot, row, accepted| {
+            learnt.rows += 1;
+            learnt.accepted += u64::from(accepted);
+            for ((stats, cell), listed) in learnt.stats.iter_mut().zip(row.cells).zip(&self.listed) {
+                stats.take(spot, cell, accepted, listed);
+            }
+            learnt.telltales.iter_mut().zip(row.cells).for_each(|(telltale, cell)| telltale.take(cell, accepted));
+            Ok(())
+        })?;
+        Ok(learnt)
+    }
+
+    /// The second pass: the levels and the texts of the accepted rows among some.
+    pub fn encode(&self, plan: &Plan, part: &Part, files: &PartFiles, watch: Watch<'_>) -> Result<Tally, BuildError> {
+        // Equal words are common, and reading one takes longer than finding it; so many are remembered per column.
+        const REMEMBERED: usize = 1 << 16;
+        let schema = &plan.schema;
+        let columns = self.columns_of(schema)?;
+        let mut to = files.create()?;
+        let mut tally = Tally::new(schema);
+        let mut memory: Vec<ByText<Vec<Encoded>>> = vec![ByText::default(); columns.len()];
+        self.scan(part, Stage::Encoding, watch, &mut |spot, row, accepted| {
+            tally.read += 1;
+            tally.accepted += u64::from(accepted);
+            if !accepted || !self.is_complete(row, &plan.incomplete) {
+                return Ok(());
+            }
+            let mut levels: Vec<Encoded> = Vec::with_capacity(schema.features().len());
+            let mut texts: Vec<&str> = Vec::with_capacity(columns.len());
+            for ((place, column), memory) in columns.iter().zip(&mut memory) {
+                let text = if is_missing(row.cells[*place], &self.listed[*place]) { "" } else { row.cells[*place] };
+                texts.push(text);
+                let refuse = |error: SchemaError| self.cell(spot, *place, error.to_string());
+                if let Some(plain) = plain_numbers(schema, column) {
+                    levels.push(plain.encode_text(text).map_err(refuse)?);
+                } else if let Some(known) = memory.get(text) {
+                    levels.extend(known);
+                } else {
+                    let before = levels.len();
+                    schema.encode_column(column, &Value::from(text), &mut levels).map_err(refuse)?;
+                    if memory.len() < REMEMBERED {
+                        memory.insert(text, levels[before..].to_vec());
+                    }
+                }
+                if text.len() > record::MAX_TEXT {
+                    let reason =
+                        format!("{} bytes are too long for a value; {} is the most", text.len(), record::MAX_TEXT);
+                    return Err(self.cell(spot, *place, reason));
+                }
+            }
+            let record = record::encode(&texts, plan.text_length).map_err(|error| BuildError::Row {
+                path: self.file(spot),
+                place: spot.place,
+                reason: error.to_string(),
+            })?;
+            tally.count(&levels);
+            to.push(&levels, &record)
+        })?;
+        to.finish()?;
+        Ok(tally)
+    }
+
+    /// Goes over the rows of a part and calls `visit` with each and whether it was accepted.
+    fn scan(
+        &self,
+        part: &Part,
+        stage: Stage,
+        watch: Watch<'_>,
+        visit: &mut dyn FnMut(Spot, &Row<'_>, bool) -> Result<(), BuildError>,
+    ) -> Result<(), BuildError> {
+        let mut count = 0;
+        self.tables.scan(part, stage, watch, &mut |spot, row| {
+            // A mask is for all rows, and only who has all rows has one.
+            let place = count;
+            count += 1;
+            visit(spot, row, self.accepts(spot, row, place)?)
+        })
+    }
+
+    fn accepts(&self, spot: Spot, row: &Row<'_>, place: usize) -> Result<bool, BuildError> {
+        let (column, conditions) = match &self.acceptance {
+            Acceptance::Everybody => return Ok(true),
+            // Whether it has as many values as there are rows is seen at the end.
+            Acceptance::Mask(mask) => return Ok(mask.rows.get(place) == Some(&true)),
+            Acceptance::Target(column, conditions) => (column, conditions),
+        };
+        let value = row.cells[*column];
+        // A target of "NA" is missing, unless somebody asks for just that.
+        if is_missing(value, &[]) && !conditions.iter().any(|condition| condition.names(value)) {
+            return Err(self.cell(spot, *column, "the target is missing, so nobody knows who was accepted".into()));
+        }
+        for condition in conditions {
+            if condition.matches(value).map_err(|reason| self.cell(spot, *column, reason))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_complete(&self, row: &Row<'_>, needed: &[usize]) -> bool {
+        let cells = |&place: &usize| row.cells.get(place).zip(self.listed.get(place));
+        !needed.iter().filter_map(cells).any(|(cell, listed)| is_missing(cell, listed))
+    }
+
+    /// The columns of a schema with their places in the data.
+    pub(crate) fn columns_of<'s>(&self, schema: &'s Schema) -> Result<Vec<(usize, Column<'s>)>, BuildError> {
+        let find = |column: Column<'s>| Ok((find_column(self.tables.columns(), column.name, "schema")?, column));
+        schema.columns().into_iter().map(find).collect()
+    }
+
+    /// What is wrong with a value.
+    pub(crate) fn cell(&self, spot: Spot, column: usize, reason: String) -> BuildError {
+        let column = self.tables.columns()[column].clone();
+        BuildError::Cell { path: self.file(spot), place: spot.place, column, reason }
+    }
+
+    fn file(&self, spot: Spot) -> std::path::PathBuf {
+        self.tables.files().get(spot.file).cloned().unwrap_or_default()
+    }
+}
+
+/// The feature of a column of plain numbers, which are read as fast as they are found.
+fn plain_numbers<'a>(schema: &'a Schema, column: &Column<'_>) -> Option<&'a Feature> {
+    let [feature] = &schema.features()[column.features.clone()] else { return None };
+    matches!(feature.kind, Kind::Numeric { notation: Notation::Plain, .. }).then_some(feature)
+}

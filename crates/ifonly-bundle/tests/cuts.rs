@@ -1,0 +1,93 @@
+//! Parts of a bundle have its rows, its records and its digest, and nothing else passes for one.
+#![cfg(feature = "build")]
+
+use ifonly_bundle::{BuildOptions, Bundle, BundlePart, OpenError, Outline, SplitError, build};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn bundle(folder: &Path) -> PathBuf {
+    let (data, output) = (folder.join("loans.csv"), folder.join("loans.bundle"));
+    let rows: String = (0..200).map(|row| format!("{},{},yes\n", 900 + row, ["nurse", "baker"][row % 2])).collect();
+    fs::write(&data, format!("income,job,approved\n{rows}")).unwrap();
+    let (target, accept) = (Some("approved".into()), vec!["yes".into()]);
+    build(
+        &BuildOptions { data: vec![data], output: output.clone(), target, accept, ..BuildOptions::default() },
+        &mut |_| {},
+    )
+    .unwrap();
+    output
+}
+
+#[test]
+fn parts_together_are_the_bundle() {
+    let desk = tempfile::tempdir().unwrap();
+    let whole_at = bundle(desk.path());
+    let whole = Bundle::open(&whole_at).unwrap();
+    let (levels, records): (Vec<_>, Vec<_>) = (whole.rows().levels().collect(), whole.records().collect());
+    for parts in [1, 3, 7, 200] {
+        let output = desk.path().join(format!("parts-{parts}"));
+        let mut told = vec![];
+        Bundle::split(&whole_at, parts, &output, |name, rows| told.push((name.to_owned(), rows))).unwrap();
+        assert_eq!(told.len(), parts + 1);
+        let mut next = 0;
+        for (name, rows) in &told[..parts] {
+            // Cut beforehand, and cut out of the whole.
+            let cut = BundlePart::open(&whole_at, Some(rows.clone())).unwrap();
+            for part in [BundlePart::open(&output.join(name), None).unwrap(), cut] {
+                assert_eq!((part.rows(), part.rows().start), (rows.clone(), next));
+                assert_eq!(part.store().levels().collect::<Vec<_>>(), levels[rows.clone()]);
+                assert_eq!(part.records().collect::<Vec<_>>(), records[rows.clone()]);
+                assert_eq!(
+                    (part.manifest().digest(), part.data_digest()),
+                    (whole.manifest().digest(), whole.data_digest())
+                );
+            }
+            next = rows.end;
+        }
+        assert_eq!(next, 200);
+        let front = Outline::open(&output.join("front")).unwrap();
+        assert_eq!((front.manifest().digest(), front.data_digest()), (whole.manifest().digest(), whole.data_digest()));
+        assert!(Bundle::open(&output.join("front")).is_err() && BundlePart::open(&output.join("front"), None).is_err());
+    }
+    for parts in [0, 201] {
+        let refused = Bundle::split(&whole_at, parts, &desk.path().join("none"), |_, _| {});
+        assert!(matches!(refused, Err(SplitError::Count { rows: 200, .. })));
+    }
+}
+
+#[test]
+fn damaged_and_other_parts_are_refused() {
+    let desk = tempfile::tempdir().unwrap();
+    let whole = bundle(desk.path());
+    for rows in [5..201, 200..300, 7..7] {
+        assert!(BundlePart::open(&whole, Some(rows)).unwrap_err().to_string().contains("200 rows"));
+    }
+    let output = desk.path().join("parts");
+    Bundle::split(&whole, 2, &output, |_, _| {}).unwrap();
+    let part = output.join("part-1");
+    let other = BundlePart::open(&part, Some(0..100)).unwrap_err().to_string();
+    assert!(other.contains("100:200") && other.contains("0:100"), "{other}");
+    assert_eq!(BundlePart::open(&part, Some(100..200)).unwrap().rows(), 100..200);
+    for name in ["rows", "records", "manifest.json"] {
+        let right = fs::read(part.join(name)).unwrap();
+        let mut wrong = right.clone();
+        *wrong.last_mut().unwrap() ^= 1;
+        fs::write(part.join(name), &wrong).unwrap();
+        assert!(matches!(BundlePart::open(&part, None), Err(OpenError::Checksum { .. })), "{name}");
+        fs::write(part.join(name), &right[..right.len() - 1]).unwrap();
+        assert!(BundlePart::open(&part, None).is_err(), "{name}");
+        fs::write(part.join(name), &right).unwrap();
+    }
+    let label = fs::read_to_string(part.join("part")).unwrap();
+    let huge = format!("\"first\": {}", usize::MAX);
+    for (from, to) in [
+        ("\"first\": 100", "\"first\": 101"),
+        ("\"first\": 100", &huge),
+        ("\"count\": 100", "\"count\": 99"),
+        ("{", ""),
+    ] {
+        assert!(label.contains(from), "{label}");
+        fs::write(part.join("part"), label.replace(from, to)).unwrap();
+        assert!(BundlePart::open(&part, None).is_err(), "{to}");
+    }
+}

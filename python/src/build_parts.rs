@@ -1,0 +1,157 @@
+//! A build in steps, for `ifonly.ray.build`: one process holds a `Build`, others learn, encode and sign parts.
+//!
+//! What travels between them is JSON that nobody else reads. The signing key does not: it is lent in a file.
+
+use crate::build::watched;
+use crate::errors::{input, json, machine, options};
+use crate::table::built;
+use ifonly::bundle::{
+    Build as Steps, Inputs, Learnt, Part, PartFiles, Plan, Settings, Signing, Tally, Work, Workplace, load_key,
+};
+use ifonly::{BuildOptions, Manifest};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A build that others help with.
+#[pyclass(frozen)]
+pub(crate) struct Build {
+    steps: Steps,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    learnt: Option<Learnt>,
+    workplace: Option<Workplace>,
+}
+
+impl Build {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // What a panic may have left is replaced whole or not at all.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Build {
+    /// Opens all files; options and settings as for `build`.
+    #[new]
+    #[pyo3(signature = (data, wanted, settings))]
+    fn new(py: Python<'_>, data: Vec<PathBuf>, wanted: &str, settings: Option<&str>) -> PyResult<Build> {
+        let wanted = BuildOptions { data, ..options(wanted)? };
+        let settings: Option<Settings> = settings.map(options).transpose()?;
+        let inputs = Inputs { settings, ..Inputs::default() };
+        let steps = watched(py, None, |watch| Steps::new(wanted, inputs, watch))?;
+        Ok(Build { steps, state: Mutex::default() })
+    }
+
+    /// What workers need to know.
+    fn work(&self) -> PyResult<String> {
+        sent(self.steps.work())
+    }
+
+    /// The parts of the data, in order, each of about so many bytes.
+    fn parts(&self, bytes: u64) -> PyResult<Vec<String>> {
+        self.steps.work().parts(bytes).iter().map(sent).collect()
+    }
+
+    /// Takes what was learnt from the next part.
+    fn take(&self, py: Python<'_>, learnt: &[u8]) -> PyResult<()> {
+        py.detach(|| {
+            let learnt: Learnt = serde_json::from_slice(learnt).map_err(machine)?;
+            let mut state = self.state();
+            match &mut state.learnt {
+                Some(before) => before.merge(learnt),
+                None => state.learnt = Some(learnt),
+            }
+            Ok(())
+        })
+    }
+
+    /// How rows are encoded, from all that was taken.
+    fn plan(&self, py: Python<'_>) -> PyResult<String> {
+        let learnt = self.state().learnt.take().ok_or_else(|| input("there are no rows"))?;
+        sent(&py.detach(|| self.steps.plan(&learnt)).map_err(|error| built(&error))?)
+    }
+
+    /// Makes the directory where workers leave their parts, with the key for those that sign.
+    fn begin(&self) -> PyResult<PathBuf> {
+        let workplace = self.steps.workplace().map_err(|error| built(&error))?;
+        self.steps.lend_key(&workplace).map_err(|error| built(&error))?;
+        let directory = workplace.directory().to_owned();
+        self.state().workplace = Some(workplace);
+        Ok(directory)
+    }
+
+    /// The manifest that records are signed for.
+    fn manifest(&self, plan: &str, tallies: Vec<String>) -> PyResult<String> {
+        let manifest = self.steps.manifest(&options(plan)?, &all(&tallies)?);
+        Ok(manifest.map_err(|error| built(&error))?.json().to_owned())
+    }
+
+    /// Puts the parts together; gives the report as `build` does.
+    #[pyo3(signature = (plan, tallies, progress))]
+    fn assemble(
+        &self,
+        py: Python<'_>,
+        plan: &str,
+        tallies: Vec<String>,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<(String, String, Vec<String>)> {
+        let (plan, tallies): (Plan, Vec<Tally>) = (options(plan)?, all(&tallies)?);
+        let workplace = self.state().workplace.take().ok_or_else(|| machine("there are no parts to assemble"))?;
+        let report = watched(py, progress, |watch| self.steps.assemble(&plan, &tallies, &workplace, watch))?;
+        Ok((json(&report)?, report.to_string(), report.warnings()))
+    }
+
+    /// Removes what was made on the way.
+    fn close(&self) {
+        self.state().workplace = None;
+    }
+}
+
+/// As others take it.
+fn sent(value: &impl serde::Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(machine)
+}
+
+fn all(tallies: &[String]) -> PyResult<Vec<Tally>> {
+    tallies.iter().map(|tally| options(tally)).collect()
+}
+
+/// Learns from a part; gives what `Build.take` takes.
+#[pyfunction]
+pub(crate) fn build_learn<'py>(py: Python<'py>, work: &str, part: &str) -> PyResult<Bound<'py, PyBytes>> {
+    let (work, part): (Work, Part) = (options(work)?, options(part)?);
+    let learnt = watched(py, None, |watch| work.learn(&part, watch))?;
+    let bytes = py.detach(|| serde_json::to_vec(&learnt)).map_err(machine)?;
+    Ok(PyBytes::new(py, &bytes))
+}
+
+/// Encodes a part into files of the workplace; gives its tally and its rows.
+#[pyfunction]
+pub(crate) fn build_encode(
+    py: Python<'_>,
+    work: &str,
+    plan: &str,
+    part: &str,
+    directory: PathBuf,
+    number: usize,
+) -> PyResult<(String, u64)> {
+    let (work, plan, part): (Work, Plan, Part) = (options(work)?, options(plan)?, options(part)?);
+    let files = PartFiles::new(&directory, number);
+    let tally = watched(py, None, |watch| work.encode(&plan, &part, &files, watch))?;
+    Ok((sent(&tally)?, tally.rows()))
+}
+
+/// Signs the records of a part in the workplace.
+#[pyfunction]
+pub(crate) fn build_sign(py: Python<'_>, manifest: &str, directory: PathBuf, number: usize, rows: u64) -> PyResult<()> {
+    let manifest = Manifest::from_json(manifest.as_bytes()).map_err(machine)?;
+    watched(py, None, |watch| {
+        let key = load_key(Path::new(&directory.join("signing.key")))?;
+        PartFiles::new(&directory, number).sign(&Signing::new(&manifest, &key)?, rows, watch)
+    })
+}
