@@ -7,6 +7,7 @@
 
 mod ask;
 mod build;
+mod command;
 mod errors;
 mod lab;
 mod runtime;
@@ -21,6 +22,8 @@ mod _ifonly {
     use crate::ask::{Batch, Client};
     #[pymodule_export]
     use crate::build::{build, inspect};
+    #[pymodule_export]
+    use crate::command::main;
     #[pymodule_export]
     use crate::lab::{attack, attacks, leakage};
     #[pymodule_export]
