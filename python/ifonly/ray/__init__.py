@@ -3,13 +3,9 @@
 Ray places, supervises and restarts; the bytes move between the processes of ``ifonly`` itself.
 """
 
-try:
-    import ray as _ray  # noqa: F401
-except ImportError as error:
-    raise ImportError("ifonly.ray needs Ray: pip install 'ifonly[ray]'") from error
-
-from ._ask import Asked, ask
+from ._ask import ask
 from ._deploy import Deployment, Status, connect, deploy
+from ._run import Asked
 
 __all__ = [
     "Asked",

@@ -20,12 +20,10 @@ import uuid
 from pathlib import Path
 from typing import Any, TypedDict
 
-import ray
-
 from . import _config
+from ._engine import NAMESPACE, ray
 from ._process import Process, program
 
-NAMESPACE = "ifonly"
 #: How often a front is asked whether it is ready.
 _LOOK_SECONDS = 0.2
 
@@ -123,7 +121,7 @@ class Shard(_Worker):
     def _command(self, port: int) -> list[str]:
         plan = self._plan
         _require([plan["bundle"], *plan["keys"], *plan["certificate"]])
-        host = "127.0.0.1" if plan["network"] == "loopback" else ray.util.get_node_ip_address()
+        host = "127.0.0.1" if plan["network"] == "loopback" else str(ray.util.get_node_ip_address())
         certificate, key = plan["certificate"]
         command = [*program(plan["binary"]), "shard", plan["bundle"], "--cert", certificate, "--cert-key", key]
         command += ["--listen", f"{host}:{port}", "--log", plan["log"]]
@@ -249,7 +247,7 @@ class Front(_Worker):
                 self._counts = counts
                 self._refused = plan["version"], process.log or "its log says why"
             elif counts[0] > self._counts[0]:
-                self._note(self._asked)
+                self._note(plan["version"])
                 # Ready was said about the version before.
                 self._ready = "starting"
 

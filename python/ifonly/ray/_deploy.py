@@ -15,12 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-import ray
-
 from .._build import StrPath
 from ..errors import InputError, MachineError
 from . import _config
-from ._actors import NAMESPACE
+from ._engine import NAMESPACE, ray, start
 from ._keeper import Keeper, Version, Wanted
 from ._process import program
 
@@ -212,8 +210,7 @@ def deploy(
     if replicas < 1:
         raise InputError(f"replicas = {replicas}: at least one front")
     executable = _binary(binary)
-    if not ray.is_initialized():
-        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False)
+    start(address)
     nodes = [node for node in ray.nodes() if node["Alive"]]
     dataset = str(_manifest(version["front"])["dataset"]["name"])
     called = name or f"{dataset}-server{index}"
@@ -247,9 +244,8 @@ def deploy(
         versions={"1": version},
         restarts={},
     )
-    remote: Any = ray.remote
     keeper = (
-        remote(Keeper)
+        ray.remote(Keeper)
         .options(name=called, namespace=NAMESPACE, lifetime="detached", max_restarts=-1, max_task_retries=0, max_concurrency=8, num_cpus=0)
         .remote(wanted)
     )
@@ -265,8 +261,7 @@ def deploy(
 
 def connect(name: str, *, address: str | None = None) -> Deployment:
     """A deployment that another process made, by its name."""
-    if not ray.is_initialized():
-        ray.init(address=address or "auto", namespace=NAMESPACE, log_to_driver=False)
+    start(address or "auto")
     called = name if name.startswith("ifonly-") else f"ifonly-{name}"
     keeper = _find(called)
     if keeper is None:

@@ -13,11 +13,9 @@ import threading
 import time
 from typing import Any, TypedDict
 
-import ray
-from ray.experimental import internal_kv
-
 from . import _config
-from ._actors import NAMESPACE, Front, FrontPlan, Shard, ShardPlan, Told
+from ._actors import Front, FrontPlan, Shard, ShardPlan, Told
+from ._engine import NAMESPACE, ray, store
 
 #: How often the keeper looks when nobody calls.
 _TICK_SECONDS = 0.5
@@ -80,7 +78,7 @@ class Keeper:
     """Sees to one logical server."""
 
     def __init__(self, wanted: Wanted) -> None:
-        stored = internal_kv._internal_kv_get(_key(wanted["name"]))
+        stored = store._internal_kv_get(_key(wanted["name"]))
         self._wanted: Wanted = json.loads(stored) if stored else wanted
         self._hands: dict[str, _Hand] = {}
         self._lock = threading.RLock()
@@ -111,10 +109,10 @@ class Keeper:
             for name, version, number in self._shards():
                 hand = self._hands.get(name)
                 span = list(self._wanted["versions"][str(version)]["parts"][number][2])
-                rows.append((name, "shard", version, span, hand and hand.told, hand and hand.trouble))
+                rows.append((name, "shard", version, span, *_said(hand)))
             for name in self._fronts():
                 hand = self._hands.get(name)
-                rows.append((name, "front", self._wanted["current"] or 0, None, hand and hand.told, hand and hand.trouble))
+                rows.append((name, "front", self._wanted["current"] or 0, None, *_said(hand)))
             return rows
 
     def bring(self, version: Version) -> int:
@@ -155,7 +153,7 @@ class Keeper:
             known = list(self._hands)
             for names, patience in ((fronts, seconds), (shards, _SHARD_SECONDS), (known, _SHARD_SECONDS)):
                 self._end(names, patience).join()
-            internal_kv._internal_kv_del(_key(self._wanted["name"]))
+            store._internal_kv_del(_key(self._wanted["name"]))
 
     # What goes on inside.
 
@@ -177,7 +175,7 @@ class Keeper:
             time.sleep(0.02)
 
     def _store(self) -> None:
-        internal_kv._internal_kv_put(_key(self._wanted["name"]), json.dumps(self._wanted), overwrite=True)
+        store._internal_kv_put(_key(self._wanted["name"]), json.dumps(self._wanted), overwrite=True)
 
     def _shards(self) -> list[tuple[str, int, int]]:
         """Name, version and number of every shard that should be."""
@@ -293,10 +291,9 @@ class Keeper:
             "num_cpus": wanted["cpus"][0 if kind == "shard" else 1],
             "memory": held["memory"][0 if kind == "shard" else 1],
         }
-        remote: Any = ray.remote
         if kind == "front":
             certificate = wanted["certificate"]
-            return remote(Front).options(**options).remote(
+            return ray.remote(Front).options(**options).remote(
                 name, wanted["name"], wanted["deployment"], wanted["binary"], wanted["config"], wanted["keys"], wanted["index"],
                 None if certificate is None else tuple(certificate), wanted["log"],
             )  # fmt: skip
@@ -315,7 +312,7 @@ class Keeper:
             network=wanted["network"],
             log=wanted["log"],
         )
-        return remote(Shard).options(**options).remote(plan)
+        return ray.remote(Shard).options(**options).remote(plan)
 
     def _listen(self, name: str, hand: _Hand, ask: Any) -> None:
         """Takes the answer to the last call if it is there, and calls again."""
@@ -337,7 +334,7 @@ class Keeper:
         except ray.exceptions.RayError as error:
             hand.trouble = f"the actor is away: {_first_line(error)}"
             if hand.told is not None:
-                hand.told = Told(**{**hand.told, "state": "restarting", "address": hand.told["address"]})  # type: ignore[typeddict-item]
+                hand.told = {**hand.told, "state": "restarting"}
             return
         self._count(name, hand.told, told)
         hand.told, hand.trouble = told, None
@@ -372,6 +369,10 @@ def _finish(actors: list[Any], seconds: float) -> None:
     for actor in actors:
         with contextlib.suppress(Exception):
             ray.kill(actor)
+
+
+def _said(hand: _Hand | None) -> tuple[Told | None, str | None]:
+    return (None, None) if hand is None else (hand.told, hand.trouble)
 
 
 def _key(name: str) -> str:

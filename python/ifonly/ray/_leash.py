@@ -9,6 +9,8 @@ finds it at the socket; if nobody comes within so many seconds, the process is e
 It leaves the actor's family by a second fork: Ray ends the children of workers that it ends.
 """
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
@@ -18,12 +20,13 @@ import socket
 import subprocess
 import sys
 import time
+from typing import IO, Any
 
 # What of the process's words is kept for an actor that comes later.
 MOST_LINES = 20
 
 
-def main(path, seconds, command):
+def main(path: str, seconds: str, command: list[str]) -> None:
     if os.path.exists(path):
         os.unlink(path)
     os.umask(0o177)
@@ -43,37 +46,44 @@ def main(path, seconds, command):
 
 
 class Leash:
-    def __init__(self, listener, seconds, command):
+    """One process, and the actor that is there or not."""
+
+    def __init__(self, listener: socket.socket, seconds: float, command: list[str]) -> None:
         self.listener, self.seconds = listener, seconds
-        self.actor, self.alone_since = None, time.monotonic()
-        self.said = {"out": [], "err": []}
+        self.actor: socket.socket | None = None
+        self.alone_since = time.monotonic()
+        self.said: dict[str, list[str]] = {"out": [], "err": []}
         self.pending = {"out": b"", "err": b""}
         self.open = 0
         self.look = selectors.DefaultSelector()
         self.look.register(listener, selectors.EVENT_READ, "listener")
-        self.child, self.code = None, None
+        self.child: subprocess.Popen[bytes] | None = None
+        self.code: int | None = None
         self.command = command
         try:
             # This process has one thread, so code between fork and exec is safe.
-            self.child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
         except OSError as error:
             self.said["err"].append(str(error))
             self.code = 127
             return
-        for stream, word in ((self.child.stdout, "out"), (self.child.stderr, "err")):
+        self.child = child
+        for stream, word in ((child.stdout, "out"), (child.stderr, "err")):
+            assert stream is not None
             self.look.register(stream, selectors.EVENT_READ, word)
             self.open += 1
 
-    def run(self):
+    def run(self) -> None:
         told = False
         while True:
             for key, _ in self.look.select(0.5):
+                source: Any = key.fileobj
                 if key.data == "listener":
                     self.meet()
-                elif key.data == "actor":
+                elif source is self.actor:
                     self.obey()
-                else:
-                    self.hear(key.fileobj, key.data)
+                elif key.data != "actor":
+                    self.hear(source, key.data)
             if self.child is not None and self.code is None and self.open == 0:
                 self.code = self.child.wait()
             if self.code is not None and self.actor is not None:
@@ -84,7 +94,7 @@ class Leash:
             self.child.kill()
             self.child.wait()
 
-    def meet(self):
+    def meet(self) -> None:
         actor, _ = self.listener.accept()
         if self.actor is not None:
             self.leave()
@@ -94,12 +104,13 @@ class Leash:
         pid = None if self.child is None else self.child.pid
         self.tell({"command": self.command, "pid": pid, "out": self.said["out"], "err": self.said["err"]})
 
-    def leave(self):
+    def leave(self) -> None:
+        assert self.actor is not None
         self.look.unregister(self.actor)
         self.actor.close()
         self.actor, self.alone_since = None, time.monotonic()
 
-    def tell(self, message):
+    def tell(self, message: dict[str, Any]) -> bool:
         if self.actor is None:
             return False
         try:
@@ -109,8 +120,9 @@ class Leash:
             self.leave()
             return False
 
-    def obey(self):
+    def obey(self) -> None:
         """A byte is the number of a signal."""
+        assert self.actor is not None
         try:
             numbers = self.actor.recv(64)
         except OSError:
@@ -121,13 +133,14 @@ class Leash:
             if self.child is not None and self.child.poll() is None:
                 self.child.send_signal(number)
 
-    def hear(self, stream, word):
+    def hear(self, stream: IO[bytes], word: str) -> None:
         data = os.read(stream.fileno(), 65536)
         if not data:
             self.look.unregister(stream)
             self.open -= 1
-        *lines, self.pending[word] = (self.pending[word] + data).split(b"\n")
-        for line in lines:
+        # The last line may have no end.
+        *lines, self.pending[word] = (self.pending[word] + (data or b"\n")).split(b"\n")
+        for line in filter(None, lines):
             text = line.decode("utf-8", "replace")
             kept = self.said[word]
             # Addresses come first and faults last.
@@ -139,7 +152,7 @@ class Leash:
             self.tell({word: [text]})
 
 
-def die_with_parent():
+def die_with_parent() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
 

@@ -129,6 +129,10 @@ class Process:
         except (OSError, subprocess.TimeoutExpired) as error:
             self.trouble = f"cannot be started: {error}"
             return False
+        if self._stopping.is_set():
+            # Whoever stopped it meanwhile had nobody to tell.
+            with contextlib.suppress(OSError):
+                line.sendall(bytes([signal.SIGTERM]))
         code: int | None = None
         for told in _messages(line):
             self.pid = told.get("pid", self.pid)
