@@ -128,13 +128,13 @@ class Balancer(threading.Thread):
         self._fronts = deployment.addresses
         self._turn = 0
         self._bound = threading.Event()
-        self.url = ""
+        self.url, self.over = "", False
         self.start()
         self._bound.wait(10)
         threading.Thread(target=self._refresh, daemon=True).start()
 
     def _refresh(self) -> None:
-        while True:
+        while not self.over:
             with contextlib.suppress(Exception):
                 self._fronts = self._deployment.addresses or self._fronts
             time.sleep(0.5)
@@ -370,7 +370,8 @@ def run(args: argparse.Namespace, rng: random.Random, folder: Path) -> int:
     ]  # fmt: skip
     for deployment in deployments:
         print(deployment.status())
-    urls = [Balancer(deployment).url for deployment in deployments]
+    balancers = [Balancer(deployment) for deployment in deployments]
+    urls = [balancer.url for balancer in balancers]
     log = Log()
     threads = [
         threading.Thread(target=ask_always, args=(log, urls, questions, people, random.Random(f"{args.seed} {number}")), daemon=True)
@@ -424,6 +425,8 @@ def run(args: argparse.Namespace, rng: random.Random, folder: Path) -> int:
     statuses = [str(deployment.status()) for deployment in deployments]
     log.broken += overspent(folder, report.manifest["top_limit"])
     log.broken += [f"{count} searches with {name}, which has {SESSIONS} sessions" for name, count in log.spent.items() if count > SESSIONS]
+    for balancer in balancers:
+        balancer.over = True
     for deployment in deployments:
         deployment.shutdown()
     ray.shutdown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -179,7 +180,7 @@ def asked(deployments: list[ifonly_ray.Deployment]) -> tuple[str, ifonly.Answer]
     return explainer.digest, explainer.generate_counterfactuals(ME)[0]
 
 
-@pytest.mark.parametrize("shards", [0])
+@pytest.mark.parametrize("shards", [0, 2])
 def test_a_server_on_ray_answers_heals_reloads_and_scales(cluster: None, bundle: str, shards: int) -> None:
     config = {"limits": {"grace_seconds": 1, "shutdown_seconds": 1}}
     with (
@@ -337,9 +338,28 @@ def test_servers_that_are_away_end_the_run_and_what_is_done_is_kept(cluster: Non
         assert run.parts_before >= 1 and run.questions == 23
 
 
+# What the documentation shows.
+
+
+def test_programs_of_the_page_run(cluster: None, desk: Path) -> None:
+    text = (CHAOS.parents[1] / "docs" / "ray.md").read_text()
+    loans = pd.DataFrame(
+        {
+            "age": [34, 51, 28, 45, 39, 60],
+            "income": [2100, 900, 3900, 2500, 1200, 2900],
+            "job": ["nurse", "baker", "nurse", "pilot", "baker", "pilot"],
+            "decision": ["yes", "no", "yes", "yes", "no", "no"],
+        }
+    )
+    session = {"loans": loans, "me": {"age": 39, "income": 1200, "job": "baker"}, "people": loans[loans.decision == "no"]}
+    for program in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(compile(program, "docs/ray.md", "exec"), session)  # noqa: S102
+    assert session["run"].questions == 3
+
+
 # Everything at once.
 
 
 def test_promises_hold_while_things_are_killed() -> None:
-    done = subprocess.run([sys.executable, str(CHAOS), "--kills", "5", "--shards", "0", "--rows", "4000"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(CHAOS), "--kills", "5", "--shards", "2", "--rows", "4000"], capture_output=True, text=True)
     assert done.returncode == 0 and "all promises hold" in done.stdout, done.stdout + done.stderr

@@ -320,8 +320,7 @@ def _version(bundle: StrPath, shards: int, index: int) -> Version:
         found = sorted((path for path in Path(folder).glob("part-*")), key=lambda path: int(path.name.rpartition("-")[2]))
         if shards != len(found):
             raise InputError(f"shards = {shards}, but {folder} was split into {len(found)} parts")
-        cuts = [rows * number // shards for number in range(shards + 1)]
-        parts = [(str(path), None, (first, last)) for path, first, last in zip(found, cuts, cuts[1:])]
+        parts = [(str(path), None, _label(path)) for path in found]
         total = sum(_bytes(path) for path, _, _ in parts)
     else:
         if shards > rows:
@@ -333,6 +332,15 @@ def _version(bundle: StrPath, shards: int, index: int) -> Version:
     shard = int(1.15 * total / max(shards, 1)) + _BASE_BYTES
     whole = 9 * rows + _BASE_BYTES if shards else shard
     return Version(bundle=folder, front=front, parts=parts, memory=(shard, whole), until=None)
+
+
+def _label(part: Path) -> tuple[int, int]:
+    """Which rows a part of a split bundle has."""
+    try:
+        label = json.loads((part / "part").read_bytes())
+        return int(label["first"]), int(label["first"]) + int(label["count"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{part} is no part of a bundle: {error!r}") from error
 
 
 def _bytes(folder: str) -> int:

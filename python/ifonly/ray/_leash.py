@@ -76,7 +76,8 @@ class Leash:
     def run(self) -> None:
         told = False
         while True:
-            for key, _ in self.look.select(0.5):
+            events = self.look.select(0.5)
+            for key, _ in events:
                 source: Any = key.fileobj
                 if key.data == "listener":
                     self.meet()
@@ -84,8 +85,9 @@ class Leash:
                     self.obey()
                 elif key.data != "actor":
                     self.hear(source, key.data)
-            if self.child is not None and self.code is None and self.open == 0:
-                self.code = self.child.wait()
+            # Somebody else may hold what it wrote to, so its end is not only the end of that.
+            if self.child is not None and self.code is None and (self.open == 0 or not events):
+                self.code = self.child.wait() if self.open == 0 else self.child.poll()
             if self.code is not None and self.actor is not None:
                 told = self.tell({"end": self.code})
             if told or (self.actor is None and time.monotonic() - self.alone_since > self.seconds):
