@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 # [text](target) outside of code, the target without a title.
 LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)")
 # `docs/protocol.md`, `crates/ifonly-core/src/lib.rs`: a path of this repository in code quotes.
-PATH = re.compile(r"`((?:\.ci|bench|crates|docs|fuzz|python|vectors)/[\w./+-]+)`")
+PATH = re.compile(r"`((?:\.ci|bench|crates|deploy|docs|fuzz|python|vectors)/[\w./+-]+)`")
 # `a_name_of_at_least_five_words`: a test.
 TEST = re.compile(r"`([a-z0-9]+(?:_[a-z0-9]+){4,})`")
 FUNCTIONS = {

@@ -14,7 +14,7 @@ use crate::form::RowRandomness;
 use crate::random::{Random, mask_for};
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// Bytes of the key-check value with which every response begins.
 pub const CHECK_LENGTH: usize = 16;
@@ -171,13 +171,16 @@ impl TranscriptKeys {
 
     /// The key stream of one purpose.
     pub fn stream(&self, purpose: Purpose) -> KeyStream {
+        KeyStream::new(&self.stream_key(purpose))
+    }
+
+    /// The key of that stream, for whoever is to have this stream and no other.
+    pub fn stream_key(&self, purpose: Purpose) -> Zeroizing<[u8; 16]> {
         let mut key = derive(&self.key, &[b"stream", &purpose.label()]);
-        let mut short = [0; 16];
+        let mut short = Zeroizing::new([0; 16]);
         short.copy_from_slice(&key[..16]);
-        let stream = KeyStream { cipher: Aes128::new(&short.into()) };
         key.zeroize();
-        short.zeroize();
-        stream
+        short
     }
 
     /// The streams that `outputs` outputs with `kappa` pads each draw from.
@@ -211,6 +214,11 @@ impl std::fmt::Debug for KeyStream {
 }
 
 impl KeyStream {
+    /// The stream of a [`TranscriptKeys::stream_key`].
+    pub fn new(key: &[u8; 16]) -> KeyStream {
+        KeyStream { cipher: Aes128::new(key.into()) }
+    }
+
     /// Blocks `first..first + blocks.len()`.
     pub fn blocks(&self, first: u128, blocks: &mut [[u8; 16]]) {
         KeyStream::count(first, blocks);

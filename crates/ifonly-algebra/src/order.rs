@@ -5,6 +5,7 @@
 
 use crate::keys::{KeyStream, Purpose, TranscriptKeys};
 use std::ops::Range;
+use zeroize::Zeroizing;
 
 /// Above this many rows the permutation goes through buckets.
 const DIRECT: usize = 1 << 16;
@@ -43,24 +44,67 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
 #[derive(Debug)]
 pub struct Shuffle<'a> {
     keys: &'a TranscriptKeys,
-    /// The bucket of every row, one byte each; `None` where there is a single bucket. Read twice, to count and to
-    /// scatter: making the bytes again costs less than keeping them.
-    digits: Option<KeyStream>,
+    /// `None` where there is a single bucket.
+    digits: Option<Digits>,
+}
+
+/// The bucket of every row, one byte each. Whoever holds some of the rows needs no more to bring theirs into the buckets, and learns
+/// from it nothing about the order inside a bucket.
+///
+/// Read twice, to count and to scatter: making the bytes again costs less than keeping them.
+#[derive(Clone)]
+pub struct Digits {
+    key: Zeroizing<[u8; 16]>,
+    stream: KeyStream,
+}
+
+impl std::fmt::Debug for Digits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Digits(..)")
+    }
+}
+
+impl Digits {
+    /// Those with this [key](Digits::key).
+    pub fn from_key(key: [u8; 16]) -> Digits {
+        let key = Zeroizing::new(key);
+        Digits { stream: KeyStream::new(&key), key }
+    }
+
+    /// What tells them to somebody else.
+    pub fn key(&self) -> &[u8; 16] {
+        &self.key
+    }
+
+    /// The way of some rows into the buckets.
+    pub fn scatter(&self, rows: Range<usize>) -> Scatter<'_> {
+        let fill = |row: usize, part: &mut [u8]| self.stream.fill((rows.start + row) as u64, part);
+        let starts = starts_of(&count(rows.len(), fill));
+        Scatter { digits: Some(&self.stream), next_row: rows.start, next: next_of(&starts), starts }
+    }
 }
 
 impl<'a> Shuffle<'a> {
     /// The shuffle of `rows` rows.
     pub fn new(keys: &'a TranscriptKeys, rows: usize) -> Shuffle<'a> {
-        Shuffle { keys, digits: (rows > DIRECT).then(|| keys.stream(Purpose::Order { part: 0 })) }
+        let digits = || Digits::from_key(*keys.stream_key(Purpose::Order { part: 0 }));
+        Shuffle { keys, digits: (rows > DIRECT).then(digits) }
+    }
+
+    /// Which bucket each row goes to; `None` where there is a single one.
+    pub fn digits(&self) -> Option<&Digits> {
+        self.digits.as_ref()
     }
 
     /// The way of some rows into the buckets.
     pub fn scatter(&self, rows: Range<usize>) -> Scatter<'_> {
-        let starts = match &self.digits {
-            Some(digits) => starts_of(&count(rows.len(), |row, part| digits.fill((rows.start + row) as u64, part))),
-            None => vec![0, rows.len()],
-        };
-        Scatter { digits: self.digits.as_ref(), next_row: rows.start, next: next_of(&starts), starts }
+        match &self.digits {
+            Some(digits) => digits.scatter(rows),
+            None => {
+                let starts = vec![0, rows.len()];
+                Scatter { digits: None, next_row: rows.start, next: next_of(&starts), starts }
+            }
+        }
     }
 
     /// Brings the items of one bucket into their final order.

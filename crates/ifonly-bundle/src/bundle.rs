@@ -16,16 +16,26 @@ use std::sync::Arc;
 
 /// A checked bundle.
 pub struct Bundle {
-    manifest: Manifest,
-    rows: Arc<RowStore>,
-    records: Records,
-    data_digest: [u8; 32],
+    pub(crate) manifest: Manifest,
+    pub(crate) rows: Arc<RowStore>,
+    pub(crate) records: Arc<Records>,
+    pub(crate) data_digest: [u8; 32],
 }
 
-enum Records {
+pub(crate) enum Records {
     /// With their header.
     File(FileBytes),
     Memory(Vec<u8>),
+}
+
+impl Records {
+    /// Without the header.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Records::File(file) => &file.as_ref()[RECORDS_HEADER..],
+            Records::Memory(bytes) => bytes,
+        }
+    }
 }
 
 impl std::fmt::Debug for Bundle {
@@ -39,23 +49,10 @@ impl Bundle {
     /// Maps and checks a bundle.
     pub fn open(directory: &Path) -> Result<Bundle, OpenError> {
         let (manifest, hashes) = read_manifest(directory)?;
-        let path = directory.join(format::ROWS);
-        let length = RowStore::serialised_length(&manifest.schema().ranges(), manifest.rows());
-        let rows = RowStore::from_bytes(checked_file(&path, length, &hashes[1])?);
-        let rows =
-            rows.map_err(|error| OpenError::Malformed { path: path.clone(), reason: in_words(error, &manifest) })?;
-        let contradicts = |path| OpenError::Malformed { path, reason: "its header contradicts the manifest".into() };
-        if check_rows(&manifest, &rows).is_err() {
-            return Err(contradicts(path));
-        }
-        let path = directory.join(format::RECORDS);
-        let (count, length) = (manifest.rows(), manifest.record_length());
-        let records = checked_file(&path, format::records_length(count, length), &hashes[2])?;
-        if records.as_ref()[..RECORDS_HEADER] != format::records_header(count, length) {
-            return Err(contradicts(path));
-        }
+        let rows = checked_rows(directory, &manifest, manifest.rows(), &hashes[1])?;
+        let records = checked_records(directory, &manifest, manifest.rows(), &hashes[2])?;
         let data_digest = data_digest(&hashes);
-        Ok(Bundle { manifest, rows: Arc::new(rows), records: Records::File(records), data_digest })
+        Ok(Bundle { manifest, rows: Arc::new(rows), records: Arc::new(Records::File(records)), data_digest })
     }
 
     /// A bundle without files, from its three parts: for demonstrations, measurements, tests and other programs. Its digest is that of the
@@ -78,7 +75,7 @@ impl Bundle {
     }
 
     fn assembled(manifest: Manifest, rows: Arc<RowStore>, records: Vec<u8>) -> Result<Bundle, BuildError> {
-        check_rows(&manifest, &rows).map_err(BuildError::Mismatch)?;
+        check_rows(&manifest, manifest.rows(), &rows).map_err(BuildError::Mismatch)?;
         let (count, length) = (manifest.rows(), manifest.record_length());
         if count.checked_mul(length) != Some(records.len()) {
             let reason = format!("{} bytes are not {count} records of {length} bytes", records.len());
@@ -93,7 +90,7 @@ impl Bundle {
         hashed.map_err(|source| BuildError::Io { action: "hash", path: format::ROWS.into(), source })?;
         let hashes = [blake3::hash(manifest.json().as_bytes()), rows_hash.hash(), records_hash.hash()];
         let data_digest = data_digest(&hashes);
-        Ok(Bundle { manifest, rows, records: Records::Memory(records), data_digest })
+        Ok(Bundle { manifest, rows, records: Arc::new(Records::Memory(records)), data_digest })
     }
 
     /// Reads and checks the manifest only, for whoever wants to look at a bundle but not to serve it.
@@ -124,10 +121,7 @@ impl Bundle {
     }
 
     fn record_bytes(&self) -> &[u8] {
-        match &self.records {
-            Records::File(file) => &file.as_ref()[RECORDS_HEADER..],
-            Records::Memory(bytes) => bytes,
-        }
+        self.records.bytes()
     }
 
     /// A digest of everything in the bundle, the rows included. It must stay among the servers: with it, anybody could test
@@ -137,10 +131,45 @@ impl Bundle {
     }
 }
 
+/// The file of `count` rows.
+pub(crate) fn checked_rows(
+    directory: &Path,
+    manifest: &Manifest,
+    count: usize,
+    hash: &blake3::Hash,
+) -> Result<RowStore, OpenError> {
+    let path = directory.join(format::ROWS);
+    let length = RowStore::serialised_length(&manifest.schema().ranges(), count);
+    let rows = RowStore::from_bytes(checked_file(&path, length, hash)?)
+        .map_err(|error| OpenError::Malformed { path: path.clone(), reason: in_words(error, manifest) })?;
+    check_rows(manifest, count, &rows).map_err(|_| contradicts(path))?;
+    Ok(rows)
+}
+
+/// The file of `count` records, with its header.
+pub(crate) fn checked_records(
+    directory: &Path,
+    manifest: &Manifest,
+    count: usize,
+    hash: &blake3::Hash,
+) -> Result<FileBytes, OpenError> {
+    let path = directory.join(format::RECORDS);
+    let length = manifest.record_length();
+    let records = checked_file(&path, format::records_length(count, length), hash)?;
+    match records.as_ref().starts_with(&format::records_header(count, length)) {
+        true => Ok(records),
+        false => Err(contradicts(path)),
+    }
+}
+
+fn contradicts(path: PathBuf) -> OpenError {
+    OpenError::Malformed { path, reason: "its header contradicts the manifest".into() }
+}
+
 /// Whether rows are as many and as wide as the manifest says. Their levels were checked against their own ranges.
-fn check_rows(manifest: &Manifest, rows: &RowStore) -> Result<(), String> {
-    if rows.rows() != manifest.rows() {
-        return Err(format!("{} rows, and a manifest of {}", rows.rows(), manifest.rows()));
+fn check_rows(manifest: &Manifest, count: usize, rows: &RowStore) -> Result<(), String> {
+    if rows.rows() != count {
+        return Err(format!("{} rows instead of {count}", rows.rows()));
     }
     if rows.ranges() != manifest.schema().ranges() {
         return Err("the rows have other ranges than the manifest's features".into());
@@ -160,7 +189,7 @@ fn in_words(error: StoreError, manifest: &Manifest) -> String {
     }
 }
 
-fn data_digest(hashes: &[blake3::Hash; 3]) -> [u8; 32] {
+pub(crate) fn data_digest(hashes: &[blake3::Hash; 3]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("ifonly bundle data v1");
     hashes.iter().for_each(|hash| {
         hasher.update(hash.as_bytes());
@@ -168,7 +197,7 @@ fn data_digest(hashes: &[blake3::Hash; 3]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-fn read_manifest(directory: &Path) -> Result<(Manifest, [blake3::Hash; 3]), OpenError> {
+pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, [blake3::Hash; 3]), OpenError> {
     const MAX_CHECKSUMS: u64 = 1 << 10;
     let path = directory.join(format::CHECKSUMS);
     let text = read_limited(&path, MAX_CHECKSUMS)?;
@@ -188,7 +217,7 @@ fn read_manifest(directory: &Path) -> Result<(Manifest, [blake3::Hash; 3]), Open
 }
 
 /// A file of at most `limit` bytes.
-fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, OpenError> {
+pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, OpenError> {
     let io = |source| OpenError::Io { path: path.into(), source };
     let mut bytes = vec![];
     File::open(path).map_err(io)?.take(limit + 1).read_to_end(&mut bytes).map_err(io)?;

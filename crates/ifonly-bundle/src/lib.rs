@@ -49,6 +49,7 @@ mod options;
 mod ordinal;
 #[cfg(feature = "build")]
 mod parquet_source;
+mod part;
 #[cfg(feature = "build")]
 mod reading;
 mod report;
@@ -77,6 +78,7 @@ pub use error::{BuildError, OpenError, Place};
 pub use input::Input;
 #[cfg(feature = "build")]
 pub use options::{BuildOptions, DeploymentOptions};
+pub use part::{BundlePart, Outline, SplitError};
 pub use report::{FeatureReport, LeftOut, Report, Sizes};
 #[cfg(feature = "build")]
 pub use settings::{FeatureSettings, KindName, Missing, Others, Scalar, ScaleName, Settings};

@@ -119,7 +119,7 @@ pub enum TransportError {
     #[error("no answer within {} seconds", .0.as_secs_f32())]
     TooSlow(Duration),
     /// Too busy for now.
-    #[error("overloaded; it asks to wait {} seconds", .retry_after.as_secs())]
+    #[error("cannot answer at the moment; it asks to wait {} seconds", .retry_after.as_secs())]
     Busy {
         /// What it asks for.
         retry_after: Duration,

@@ -93,6 +93,8 @@ problem_types! {
     WrongPath = "wrong-path",
     /// The servers of a sealed search did not bring it to its end.
     Peers = "peers",
+    /// Some of the server's rows are on machines that are not there.
+    Shards = "shards",
     /// A fault of the server itself.
     Internal = "internal",
     /// No such path.

@@ -2,11 +2,11 @@
 
 use crate::answer::Query;
 use crate::backend::Kernels;
-use crate::parts::{PartError, PartValues};
+use crate::parts::PartValues;
 use crate::store::RowStore;
-use crate::tile::{Scratch, TileProgram};
+use crate::tile::TileProgram;
 use ifonly_algebra::field::Field;
-use ifonly_algebra::order::{self, Shuffle};
+use ifonly_algebra::order::{self, Digits, Shuffle};
 use std::borrow::Cow;
 
 /// A compiled query.
@@ -33,24 +33,6 @@ impl ValueSource<'_> {
             ValueSource::Parts(values) => values.words_per_row(),
         }
     }
-
-    /// The values of the rows from `start` on, row by row, into `out`.
-    pub(crate) fn write_rows(&self, start: usize, out: &mut [u32], scratch: &mut Scratch) -> Result<(), PartError> {
-        match self {
-            ValueSource::Rows(program) => program.write_rows(start, out, scratch),
-            ValueSource::Parts(values) => values.write_rows(start, out)?,
-        }
-        Ok(())
-    }
-
-    /// Rows that are best read at a time: a tile stays in the cache, and whoever is elsewhere wants to be asked for more.
-    pub(crate) fn rows_at_a_time(&self, tile_rows: usize) -> usize {
-        const FROM_PARTS: usize = 1 << 14;
-        match self {
-            ValueSource::Rows(_) => tile_rows,
-            ValueSource::Parts(_) => FROM_PARTS,
-        }
-    }
 }
 
 /// How form values get to their positions.
@@ -64,7 +46,15 @@ pub(crate) enum Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    fn of(query: &Query<'a>, rows: usize, words_per_row: usize) -> Option<Placement<'a>> {
+    /// What tells parts in which order to give their values; none for stored order.
+    pub(crate) fn digits(&self) -> Option<&Digits> {
+        match self {
+            Placement::Moved(shuffle) => shuffle.digits(),
+            Placement::Stored | Placement::Picked(_) => None,
+        }
+    }
+
+    pub(crate) fn of(query: &Query<'a>, rows: usize, words_per_row: usize) -> Option<Placement<'a>> {
         match (query.job.order, query.order_keys) {
             (Some(order), _) => Some(Placement::Picked(Cow::Borrowed(order))),
             (None, Some(keys)) if matches!(words_per_row, 1 | 2 | 4) => {
@@ -94,10 +84,9 @@ impl<'a> Plan<'a> {
         layout: &'a RowStore,
         rows: usize,
         query: &Query<'a>,
-        values: PartValues<'a>,
+        (values, placement): (PartValues<'a>, Placement<'a>),
     ) -> Plan<'a> {
         let Query { job, keys, .. } = *query;
-        let placement = Placement::of(query, rows, values.words_per_row()).unwrap_or(Placement::Stored);
         let program = TileProgram::answer(kernels, layout, job, keys, true);
         let values = Some((ValueSource::Parts(values), placement));
         Plan { rows: job.program.answered_rows(rows), field: job.field, program, values }

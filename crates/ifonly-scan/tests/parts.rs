@@ -147,33 +147,72 @@ fn an_order_through_buckets_does_not_see_the_parts() {
 }
 
 #[test]
-fn values_of_any_rows_are_those_of_the_forms() {
+fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
     let mut world = World::new(7, &[20, 255, 9], 300);
-    let scanner = Scanner::new();
-    let store = world.store(0..300);
+    let scanner = Scanner::new().with_threads(2).unwrap().with_span_rows(64);
+    let part = LocalPart::new(&scanner, world.store(0..300), 50);
     for q in FIELDS {
         let field = Field::new(q).unwrap();
         let list: Vec<Form> = [0, 4, 3, 4].iter().map(|&shape| world.form(&field, shape)).collect();
         let forms = Forms::new(&field, list.clone());
-        for rows in [0..300, 0..1, 63..65, 64..128, 100..101, 17..299, 299..300, 5..5] {
-            let mut words = vec![0; rows.len() * forms.words_per_row()];
-            scanner.values_of(&store, &forms, rows.clone(), &mut words).unwrap();
+        for pieces in [vec![300], vec![1, 62, 2, 64, 0, 100, 71], vec![150; 2]] {
+            let mut values = part.evaluate(&forms, None).unwrap();
+            let mut words = vec![];
+            for rows in pieces {
+                let mut piece = vec![0; rows * forms.words_per_row()];
+                values.read(&mut piece).unwrap();
+                words.extend(piece);
+            }
             let mut words = words.chunks_exact(forms.words_per_value());
-            for row in rows.clone() {
+            for (row, levels) in world.rows.iter().enumerate() {
                 for form in &list {
                     let value = words.next().unwrap().iter().rev().fold(0, |v, &word| v << 32 | u64::from(word));
-                    assert_eq!(
-                        value,
-                        form.evaluate(&field, &world.rows[row]).value(),
-                        "q = {q}, row {row} of {rows:?}"
-                    );
+                    assert_eq!(value, form.evaluate(&field, levels).value(), "q = {q}, row {row}");
                 }
             }
+            let beyond = values.read(&mut vec![0; forms.words_per_row()]);
+            assert_eq!(beyond, Err(PartError::Elsewhere { wanted: 350..351, held: 50..350 }));
         }
-        let mut words = vec![0; forms.words_per_row()];
-        let beyond = scanner.values_of(&store, &forms, 300..301, &mut words);
-        assert_eq!(beyond, Err(PartError::Elsewhere { wanted: 300..301, held: 0..300 }));
     }
+}
+
+#[test]
+fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
+    let mut world = World::new(8, &[20, 255, 9], 70_000);
+    let scanner = Scanner::new().with_threads(2).unwrap();
+    let keys = world.keys.clone();
+    let shuffle = order::Shuffle::new(&keys, 70_000);
+    let digits = order::Digits::from_key(*shuffle.digits().unwrap().key());
+    for (q, rows) in [(FIELDS[0], 0..70_000), (FIELDS[2], 30_001..60_007)] {
+        let field = Field::new(q).unwrap();
+        let forms = Forms::new(&field, [world.form(&field, 4), world.form(&field, 1)]);
+        let part = LocalPart::new(&scanner, world.store(rows.clone()), rows.start);
+        let read = |digits, words: usize| {
+            let mut all = vec![0; rows.len() * forms.words_per_row()];
+            let mut values = part.evaluate(&forms, digits).unwrap();
+            all.chunks_mut(words).for_each(|piece| values.read(piece).unwrap());
+            assert!(digits.is_none() || values.read(&mut [0; 4]) == Err(PartError::TooFew));
+            all
+        };
+        let stored = read(None, 4000);
+        let mut way = shuffle.scatter(rows.clone());
+        let mut places = vec![0; rows.len()];
+        way.places(&mut places);
+        let by_bucket = read(Some(&digits), 4444);
+        for (row, &place) in places.iter().enumerate() {
+            let words = forms.words_per_row();
+            assert_eq!(stored[row * words..][..words], by_bucket[place as usize * words..][..words], "row {row}");
+        }
+    }
+}
+
+#[test]
+fn table_sums_of_parts_are_those_of_one_store() {
+    let world = World::new(3, &[20, 255, 9], 300);
+    let tables: Vec<Vec<u64>> = [21, 256, 10].iter().map(|&n| (0..n).map(|v| u64::MAX / (v + 3)).collect()).collect();
+    let tables: Vec<&[u64]> = tables.iter().map(Vec::as_slice).collect();
+    let whole = RowParts::from(world.store(0..300)).table_sums(&tables).unwrap();
+    assert_eq!(world.parts(&Scanner::new(), 7).table_sums(&tables).unwrap(), whole);
 }
 
 /// Rows elsewhere: values that came over a wire, or did not.
@@ -192,13 +231,18 @@ impl Part for Remote {
         &self.ranges
     }
 
-    fn evaluate<'a>(&'a self, _: &'a Forms) -> Result<Box<dyn Values + 'a>, PartError> {
+    fn evaluate<'a>(&'a self, _: &'a Forms, _: Option<&order::Digits>) -> Result<Box<dyn Values + 'a>, PartError> {
         Ok(Box::new(self))
+    }
+
+    fn table_sums(&self, _: &[&[u64]], _: &mut [u64]) -> Result<(), PartError> {
+        Err(PartError::TooFew)
     }
 }
 
 impl Values for &Remote {
-    fn read(&self, rows: Range<usize>, out: &mut [u32]) -> Result<(), PartError> {
+    fn read(&mut self, out: &mut [u32]) -> Result<(), PartError> {
+        let rows = self.rows.clone();
         let word = self.gives.clone().map_err(|reason| PartError::Unavailable { rows, reason })?;
         out.fill(word);
         Ok(())

@@ -1,6 +1,7 @@
 //! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml` shows them all.
 
 use crate::peers::PeersConfig;
+use crate::shards::ShardsConfig;
 use crate::tokens::TokenEntry;
 use http::HeaderValue;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -30,6 +31,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// The two other servers of sealed searches.
     pub peers: Option<PeersConfig>,
+    /// Who has the rows, if this is a front.
+    pub shards: Option<ShardsConfig>,
     /// How much is too much.
     pub limits: Limits,
     /// Which pages may ask from a browser; none without.
@@ -165,6 +168,11 @@ pub enum ConfigError {
     /// Servers know each other by their certificates.
     #[error("peers need a certificate: give tls.certificate and tls.key (--cert, --cert-key)")]
     PeersWithoutTls,
+    /// Where the shards are, is not said.
+    #[error(
+        "shards need addresses or a file of addresses, and a certificate with its key: give shards.addresses or shards.file (--shards, --shards-file), shards.certificate and shards.key (--shards-cert, --shards-key)"
+    )]
+    Shards,
     /// A limit that lets nothing through, or a time that no clock reaches.
     #[error("limits.{0} must be at least 1, and seconds at most a year (31536000)")]
     Limit(&'static str),
@@ -193,8 +201,12 @@ impl Config {
         let tls = config.tls.iter_mut().flat_map(|tls| [&mut tls.certificate, &mut tls.key]);
         let peers =
             config.peers.iter_mut().flat_map(|peers| [&mut peers.next.certificate, &mut peers.previous.certificate]);
+        let shards = config
+            .shards
+            .iter_mut()
+            .flat_map(|shards| [&mut shards.certificate, &mut shards.key].into_iter().chain(&mut shards.file));
         let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(&mut config.ledger).chain(tls).chain(peers);
-        for path in paths {
+        for path in paths.chain(shards) {
             *path = folder.join(&path);
         }
         Ok(config)
@@ -219,6 +231,7 @@ impl Config {
             ("queue_seconds", limits.queue_seconds),
             ("upload_seconds", limits.upload_seconds),
             ("answer_seconds", limits.answer_seconds),
+            ("silent_seconds", self.shards.as_ref().map_or(1, |shards| shards.silent_seconds)),
         ];
         let year = |name: &str| if name.ends_with("seconds") { 31_536_000 } else { u64::MAX };
         if let Some((name, _)) = counted.iter().find(|(name, value)| *value == 0 || *value > year(name)) {
@@ -230,6 +243,13 @@ impl Config {
         }
         if self.peers.is_some() && self.tls.is_none() {
             return Err(ConfigError::PeersWithoutTls);
+        }
+        let nowhere = |shards: &ShardsConfig| {
+            let unnamed = [&shards.certificate, &shards.key].iter().any(|path| path.as_os_str().is_empty());
+            unnamed || (shards.addresses.is_empty() && shards.file.is_none())
+        };
+        if self.shards.as_ref().is_some_and(nowhere) {
+            return Err(ConfigError::Shards);
         }
         match self.listen {
             Some(listen) if self.tls.is_none() && !self.plain_http && !listen.ip().is_loopback() => {
@@ -262,7 +282,7 @@ mod tests {
         config.check().unwrap();
         // Every key is shown, commented out where it has no default.
         let keys = "bundle index keys listen admin public_admin plain_http certificate key running queue connections address_share transit_megabytes request_seconds \
-             idle_seconds stall_seconds queue_seconds upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds origins ledger name hash sessions";
+             idle_seconds stall_seconds queue_seconds upload_seconds answer_seconds retry_after_seconds shutdown_seconds grace_seconds origins ledger name hash sessions addresses file silent_seconds";
         for key in keys.split_whitespace() {
             let shown = sample.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} =")));
             assert!(shown, "{key} is not in docs/server.toml");

@@ -6,12 +6,15 @@ use crate::keyfile::{self, KeyFileError};
 use crate::peers::{Peers, Station, StationError};
 use crate::routes::App;
 use crate::serve::{Control, ServeError, Server};
+use crate::shards::{InsideError, Shards, ShardsError};
 use crate::tls::{self, TlsError};
 use crate::tokens::{Tokens, TokensError};
-use ifonly_bundle::{Bundle, OpenError};
+use ifonly_bundle::{Bundle, OpenError, Outline};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// Why a server cannot start or take up a change.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,12 @@ pub enum DaemonError {
     /// The lines to the other servers.
     #[error(transparent)]
     Peers(#[from] StationError),
+    /// How front and shards know each other.
+    #[error(transparent)]
+    Inside(#[from] InsideError),
+    /// The shards.
+    #[error(transparent)]
+    Shards(#[from] ShardsError),
     /// The ports.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -60,7 +69,9 @@ pub async fn run(
     ready: impl FnOnce(&Server, Option<SocketAddr>),
 ) -> Result<(), DaemonError> {
     let config = reread()?;
-    let loaded = load(&config)?;
+    let loading = (config.clone(), Handle::current());
+    let loaded = tokio::task::spawn_blocking(move || load(&loading.0, &loading.1, Duration::ZERO));
+    let loaded = loaded.await.map_err(|error| DaemonError::Signals(error.into()))??;
     let listen = config.listen.ok_or(ConfigError::Missing { what: "the address to listen on", flag: "--listen" })?;
     let (peers, peers_address) = peers(&config, &loaded.holding).await?.unzip();
     let app = App::new(loaded.holding, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
@@ -89,21 +100,41 @@ async fn peers(config: &Config, holding: &Holding) -> Result<Option<(Arc<Peers>,
     Ok(Some((Arc::new(station.run()), address)))
 }
 
-fn load(config: &Config) -> Result<Loaded, DaemonError> {
+/// How long a reload waits for the shards of the new version.
+const COMPLETE: Duration = Duration::from_secs(60);
+
+/// Everything that the configuration names. Shards may still be missing after `patience`, but none may contradict.
+fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded, DaemonError> {
     config.check()?;
     let bundle = config.bundle.as_ref().ok_or(ConfigError::Missing { what: "the bundle", flag: "BUNDLE" })?;
     let index = config.index.ok_or(ConfigError::Missing { what: "the server's number", flag: "--index" })?;
     let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
     let tokens = Tokens::new(config.tokens.clone(), config.ledger.as_deref())?;
     let tls = config.tls.as_ref().map(|tls| tls::server(&tls.certificate, &tls.key)).transpose()?;
-    let bundle = Bundle::open(bundle).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
-    let holding = Holding::new(&bundle, index, keys)?;
+    let unreadable = |error| DaemonError::Bundle(Box::new(error));
+    let holding = match &config.shards {
+        None => Holding::new(&Bundle::open(bundle).map_err(unreadable)?, index, keys)?,
+        Some(shards) => {
+            let outline = Outline::open(bundle).map_err(unreadable)?;
+            Holding::front(&outline, index, keys, |keys| {
+                let shards = Arc::new(Shards::new(shards.clone(), outline.manifest(), keys, runtime.clone())?);
+                match runtime.block_on(shards.complete(patience)) {
+                    Err(error) if patience.is_zero() && error.passes() => {
+                        tracing::warn!(%error, "shards are missing; answers begin when they are there");
+                    }
+                    result => result?,
+                }
+                shards.watch();
+                Ok::<_, DaemonError>(shards)
+            })?
+        }
+    };
     Ok(Loaded { holding, tokens, tls })
 }
 
 /// Takes up what the configuration names now; what cannot be taken up changes nothing.
-fn reload(control: &Control, reread: &dyn Fn() -> Result<Config, ConfigError>) {
-    match reread().map_err(DaemonError::from).and_then(|config| load(&config)) {
+fn reload(control: &Control, reread: &dyn Fn() -> Result<Config, ConfigError>, runtime: &Handle) {
+    match reread().map_err(DaemonError::from).and_then(|config| load(&config, runtime, COMPLETE)) {
         Ok(Loaded { holding, tokens, tls }) => {
             control.reload(holding, tokens, tls);
             tracing::info!("took up the configuration and its bundle again");
@@ -126,7 +157,8 @@ fn reload_on_hangup(
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
             let (control, reread) = (control.clone(), reread.clone());
-            let _ = tokio::task::spawn_blocking(move || reload(&control, &*reread)).await;
+            let runtime = Handle::current();
+            let _ = tokio::task::spawn_blocking(move || reload(&control, &*reread, &runtime)).await;
         }
     });
     Ok(())
@@ -142,7 +174,7 @@ fn reload_on_hangup(
 
 /// Resolves at the first SIGINT or SIGTERM; it listens from now on.
 #[cfg(unix)]
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut interrupts, mut terminations) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     Ok(async move {
@@ -154,7 +186,7 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
 }
 
 #[cfg(not(unix))]
-fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
     Ok(async {
         let _ = tokio::signal::ctrl_c().await;
     })

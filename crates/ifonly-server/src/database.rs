@@ -5,6 +5,8 @@
 //! one piece or in parts, here or elsewhere: [`ifonly_scan::parts`] puts together what parts compute.
 
 use crate::passes::{OwnedJob, Passes};
+use crate::problem::Problem;
+use crate::shards::Shards;
 use ifonly_algebra::form::Job;
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_algebra::order;
@@ -14,14 +16,14 @@ use ifonly_core::transcript::Stage;
 use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
 use ifonly_scan::{Query, ScanError, Scanner};
 use std::ops::ControlFlow;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
 
 /// Takes the next bytes of a response; may say that no more are wanted.
 pub type Sink<'s> = dyn FnMut(&[u8]) -> ControlFlow<()> + 's;
 
 /// All scans of a process share one pool of threads, as many as processors.
-static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
+pub(crate) static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // Without a pool, every request scans on its own thread.
     Scanner::new().with_threads(threads).unwrap_or_else(|_| Scanner::new())
@@ -29,15 +31,39 @@ static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
 
 /// Rows, and records sealed for each key epoch. Never printed.
 pub struct Database {
-    rows: RowParts,
-    passes: Passes,
-    sealed: Vec<Sealed>,
+    source: Source,
+}
+
+enum Source {
+    /// In this process.
+    Here { layout: Arc<Layout>, passes: Box<Passes> },
+    /// Elsewhere; where, may change.
+    Shards(Arc<Shards>),
+}
+
+/// Where all rows and records are.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) rows: RowParts,
+    pub(crate) sealed: Vec<Sealed>,
 }
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Database({:?}, ..)", self.rows)
+        match &self.source {
+            Source::Here { layout, .. } => write!(f, "Database({:?}, ..)", layout.rows),
+            Source::Shards(shards) => write!(f, "Database({shards:?})"),
+        }
     }
+}
+
+/// Why an answer did not come to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The sink wanted no more.
+    Stopped,
+    /// Something failed; with shards perhaps before the first byte.
+    Failed(Problem),
 }
 
 /// All records under one epoch's key.
@@ -53,19 +79,58 @@ impl Database {
     /// These rows and records.
     pub fn new(rows: impl Into<RowParts>, sealed: Vec<Sealed>) -> Database {
         let rows = rows.into();
-        let passes = Passes::new(SCANNER.clone(), rows.clone());
-        Database { rows, passes, sealed }
+        let passes = Box::new(Passes::new(SCANNER.clone(), rows.clone()));
+        Database { source: Source::Here { layout: Arc::new(Layout { rows, sealed }), passes } }
     }
 
-    /// All rows.
-    pub(crate) fn rows(&self) -> &RowParts {
-        &self.rows
+    /// Rows and records that shards have.
+    pub(crate) fn of_shards(shards: Arc<Shards>) -> Database {
+        Database { source: Source::Shards(shards) }
+    }
+
+    /// Whether all rows can be had.
+    pub fn ready(&self) -> Result<(), Problem> {
+        self.layout().map(|_| ())
+    }
+
+    fn layout(&self) -> Result<Arc<Layout>, Problem> {
+        match &self.source {
+            Source::Here { layout, .. } => Ok(layout.clone()),
+            Source::Shards(shards) => shards.layout().map_err(|error| Problem::Shards(error.to_string())),
+        }
+    }
+
+    /// A part that gave nothing.
+    fn failed(&self, error: &PartError) -> Problem {
+        tracing::error!(%error, "a part of the rows or records is not to be had");
+        match &self.source {
+            Source::Here { .. } => Problem::Internal,
+            Source::Shards(shards) => {
+                shards.doubt();
+                Problem::Shards(error.to_string())
+            }
+        }
+    }
+
+    /// Sums of tables over all rows, as a sealed search begins.
+    pub(crate) fn table_sums(&self, tables: &[&[u64]]) -> Result<Vec<u64>, Problem> {
+        self.layout()?.rows.table_sums(tables).map_err(|error| self.failed(&error))
     }
 
     /// The sum of some records as they are sealed for an epoch.
-    pub(crate) fn record_sum(&self, epoch: u32, selection: &Selection<'_>) -> Option<Vec<u8>> {
-        let sealed = self.sealed.iter().find(|sealed| sealed.epoch == epoch)?;
-        SCANNER.run(|| sealed.records.sum(selection)).inspect_err(|error| tracing::error!(%error, "no sum")).ok()
+    pub(crate) fn record_sum(&self, epoch: u32, selection: &Selection<'_>) -> Result<Vec<u8>, Problem> {
+        let layout = self.layout()?;
+        let Some(sealed) = layout.sealed.iter().find(|sealed| sealed.epoch == epoch) else {
+            // The replica refuses epochs without a key, and every key has its records.
+            tracing::error!(epoch, "no records are sealed for a checked epoch");
+            return Err(Problem::Internal);
+        };
+        let sum = match &self.source {
+            Source::Here { .. } => SCANNER.run(|| sealed.records.sum(selection)),
+            // The scan's threads are not for waiting.
+            Source::Shards(_) => sealed.records.sum(selection),
+        };
+        sum.map_err(|error| self.failed(&error))
     }
 
     /// Bytes of the response to a phase.
@@ -80,68 +145,67 @@ impl Database {
         Stage::Record.lead() + ask.fetch.stripe_length()
     }
 
-    /// Key-check value, for a search that begins its ticket, then the packed answer. `Break` if the sink stopped it.
-    pub fn answer(&self, ask: &Ask<'_>, sink: &mut Sink<'_>) -> ControlFlow<()> {
-        sink(&ask.lead())?;
+    /// Key-check value, for a search that begins its ticket, then the packed answer. What fails before the first byte has written nothing.
+    pub fn answer(&self, ask: &Ask<'_>, sink: &mut Sink<'_>) -> Result<(), Ended> {
+        let layout = self.layout().map_err(Ended::Failed)?;
         let (field, kappa) = (ask.deployment.field(), ask.deployment.kappa(ask.phase));
         let keys = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
-        let answered = match &ask.order_keys {
-            None => {
-                let program = Zeroizing::new(ask.program.clone());
-                self.passes.answer(OwnedJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, sink)
+        let mut lead = Some(ask.lead());
+        let mut sink = |bytes: &[u8]| {
+            if let Some(lead) = lead.take() {
+                sink(&lead)?;
             }
-            Some(order_keys) => {
+            if bytes.is_empty() { ControlFlow::Continue(()) } else { sink(bytes) }
+        };
+        let answered = match (&self.source, &ask.order_keys) {
+            (Source::Here { passes, .. }, None) => {
+                let program = Zeroizing::new(ask.program.clone());
+                passes.answer(OwnedJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, &mut sink)
+            }
+            (_, order_keys) => {
                 let job = Job { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
-                SCANNER.answer_parts(&self.rows, &Query::new(&job, &keys).shuffled_by(Some(order_keys)), 0, sink)
+                let query = Query::new(&job, &keys).shuffled_by(order_keys.as_ref());
+                SCANNER.answer_parts(&layout.rows, &query, 0, &mut sink)
             }
         };
         match answered {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(ScanError::Stopped) => ControlFlow::Break(()),
-            Err(ScanError::Part(error)) => {
-                tracing::error!(%error, "a part of the rows is not to be had");
-                ControlFlow::Break(())
-            }
+            // An answer without rows has its lead all the same.
+            Ok(()) if sink(&[]).is_continue() => Ok(()),
+            Ok(()) | Err(ScanError::Stopped) => Err(Ended::Stopped),
+            Err(ScanError::Part(error)) => Err(Ended::Failed(self.failed(&error))),
             Err(error) => {
                 // The replica has checked the message, so this is a fault of the program.
                 tracing::error!(%error, "the scan refused a checked query");
-                ControlFlow::Break(())
+                Err(Ended::Failed(Problem::Internal))
             }
         }
     }
 
-    /// Key-check value, then server `server`'s padded inner product. `Break` if the sink stopped it.
-    pub fn record(&self, server: u8, ask: &FetchAsk, sink: &mut Sink<'_>) -> ControlFlow<()> {
-        let Some(sealed) = self.sealed.iter().find(|sealed| sealed.epoch == ask.epoch) else {
-            // The replica refuses epochs without a key, and every key has its records.
-            tracing::error!(epoch = ask.epoch, "no records are sealed for a checked epoch");
-            return ControlFlow::Break(());
-        };
-        let mut product = match SCANNER.run(|| self.product(ask, &sealed.records)) {
-            Ok(product) => product,
-            Err(error) => {
-                // The replica has checked the query's length: a part is away, or this is a fault of the program.
-                tracing::error!(%error, "the records gave no sum");
-                return ControlFlow::Break(());
-            }
-        };
+    /// Key-check value, then server `server`'s padded inner product.
+    pub fn record(&self, server: u8, ask: &FetchAsk, sink: &mut Sink<'_>) -> Result<(), Ended> {
+        let mut product = self.product(ask).map_err(Ended::Failed)?;
         ask.fetch.pad(usize::from(server).saturating_sub(1), &ask.keys, &mut product);
-        sink(&ask.keys.check_value())?;
-        sink(&product)
+        match sink(&ask.keys.check_value()).is_continue() && sink(&product).is_continue() {
+            true => Ok(()),
+            false => Err(Ended::Stopped),
+        }
     }
 
-    fn product(&self, ask: &FetchAsk, sealed: &RecordParts) -> Result<Vec<u8>, PartError> {
+    fn product(&self, ask: &FetchAsk) -> Result<Vec<u8>, Problem> {
         let (binary, stripes) = (ask.fetch.is_binary(), ask.fetch.stripes());
-        let rows = self.rows.rows();
+        let rows = self.layout()?.rows.rows();
         let stored = ask
             .order_keys
             .as_ref()
-            .map(|keys| Zeroizing::new(in_stored_order(keys, rows, &ask.payload, binary, stripes)));
+            .map(|keys| SCANNER.run(|| Zeroizing::new(in_stored_order(keys, rows, &ask.payload, binary, stripes))));
         let payload = stored.as_ref().map_or(&ask.payload, |stored| stored);
-        sealed.sum(&match binary {
-            true => Selection::Subset(payload),
-            false => Selection::Factors { stripes, factors: payload },
-        })
+        self.record_sum(
+            ask.epoch,
+            &match binary {
+                true => Selection::Subset(payload),
+                false => Selection::Factors { stripes, factors: payload },
+            },
+        )
     }
 }
 
@@ -216,11 +280,11 @@ mod tests {
         };
         let length = match replica.open(message).unwrap() {
             Request::Answer(ask) => {
-                assert!(database.answer(&ask, &mut sink).is_continue());
+                assert_eq!(database.answer(&ask, &mut sink), Ok(()));
                 Database::answer_length(&ask)
             }
             Request::Record(ask) => {
-                assert!(database.record(1, &ask, &mut sink).is_continue());
+                assert_eq!(database.record(1, &ask, &mut sink), Ok(()));
                 Database::record_length(&ask)
             }
             Request::Sealed(_) => unreachable!("no such scheme is among these"),

@@ -4,12 +4,14 @@
 //! are answered from the old database until the grace is over.
 
 use crate::database::{Database, Sealed};
+use crate::shards::Shards;
 use bytes::Bytes;
 use ifonly_algebra::keys::RootKey;
-use ifonly_bundle::Bundle;
+use ifonly_bundle::{Bundle, Outline};
 use ifonly_core::package;
 use ifonly_core::replica::{Refusal, Replica};
 use ifonly_scan::parts::LocalRecords;
+use ifonly_values::manifest::Manifest;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -57,39 +59,42 @@ impl Holding {
     /// every root key is mixed with the bundle's data digest, so servers with different data have different key-check values.
     pub fn new(bundle: &Bundle, index: u8, keys: Vec<RootKey>) -> Result<Holding, HoldingError> {
         let manifest = bundle.manifest();
-        let servers = manifest.servers();
-        if index == 0 || usize::from(index) > servers {
-            return Err(HoldingError::Index { index, servers });
-        }
-        if keys.is_empty() {
-            return Err(HoldingError::NoKey);
-        }
-        let twice = |(place, key): (usize, &RootKey)| {
-            keys[..place].iter().any(|other| other.epoch() == key.epoch()).then_some(key.epoch())
-        };
-        if let Some(epoch) = keys.iter().enumerate().find_map(twice) {
-            return Err(HoldingError::Epoch(epoch));
-        }
-        let current = manifest.audience().epoch;
-        if keys.iter().all(|key| key.epoch() != current) {
-            return Err(HoldingError::NoCurrentKey(current));
-        }
-        let keys: Vec<RootKey> = keys.iter().map(|key| bound(key, &bundle.data_digest())).collect();
-        let record_length = manifest.record_length();
-        let sealed_length = record_length + package::OVERHEAD;
-        let replica =
-            Replica::new(index, manifest.digest(), manifest.deployments().cloned(), keys.clone(), record_length)
-                .with_sealed(manifest.sealed().cloned());
+        let keys = check_keys(manifest, keys, &bundle.data_digest())?;
+        let holding = |database| Holding::of(manifest, index, keys.clone(), database);
+        let empty = holding(Database::new(bundle.rows().clone(), vec![]))?;
+        let sealed_length = manifest.record_length() + package::OVERHEAD;
         let seal = |key: &RootKey| {
             let mut bytes = vec![0; sealed_length * manifest.rows()];
             let places = bytes.chunks_exact_mut(sealed_length);
             for (row, (record, sealed)) in (0..).zip(bundle.records().zip(places)) {
-                replica.seal_into(key, row, record, sealed);
+                empty.replica.seal_into(key, row, record, sealed);
             }
             Sealed { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
         };
         let sealed = keys.iter().map(seal).collect();
-        let database = Database::new(bundle.rows().clone(), sealed);
+        Ok(Holding { database: Database::new(bundle.rows().clone(), sealed), ..empty })
+    }
+
+    /// Server `index`'s front: `shards` makes, from the keys that are bound to the data, whoever has the rows.
+    pub(crate) fn front<E: From<HoldingError>>(
+        outline: &Outline,
+        index: u8,
+        keys: Vec<RootKey>,
+        shards: impl FnOnce(&[RootKey]) -> Result<Arc<Shards>, E>,
+    ) -> Result<Holding, E> {
+        let keys = check_keys(outline.manifest(), keys, &outline.data_digest())?;
+        let database = Database::of_shards(shards(&keys)?);
+        Ok(Holding::of(outline.manifest(), index, keys, database)?)
+    }
+
+    fn of(manifest: &Manifest, index: u8, keys: Vec<RootKey>, database: Database) -> Result<Holding, HoldingError> {
+        let servers = manifest.servers();
+        if index == 0 || usize::from(index) > servers {
+            return Err(HoldingError::Index { index, servers });
+        }
+        let record_length = manifest.record_length();
+        let replica = Replica::new(index, manifest.digest(), manifest.deployments().cloned(), keys, record_length)
+            .with_sealed(manifest.sealed().cloned());
         Ok(Holding {
             index,
             manifest: manifest.json().to_owned().into(),
@@ -138,11 +143,38 @@ impl Holding {
     }
 }
 
+/// Keys of different epochs, the current one among them, each bound to the data.
+pub(crate) fn check_keys(
+    manifest: &Manifest,
+    keys: Vec<RootKey>,
+    data_digest: &[u8; 32],
+) -> Result<Vec<RootKey>, HoldingError> {
+    if keys.is_empty() {
+        return Err(HoldingError::NoKey);
+    }
+    let twice = |(place, key): (usize, &RootKey)| {
+        keys[..place].iter().any(|other| other.epoch() == key.epoch()).then_some(key.epoch())
+    };
+    if let Some(epoch) = keys.iter().enumerate().find_map(twice) {
+        return Err(HoldingError::Epoch(epoch));
+    }
+    let current = manifest.audience().epoch;
+    if keys.iter().all(|key| key.epoch() != current) {
+        return Err(HoldingError::NoCurrentKey(current));
+    }
+    Ok(keys.iter().map(|key| bound(key, data_digest)).collect())
+}
+
 /// The root key of servers that hold the same data.
 fn bound(key: &RootKey, data_digest: &[u8; 32]) -> RootKey {
     let mut hasher = blake3::Hasher::new_keyed(key.expose());
     hasher.update(b"ifonly bundle v1").update(data_digest);
     RootKey::new(key.epoch(), *hasher.finalize().as_bytes())
+}
+
+/// What a shard and its front say to show each other that they have the same bound key, without showing it.
+pub(crate) fn shard_check(key: &RootKey) -> String {
+    blake3::Hasher::new_keyed(key.expose()).update(b"ifonly shard v1").finalize().to_hex().to_string()
 }
 
 /// The current version and those still in grace.

@@ -1,5 +1,6 @@
-//! Root keys on disk: a small TOML file that only its owner may read.
+//! Root keys on disk: a small TOML file that only its owner may read; and the certificate of one server's machines.
 
+use crate::shards::SHARD_NAME;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use std::fs::{File, OpenOptions};
@@ -25,6 +26,9 @@ pub enum KeyFileError {
         /// Which file.
         path: PathBuf,
     },
+    /// No certificate can be made for these names.
+    #[error("no certificate can be made: {0}")]
+    Certificate(String),
     /// It is no key file.
     #[error("{path} is not a key file; `ifonly keygen` makes one")]
     Malformed {
@@ -65,13 +69,18 @@ pub fn load(path: &Path) -> Result<RootKey, KeyFileError> {
 
 /// Writes a fresh key for `epoch`. An existing file is never overwritten: a lost root key cannot be replaced quietly.
 pub fn create(path: &Path, epoch: u32) -> Result<(), KeyFileError> {
-    let io = |error| KeyFileError::Io { path: path.into(), error };
     let key = RootKey::generate(epoch, &mut OsRandom::default());
     let hex = Zeroizing::new(hex::encode(key.expose()));
     let text = Zeroizing::new(format!(
         "# The root key of a set of servers. All of them need it; nobody else may have it.\nepoch = {epoch}\nroot_key = \"{}\"\n",
         hex.as_str()
     ));
+    write_new(path, text.as_bytes())
+}
+
+/// A file that was not there, and that only its owner may read.
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), KeyFileError> {
+    let io = |error| KeyFileError::Io { path: path.into(), error };
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
@@ -80,7 +89,22 @@ pub fn create(path: &Path, epoch: u32) -> Result<(), KeyFileError> {
         options.mode(0o600);
     }
     let mut file = options.open(path).map_err(io)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(io)
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)
+}
+
+/// Writes a fresh certificate by which the fronts and shards of one server know each other ([`Inside`](crate::shards::Inside)), and its key. It
+/// also holds for the names given.
+pub fn create_certificate(path: &Path, key: &Path, names: &[String]) -> Result<(), KeyFileError> {
+    let names: Vec<String> = [SHARD_NAME.to_owned()].into_iter().chain(names.iter().cloned()).collect();
+    let rcgen::CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(names).map_err(|error| KeyFileError::Certificate(error.to_string()))?;
+    write_new(key, Zeroizing::new(signing_key.serialize_pem()).as_bytes())?;
+    let written = write_new(path, cert.pem().as_bytes());
+    if written.is_err() {
+        // A key without its certificate is of no use.
+        let _ = std::fs::remove_file(key);
+    }
+    written
 }
 
 /// What a configuration stores of a token.
@@ -107,6 +131,20 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
             assert!(matches!(load(&path), Err(KeyFileError::Open { .. })));
         }
+    }
+
+    #[test]
+    fn certificates_are_made_once_and_serve_front_and_shards() {
+        let folder = tempfile::tempdir().unwrap();
+        let (certificate, key) = (folder.path().join("inside.pem"), folder.path().join("inside.key"));
+        create_certificate(&certificate, &key, &["front.example".into()]).unwrap();
+        crate::shards::Inside::load(&certificate, &key).unwrap();
+        assert!(matches!(create_certificate(&certificate, &key, &[]), Err(KeyFileError::Io { .. })));
+        // What was there stays there, and nothing is left of what was not made.
+        std::fs::remove_file(&key).unwrap();
+        assert!(matches!(create_certificate(&certificate, &key, &[]), Err(KeyFileError::Io { .. })));
+        assert!(certificate.exists() && !key.exists());
+        assert!(crate::shards::Inside::load(&certificate, &key).unwrap_err().to_string().contains("inside.key"));
     }
 
     #[test]

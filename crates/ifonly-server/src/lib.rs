@@ -21,6 +21,7 @@ pub mod problem;
 pub mod routes;
 mod sealed;
 pub mod serve;
+pub mod shards;
 mod stream;
 pub mod tls;
 pub mod tokens;

@@ -54,6 +54,9 @@ pub enum Problem {
     /// A sealed search that the three servers did not bring to its end.
     #[error("the servers of this search did not bring it to its end: {0}; try again")]
     Peers(String),
+    /// Some of the server's rows are on machines that are not there.
+    #[error("the server does not have all of its rows at the moment: {0}; try again")]
+    Shards(String),
     /// A fault of the server itself.
     #[error("the server failed; its operator finds the reason in its log")]
     Internal,
@@ -88,6 +91,7 @@ impl Problem {
             Problem::Refused(_) => ProblemType::Malformed,
             Problem::WrongPath { .. } => ProblemType::WrongPath,
             Problem::Peers(_) => ProblemType::Peers,
+            Problem::Shards(_) => ProblemType::Shards,
             Problem::Internal => ProblemType::Internal,
             Problem::NotFound => ProblemType::NotFound,
             Problem::Method { .. } => ProblemType::Method,
@@ -99,7 +103,9 @@ impl Problem {
         match self {
             Problem::Unauthorised => StatusCode::UNAUTHORIZED,
             Problem::BudgetSpent => StatusCode::TOO_MANY_REQUESTS,
-            Problem::LedgerUnavailable | Problem::Overloaded { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Problem::LedgerUnavailable | Problem::Overloaded { .. } | Problem::Shards(_) => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Problem::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Problem::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
             Problem::Refused(Refusal::Manifest | Refusal::Epoch(_)) => StatusCode::CONFLICT,
@@ -133,6 +139,9 @@ impl IntoResponse for Problem {
             }
             Problem::Overloaded { retry_after } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
+            }
+            Problem::Shards(_) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
             Problem::LedgerUnavailable => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));

@@ -5,13 +5,13 @@ use crate::admission::{Admission, Permit};
 use crate::config::Limits;
 use crate::connection::{Connection, Working};
 use crate::crowd::{Crowd, Seat};
-use crate::database::Database;
+use crate::database::{Database, Ended};
 use crate::holding::{Holding, Shelf};
 use crate::metrics::Metrics;
 use crate::peers::Peers;
 use crate::problem::Problem;
 use crate::sealed;
-use crate::stream::{self, Progress, Reader, Writer};
+use crate::stream::{self, Progress, Reader};
 use crate::tokens::{Bearer, Tokens};
 use axum::Router;
 use axum::body::Body;
@@ -121,9 +121,12 @@ pub fn admin(app: Arc<App>) -> Router {
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Response {
-    match app.draining.load(Ordering::Relaxed) {
-        true => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
-        false => "ready\n".into_response(),
+    if app.draining.load(Ordering::Relaxed) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
+    }
+    match app.shelf.current().map_or(Ok(()), |holding| holding.database().ready()) {
+        Ok(()) => "ready\n".into_response(),
+        Err(problem) => (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")).into_response(),
     }
 }
 
@@ -332,43 +335,62 @@ impl Answering {
             Request::Record(ask) => (Database::record_length(ask), holding.most_records()),
             Request::Sealed(_) => return Err((head, Problem::Internal)),
         };
-        if let Err(problem) = self.app.tokens().spend(self.bearer, header.stage, per_session) {
+        // Nobody pays for what cannot be had.
+        let paid = |()| self.app.tokens().spend(self.bearer, header.stage, per_session);
+        if let Err(problem) = holding.database().ready().and_then(paid) {
             return Err((head, problem));
         }
         let length = length + CHECKSUM_LENGTH;
         let (mut writer, reader, progress) = stream::body(length, Duration::from_secs(self.app.limits.answer_seconds));
         let seat = Arc::new(self.app.transit.enter_working(self.to.address, length as u64));
-        if head.send(Ok((length, reader))).is_err() {
-            return Ok(());
+        // What fails before the first byte is still told.
+        let mut waiting = Some((head, reader));
+        let whole = self.write(&holding, &request, &mut |bytes| {
+            if let Some((head, reader)) = waiting.take() {
+                if head.send(Ok((length, reader))).is_err() {
+                    return ControlFlow::Break(());
+                }
+                let (seat, connection) = (seat.clone(), self.to.connection.clone());
+                tokio::spawn(see_out(progress.clone(), seat, connection, self.app.clone()));
+            }
+            writer.send(bytes)
+        });
+        if let (Err(Ended::Failed(problem)), Some((head, _))) = (&whole, waiting.take()) {
+            return Err((head, problem.clone()));
         }
-        tokio::spawn(see_out(progress, seat.clone(), self.to.connection.clone(), self.app.clone()));
-        let whole = self.write(&holding, &request, &mut writer);
         // From here on the answer needs nothing but its client's network.
         seat.rest();
         let (route, scheme, stage) = (self.route.path(), header.scheme.as_str(), header.stage);
         let took = self.started.elapsed();
         self.app.metrics.request(route, 200, took);
         match whole {
-            ControlFlow::Continue(()) => self.app.metrics.bytes_out.fetch_add(length as u64, Ordering::Relaxed),
-            ControlFlow::Break(()) => self.app.metrics.aborted.fetch_add(1, Ordering::Relaxed),
+            Ok(()) => self.app.metrics.bytes_out.fetch_add(length as u64, Ordering::Relaxed),
+            Err(_) => self.app.metrics.aborted.fetch_add(1, Ordering::Relaxed),
         };
         let milliseconds = took.as_millis() as u64;
-        tracing::info!(route, scheme, ?stage, whole = whole.is_continue(), milliseconds, "answered");
+        tracing::info!(route, scheme, ?stage, whole = whole.is_ok(), milliseconds, "answered");
         Ok(())
     }
 
-    fn write(&self, holding: &Holding, request: &Request<'_>, writer: &mut Writer) -> ControlFlow<()> {
+    fn write(
+        &self,
+        holding: &Holding,
+        request: &Request<'_>,
+        out: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Ended> {
         let mut hasher = blake3::Hasher::new();
         let mut sink = |bytes: &[u8]| {
             hasher.update(bytes);
-            writer.send(bytes)
+            out(bytes)
         };
-        let sent = match request {
-            Request::Answer(ask) => holding.database().answer(ask, &mut sink),
-            Request::Record(ask) => holding.database().record(holding.index(), ask, &mut sink),
-            Request::Sealed(_) => ControlFlow::Break(()),
-        };
-        sent?;
-        writer.send(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH])
+        match request {
+            Request::Answer(ask) => holding.database().answer(ask, &mut sink)?,
+            Request::Record(ask) => holding.database().record(holding.index(), ask, &mut sink)?,
+            Request::Sealed(_) => return Err(Ended::Failed(Problem::Internal)),
+        }
+        match out(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH]) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Ended::Stopped),
+        }
     }
 }

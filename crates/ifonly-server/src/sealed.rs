@@ -1,6 +1,5 @@
 //! A server's part in a sealed search: its party at the beginning, the answer at the end, and the session in between.
 
-use crate::database::Database;
 use crate::holding::Holding;
 use crate::peers::{Peers, SessionError};
 use crate::problem::Problem;
@@ -25,7 +24,7 @@ impl Holding {
     }
 
     /// Sums this server's share over every row and enters the sums into the machine.
-    pub fn party(&self, ask: &SealedAsk, circuit: &Arc<Circuit>, randomness: Randomness) -> Result<Party, Error> {
+    pub fn party(&self, ask: &SealedAsk, circuit: &Arc<Circuit>, randomness: Randomness) -> Result<Party, Problem> {
         let mut rest = ask.share.as_slice();
         let tables = ask.sealed.params().ranges.iter().map(|&range| {
             let (table, tail) = rest.split_at(range as usize + 1);
@@ -33,28 +32,21 @@ impl Holding {
             table
         });
         let tables: Vec<&[u64]> = tables.collect();
-        let values = self.database().table_sums(&tables).ok_or(Error::Misuse("the rows are not in this process"))?;
-        let values = Zeroizing::new(values);
-        Party::new(circuit, self.index().into(), randomness, |row| values[row], &mut OsRandom::default())
+        let values = Zeroizing::new(self.database().table_sums(&tables)?);
+        let party = Party::new(circuit, self.index().into(), randomness, |row| values[row], &mut OsRandom::default());
+        party.map_err(|error| problem(error.into()))
     }
 
     /// Key-check value, then this server's component of what was found.
     pub fn sealed_answer(&self, ask: &SealedAsk, party: Party) -> Result<Vec<u8>, Problem> {
+        // The session is over and the records are as many as its rows: anything else is a fault of the program.
         let sums = (0..ask.top).map(|rank| {
-            let chosen = Zeroizing::new(party.selection(rank).ok()?);
+            let chosen = Zeroizing::new(party.selection(rank).map_err(|_| Problem::Internal)?);
             self.database().record_sum(ask.epoch, &Selection::Subset(&chosen))
         });
-        let sums: Option<Vec<Vec<u8>>> = sums.collect();
-        let answer = sums.and_then(|sums| party.answer(&sums).ok());
-        // The session is over and the records are there, so this is a fault of the program.
-        let answer = answer.ok_or(Problem::Internal)?;
+        let sums: Vec<Vec<u8>> = sums.collect::<Result<_, _>>()?;
+        let answer = party.answer(&sums).map_err(|_| Problem::Internal)?;
         Ok([&ask.keys.check_value()[..], &answer].concat())
-    }
-}
-
-impl Database {
-    fn table_sums(&self, tables: &[&[u64]]) -> Option<Vec<u64>> {
-        Some(self.rows().whole()?.table_sums(tables))
     }
 }
 
@@ -99,7 +91,7 @@ async fn search(holding: Arc<Holding>, peers: Arc<Peers>, ask: SealedAsk) -> Res
     let work = tokio::task::spawn_blocking(move || {
         let fault = |error: Error| problem(error.into());
         let circuit = holding.circuit(&ask).map_err(fault)?;
-        let party = holding.party(&ask, &circuit, opened.randomness(&circuit)).map_err(fault)?;
+        let party = holding.party(&ask, &circuit, opened.randomness(&circuit))?;
         let party = runtime.block_on(opened.run(party, peers.limit())).map_err(problem)?;
         holding.sealed_answer(&ask, party)
     });

@@ -27,6 +27,10 @@ enum Command {
     Keygen(commands::keygen::Args),
     #[cfg(feature = "serve")]
     Serve(Box<commands::serve::Args>),
+    #[cfg(feature = "serve")]
+    Shard(commands::shard::Args),
+    #[cfg(feature = "serve")]
+    Split(commands::split::Args),
     #[cfg(feature = "ask")]
     Ask(Box<commands::ask::Args>),
     #[cfg(feature = "ask")]
@@ -60,6 +64,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Command::Keygen(args) => commands::keygen::run(&args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => commands::serve::run(&args),
+        #[cfg(feature = "serve")]
+        Command::Shard(args) => commands::shard::run(&args),
+        #[cfg(feature = "serve")]
+        Command::Split(args) => commands::split::run(&args),
         #[cfg(feature = "ask")]
         Command::Ask(args) => commands::ask::run(&args),
         #[cfg(feature = "ask")]

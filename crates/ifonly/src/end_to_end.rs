@@ -24,6 +24,7 @@ use ifonly_scan::RowStore;
 use ifonly_scan::bench::Options;
 use ifonly_scan::decode::ByKernels;
 use ifonly_server::config::Limits;
+use ifonly_server::database::Ended;
 use ifonly_server::routes::App;
 use ifonly_server::tokens::Tokens;
 use ifonly_server::{Holding, Server, tls};
@@ -286,12 +287,9 @@ fn respond(holding: &Holding, message: &[u8], times: &mut Times) -> Result<Vec<u
     let whole = match &request {
         Request::Answer(ask) => times.lap(ANSWERS, || holding.database().answer(ask, &mut sink)),
         Request::Record(ask) => times.lap(RECORDS, || holding.database().record(holding.index(), ask, &mut sink)),
-        Request::Sealed(_) => ControlFlow::Break(()),
+        Request::Sealed(_) => Err(Ended::Stopped),
     };
-    match whole {
-        ControlFlow::Continue(()) => Ok(response),
-        ControlFlow::Break(()) => Err(Failure::Machine("a server gave no answer".into())),
-    }
+    whole.map(|()| response).map_err(|_| Failure::Machine("a server gave no answer".into()))
 }
 
 /// The time of each part, in the order of a search.

@@ -13,7 +13,7 @@ use ifonly_core::service::Route;
 use ifonly_core::transcript::Tau;
 use ifonly_sealed::{Party, Randomness, simulate};
 use ifonly_server::Holding;
-use ifonly_server::database::Database;
+use ifonly_server::database::{Database, Ended};
 use ifonly_server::holding::HoldingError;
 use ifonly_server::problem::Problem;
 use std::collections::HashMap;
@@ -81,12 +81,12 @@ impl InProcess {
         let whole = match &request {
             Request::Answer(ask) => database.answer(ask, &mut sink),
             Request::Record(ask) => database.record(holding.index(), ask, &mut sink),
-            Request::Sealed(_) => ControlFlow::Break(()),
+            Request::Sealed(_) => Err(Ended::Stopped),
         };
-        match whole {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(refused(&Problem::Internal)),
-        }
+        whole.map_err(|ended| match ended {
+            Ended::Failed(problem) => refused(&problem),
+            Ended::Stopped => refused(&Problem::Internal),
+        })
     }
 }
 
@@ -141,9 +141,10 @@ impl Meeting {
 
 fn search(mut guests: Vec<Guest>) {
     guests.sort_by_key(|guest| guest.holding.index());
-    let party = |Guest { holding, ask, .. }: &Guest| holding.party(ask, &holding.circuit(ask)?, Randomness::Drawn);
-    let parties: Result<Vec<Party>, _> = guests.iter().map(party).collect();
-    let Some(mut parties) = parties.ok().and_then(|parties| <[Party; SERVERS]>::try_from(parties).ok()) else { return };
+    let party =
+        |Guest { holding, ask, .. }: &Guest| holding.party(ask, &holding.circuit(ask).ok()?, Randomness::Drawn).ok();
+    let parties: Option<Vec<Party>> = guests.iter().map(party).collect();
+    let Some(mut parties) = parties.and_then(|parties| <[Party; SERVERS]>::try_from(parties).ok()) else { return };
     let ran = simulate::run(&mut parties, &mut OsRandom::default(), |frame| vec![frame]);
     if ran.into_iter().all(|result| result.is_ok()) {
         for (guest, party) in guests.into_iter().zip(parties) {

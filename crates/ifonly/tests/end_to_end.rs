@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::{BufRead, Read, Write};
-use support::{COLUMNS, Door, Harm, Place, Seeded, Server, Truth, fine, harmful, ifonly, table};
+use support::{COLUMNS, Door, Harm, Place, Seeded, Server, Truth, fine, get, harmful, ifonly, table};
 
 /// Schemes whose costs are in values.
 const TABLES: [&str; 4] = ["table", "gated-costs", "gated-tables", "sealed"];
@@ -255,14 +255,6 @@ fn a_server_reloads_on_hangup_and_finishes_on_termination() {
         server.signal("-TERM");
         assert!(server.process.wait().unwrap().success());
     }
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut stream = std::net::TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
 }
 
 #[test]

@@ -15,13 +15,14 @@ use crate::backend::{Backend, Kernels};
 use crate::memory::Spare;
 use crate::pack::packed_length;
 use crate::parts::{PartError, PartValues};
-use crate::plan::Plan;
+use crate::plan::{Placement, Plan};
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Norms, Scratch, run_pair, used_forms};
 use ifonly_algebra::form::{Form, Job, Output, Shape};
 use ifonly_algebra::keys::{KeyedRows, TranscriptKeys};
 use rayon::prelude::*;
 use shuffled::FormValues;
+pub(crate) use shuffled::Scattered;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -189,12 +190,12 @@ impl Scanner {
     }
 
     /// The same where form values come from parts of a database of `rows` rows; `layout` has its ranges.
-    pub(crate) fn answer_values(
+    pub(crate) fn answer_values<'a>(
         &self,
-        layout: &RowStore,
+        layout: &'a RowStore,
         rows: usize,
-        values: PartValues<'_>,
-        query: &Query<'_>,
+        values: (PartValues<'a>, Placement<'a>),
+        query: &Query<'a>,
         bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
@@ -301,7 +302,7 @@ impl Scanner {
                 }
             }
         }
-        self.spare.give_back(values.into_iter().map(|values| values.all).collect());
+        self.spare.give_back(values.into_iter().filter_map(FormValues::into_memory).collect());
         if still().contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
@@ -381,6 +382,17 @@ impl Scanner {
             }),
             None => spans.map(|span| work(span, scratch)).collect(),
         }
+    }
+
+    /// Row by row into `out`, whole spans at a time on the threads of the pool; `work` gets the first row of each.
+    pub(crate) fn in_spans(
+        &self,
+        out: &mut [u32],
+        words: usize,
+        work: impl Fn(usize, &mut [u32], &mut Scratch) + Sync,
+    ) {
+        let size = (self.span_rows * words).max(1);
+        self.map_chunks(out, size, |span, out, scratch| work(span * self.span_rows, out, scratch));
     }
 
     fn map_chunks<T: Send>(

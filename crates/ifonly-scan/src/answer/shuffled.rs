@@ -4,13 +4,15 @@
 //! [`Shuffle`], in parts of the rows that threads do on their own. A bucket is put together and brought into its final order only
 //! when the answer reaches it, in a window of few positions, so that its values are in the cache for that and for
 //! what follows. With a finished order ([`Placement::Picked`]) the values stay where they are and are picked one by one.
+//!
+//! Parts of a database do the first pass themselves and give their values bucket by bucket, so here only the window is held.
 
 use super::Scanner;
 use crate::memory::{self, AlignedBytes};
 use crate::parts::PartError;
 use crate::plan::{Placement, Plan, ValueSource};
 use crate::tile::{Gathered, Scratch};
-use ifonly_algebra::order::Shuffle;
+use ifonly_algebra::order::{Scatter, Shuffle};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -18,13 +20,31 @@ use std::ops::Range;
 /// all would want the same few lines of the cache: 0.38·2^18 and 1.38·2^18 rows of 4, 8 or 16 bytes keep them apart.
 const PART_ROWS: [usize; 2] = [99_584, 361_728];
 
-/// The form values of one query; none if it is not shuffled.
-pub(super) struct FormValues {
-    /// Of all rows: in stored order if they will be picked, else part by part in their buckets.
-    pub(super) all: AlignedBytes,
+/// Form values in buckets, part by part of the rows.
+pub(crate) struct Scattered {
+    all: AlignedBytes,
     part_rows: usize,
     /// The places of each bucket in each part.
-    parts: Vec<Vec<Range<usize>>>,
+    places: Vec<Vec<Range<usize>>>,
+}
+
+impl Scattered {
+    /// Parts of the rows.
+    pub(crate) fn parts(&self) -> usize {
+        self.places.len()
+    }
+
+    /// What a part has for a bucket, `words` words each.
+    pub(crate) fn values(&self, bucket: usize, part: usize, words: usize) -> Option<&[u32]> {
+        let places = self.places.get(part)?.get(bucket)?;
+        let start = part * self.part_rows;
+        Some(&self.all.words()[(start + places.start) * words..(start + places.end) * words])
+    }
+}
+
+/// The form values of one query.
+pub(super) struct FormValues {
+    source: Source,
     /// In final order from position `first` on, as far as `buckets` buckets go, which end at position `end`.
     window: Vec<u32>,
     first: usize,
@@ -32,70 +52,120 @@ pub(super) struct FormValues {
     end: usize,
 }
 
+enum Source {
+    /// The query is not shuffled, or values come as they are wanted.
+    None,
+    /// In stored order, to be picked.
+    Stored(AlignedBytes),
+    Scattered(Scattered),
+    /// Whoever has the parts scatters; how many values each of them has in each bucket.
+    Parts(Vec<Vec<usize>>),
+}
+
 impl FormValues {
     /// What a tile inside the window reads.
     pub(super) fn gathered<'v>(&'v self, plan: &'v Plan<'_>) -> Option<Gathered<'v>> {
-        plan.values.as_ref().map(|(_, placement)| match placement {
-            Placement::Picked(order) => Gathered::Picked { values: self.all.words(), order },
-            Placement::Moved(_) | Placement::Stored => Gathered::Moved { values: &self.window, first: self.first },
+        plan.values.as_ref().map(|(_, placement)| match (placement, &self.source) {
+            (Placement::Picked(order), Source::Stored(all)) => Gathered::Picked { values: all.words(), order },
+            _ => Gathered::Moved { values: &self.window, first: self.first },
         })
+    }
+
+    /// Memory that the next query can use.
+    pub(super) fn into_memory(self) -> Option<AlignedBytes> {
+        match self.source {
+            Source::Stored(all) | Source::Scattered(Scattered { all, .. }) => Some(all),
+            Source::None | Source::Parts(_) => None,
+        }
     }
 }
 
 impl Scanner {
     /// The first pass of a query.
     pub(super) fn values(&self, rows: usize, plan: &Plan<'_>) -> Result<FormValues, PartError> {
-        let words = match &plan.values {
-            None | Some((_, Placement::Stored)) => 0,
-            Some((source, _)) => source.words_per_row(),
+        let source = match &plan.values {
+            None | Some((_, Placement::Stored)) => Source::None,
+            Some((source, Placement::Picked(_))) => Source::Stored(self.stored(source, rows)?),
+            Some((ValueSource::Rows(program), Placement::Moved(shuffle))) => Source::Scattered(self.scattered(
+                rows,
+                program.words_per_row(),
+                |rows| shuffle.scatter(rows),
+                |start, out, scratch| {
+                    program.write_rows(start, out, scratch);
+                    Ok(())
+                },
+            )?),
+            Some((ValueSource::Parts(values), Placement::Moved(shuffle))) => {
+                let lengths = |rows: &Range<usize>| -> Vec<usize> {
+                    shuffle.scatter(rows.clone()).buckets().iter().map(Range::len).collect()
+                };
+                Source::Parts(self.run(|| values.parts().par_iter().map(lengths).collect()))
+            }
         };
+        Ok(FormValues { source, window: vec![], first: 0, buckets: 0, end: 0 })
+    }
+
+    /// The values of all rows in stored order.
+    fn stored(&self, source: &ValueSource<'_>, rows: usize) -> Result<AlignedBytes, PartError> {
+        let words = source.words_per_row();
         // In huge pages: where values are picked or placed at random, every small page would cost a translation.
         let mut all = self.spare.take(rows * words * 4);
         let out = &mut all.words_mut()[..rows * words];
-        let [short, long] = PART_ROWS;
-        let part_rows = if rows < 4 * self.threads * long { short } else { long };
-        let parts = match &plan.values {
-            None | Some((_, Placement::Stored)) => vec![],
-            Some((source, Placement::Picked(_))) => {
-                let written = self.map_chunks(out, self.span_rows * words, |span, out, scratch| {
-                    source.write_rows(span * self.span_rows, out, scratch)
-                });
-                written.into_iter().collect::<Result<(), _>>()?;
-                vec![]
+        match source {
+            ValueSource::Rows(program) => {
+                self.in_spans(out, words, |start, out, scratch| program.write_rows(start, out, scratch));
             }
-            Some((source, Placement::Moved(shuffle))) => {
-                let scattered = self.map_chunks(out, part_rows * words, |part, out, scratch| match words {
-                    1 => self.scatter::<1>(source, shuffle, part * part_rows, out, scratch),
-                    2 => self.scatter::<2>(source, shuffle, part * part_rows, out, scratch),
-                    _ => self.scatter::<4>(source, shuffle, part * part_rows, out, scratch),
-                });
-                scattered.into_iter().collect::<Result<_, _>>()?
-            }
-        };
-        Ok(FormValues { all, part_rows, parts, window: vec![], first: 0, buckets: 0, end: 0 })
+            ValueSource::Parts(values) => values.read_rows(0, out)?,
+        }
+        Ok(all)
     }
 
-    /// FormValues of W words per row into the buckets of a part, whose places it returns.
+    /// The values of so many rows, in their buckets. `write` gives those from some row on.
+    pub(crate) fn scattered<'s>(
+        &self,
+        rows: usize,
+        words: usize,
+        scatter: impl Fn(Range<usize>) -> Scatter<'s> + Sync,
+        write: impl Fn(usize, &mut [u32], &mut Scratch) -> Result<(), PartError> + Sync,
+    ) -> Result<Scattered, PartError> {
+        let mut all = self.spare.take(rows * words * 4);
+        let [short, long] = PART_ROWS;
+        let part_rows = if rows < 4 * self.threads * long { short } else { long };
+        let out = &mut all.words_mut()[..rows * words];
+        let places = self.map_chunks(out, (part_rows * words).max(1), |part, out, scratch| {
+            let start = part * part_rows;
+            let way = scatter(start..start + out.len() / words.max(1));
+            match words {
+                1 => self.scatter::<1>(way, &write, start, out, scratch),
+                2 => self.scatter::<2>(way, &write, start, out, scratch),
+                _ => self.scatter::<4>(way, &write, start, out, scratch),
+            }
+        });
+        let places = places.into_iter().collect::<Result<_, _>>()?;
+        Ok(Scattered { all, part_rows, places })
+    }
+
+    /// Values of W words per row into the buckets of a part, whose places it returns.
     fn scatter<const W: usize>(
         &self,
-        source: &ValueSource<'_>,
-        shuffle: &Shuffle<'_>,
+        mut way: Scatter<'_>,
+        write: &impl Fn(usize, &mut [u32], &mut Scratch) -> Result<(), PartError>,
         start: usize,
         out: &mut [u32],
         scratch: &mut Scratch,
     ) -> Result<Vec<Range<usize>>, PartError> {
         let out = out.as_chunks_mut::<W>().0;
-        let mut scatter = shuffle.scatter(start..start + out.len());
-        let tile = source.rows_at_a_time(self.kernels.tile_rows());
+        // A tile stays in the cache.
+        let tile = self.kernels.tile_rows();
         let (mut places, mut values) = (vec![0; tile], vec![0; tile * W]);
         for first in (0..out.len()).step_by(tile) {
             let rows = tile.min(out.len() - first);
             let (places, values) = (&mut places[..rows], &mut values[..rows * W]);
-            source.write_rows(start + first, values, scratch)?;
-            scatter.places(places);
+            write(start + first, values, scratch)?;
+            way.places(places);
             memory::scatter(places, values.as_chunks::<W>().0, out);
         }
-        Ok(scatter.buckets())
+        Ok(way.buckets())
     }
 
     /// Moves the window on to these positions.
@@ -108,16 +178,15 @@ impl Scanner {
     ) -> Result<(), PartError> {
         match &plan.values {
             Some((source, Placement::Stored)) => {
-                return self.read_stored(source, values, positions.start..positions.end.min(rows));
+                self.read_stored(source, values, positions.start..positions.end.min(rows))
             }
             Some((source, Placement::Moved(shuffle))) => match source.words_per_row() {
-                1 => self.place_buckets::<1>(shuffle, values, positions),
-                2 => self.place_buckets::<2>(shuffle, values, positions),
-                _ => self.place_buckets::<4>(shuffle, values, positions),
+                1 => self.place_buckets::<1>(source, shuffle, values, positions),
+                2 => self.place_buckets::<2>(source, shuffle, values, positions),
+                _ => self.place_buckets::<4>(source, shuffle, values, positions),
             },
-            None | Some((_, Placement::Picked(_))) => {}
+            None | Some((_, Placement::Picked(_))) => Ok(()),
         }
-        Ok(())
     }
 
     /// Values that stay in stored order, as far as the window does not have them yet.
@@ -133,23 +202,39 @@ impl Scanner {
         *first = positions.start;
         let kept = window.len() / words;
         window.resize(positions.len().max(kept) * words, 0);
-        let start = positions.start + kept;
-        let read = self.map_chunks(&mut window[kept * words..], self.span_rows * words, |span, out, scratch| {
-            source.write_rows(start + span * self.span_rows, out, scratch)
-        });
-        read.into_iter().collect()
+        let (start, out) = (positions.start + kept, &mut window[kept * words..]);
+        match source {
+            ValueSource::Rows(program) => {
+                self.in_spans(out, words, |row, out, scratch| program.write_rows(start + row, out, scratch));
+                Ok(())
+            }
+            ValueSource::Parts(values) => values.read_rows(start, out),
+        }
     }
 
-    fn place_buckets<const W: usize>(&self, shuffle: &Shuffle<'_>, values: &mut FormValues, positions: Range<usize>) {
-        let FormValues { all, part_rows, parts, window, first, buckets, end } = values;
+    fn place_buckets<const W: usize>(
+        &self,
+        source: &ValueSource<'_>,
+        shuffle: &Shuffle<'_>,
+        values: &mut FormValues,
+        positions: Range<usize>,
+    ) -> Result<(), PartError> {
+        let FormValues { source: held, window, first, buckets, end } = values;
         let passed = (positions.start - *first) * W;
         window.drain(..passed.min(window.len()));
         *first = positions.start;
         let kept = window.len();
-        let all_buckets = parts.first().map_or(0, Vec::len);
+        let length_of = |bucket: usize| -> Option<usize> {
+            match &*held {
+                Source::Scattered(scattered) => {
+                    scattered.places.iter().map(|places| places.get(bucket).map(Range::len)).sum()
+                }
+                Source::Parts(parts) => parts.iter().map(|lengths| lengths.get(bucket).copied()).sum(),
+                Source::None | Source::Stored(_) => None,
+            }
+        };
         let mut lengths = vec![];
-        while *end < positions.end && *buckets + lengths.len() < all_buckets {
-            let length = parts.iter().map(|part| part[*buckets + lengths.len()].len()).sum();
+        while let Some(length) = length_of(*buckets + lengths.len()).filter(|_| *end < positions.end) {
             *end += length;
             lengths.push(length);
         }
@@ -162,13 +247,26 @@ impl Scanner {
             rest = tail;
         }
         *buckets += work.len();
-        let all = all.words().as_chunks::<W>().0;
+        if let (ValueSource::Parts(values), Source::Parts(lengths)) = (source, &*held) {
+            // On the caller's thread, because it may have to wait for somebody.
+            for (number, bucket) in &mut work {
+                let mut rest = &mut **bucket;
+                for (part, lengths) in lengths.iter().enumerate() {
+                    let (here, behind) = rest.split_at_mut(lengths[*number]);
+                    values.read_part(part, here.as_flattened_mut())?;
+                    rest = behind;
+                }
+            }
+        }
         let place = |(number, bucket): (usize, &mut [[u32; W]])| {
-            let mut rest = &mut *bucket;
-            for (part, places) in parts.iter().enumerate().map(|(part, buckets)| (part, &buckets[number])) {
-                let (here, behind) = rest.split_at_mut(places.len());
-                here.copy_from_slice(&all[part * *part_rows..][places.clone()]);
-                rest = behind;
+            if let Source::Scattered(scattered) = &*held {
+                let mut rest = bucket.as_flattened_mut();
+                for part in 0..scattered.parts() {
+                    let values = scattered.values(number, part, W).unwrap_or_default();
+                    let (here, behind) = rest.split_at_mut(values.len());
+                    here.copy_from_slice(values);
+                    rest = behind;
+                }
             }
             shuffle.shuffle_bucket(number, bucket);
         };
@@ -176,5 +274,6 @@ impl Scanner {
             Some(pool) => pool.install(|| work.into_par_iter().for_each(place)),
             None => work.into_iter().for_each(place),
         }
+        Ok(())
     }
 }

@@ -1,26 +1,26 @@
-//! A part that is a row store in this process, and its form values for whoever else wants them.
+//! A part that is a row store in this process, and its form values for whoever wants them.
 
 use super::{Forms, Part, PartError, Values};
-use crate::answer::{ScanError, Scanner, check_forms};
-use crate::backend::Kernels;
+use crate::answer::{Scanner, Scattered, check_forms};
 use crate::dot::Width;
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Scratch, TileProgram};
+use ifonly_algebra::order::Digits;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// A store that holds the rows from `first_row` on.
 #[derive(Debug)]
 pub struct LocalPart {
-    kernels: &'static dyn Kernels,
+    scanner: Scanner,
     store: Arc<RowStore>,
     first_row: usize,
 }
 
 impl LocalPart {
-    /// The store's first row is row `first_row` of the database. Its values come from the scanner's backend.
+    /// The store's first row is row `first_row` of the database. Its values come from the scanner's backend and threads.
     pub fn new(scanner: &Scanner, store: Arc<RowStore>, first_row: usize) -> LocalPart {
-        LocalPart { kernels: scanner.kernels(), store, first_row }
+        LocalPart { scanner: scanner.clone(), store, first_row }
     }
 }
 
@@ -33,69 +33,117 @@ impl Part for LocalPart {
         self.store.ranges()
     }
 
-    fn evaluate<'a>(&'a self, forms: &'a Forms) -> Result<Box<dyn Values + 'a>, PartError> {
-        let unfit = |error: ScanError| PartError::Unavailable { rows: self.rows(), reason: error.to_string() };
-        check_forms(self.store.features(), forms.forms()).map_err(unfit)?;
-        let program = TileProgram::values(self.kernels, &self.store, &forms.job());
-        Ok(Box::new(LocalValues { program, forms, first_row: self.first_row, rows: self.store.rows() }))
+    fn evaluate<'a>(&'a self, forms: &'a Forms, digits: Option<&Digits>) -> Result<Box<dyn Values + 'a>, PartError> {
+        let unfit = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
+        check_forms(self.store.features(), forms.forms()).map_err(|error| unfit(error.to_string()))?;
+        let program = TileProgram::values(self.scanner.kernels(), &self.store, &forms.job());
+        let values = LocalValues { part: self, program, forms };
+        Ok(match digits {
+            None => Box::new(InOrder { values, next: 0 }),
+            Some(digits) => {
+                let words = forms.words_per_row();
+                let scattered = self.scanner.scattered(
+                    self.store.rows(),
+                    words,
+                    |rows| digits.scatter(rows.start + self.first_row..rows.end + self.first_row),
+                    |start, out, scratch| {
+                        values.read(start, out, scratch);
+                        Ok(())
+                    },
+                )?;
+                Box::new(ByBucket { scattered, words, bucket: 0, part: 0, done: 0 })
+            }
+        })
+    }
+
+    fn table_sums(&self, tables: &[&[u64]], sums: &mut [u64]) -> Result<(), PartError> {
+        self.store.table_sums_into(tables, sums);
+        Ok(())
     }
 }
 
 /// The compiled forms.
 struct LocalValues<'a> {
+    part: &'a LocalPart,
     program: TileProgram<'a>,
     forms: &'a Forms,
-    first_row: usize,
-    rows: usize,
 }
 
-impl Values for LocalValues<'_> {
-    fn read(&self, rows: Range<usize>, out: &mut [u32]) -> Result<(), PartError> {
-        let held = self.first_row..self.first_row + self.rows;
-        if rows.start < held.start || rows.end > held.end || rows.len() * self.forms.words_per_row() != out.len() {
-            return Err(PartError::Elsewhere { wanted: rows, held });
+impl LocalValues<'_> {
+    /// From any row of the store on; a scan begins at whole blocks only.
+    fn read(&self, start: usize, out: &mut [u32], scratch: &mut Scratch) {
+        let words = self.forms.words_per_row();
+        let (block, before) = (start / BLOCK_ROWS * BLOCK_ROWS, start % BLOCK_ROWS);
+        let (mut rest, mut next) = (&mut *out, block);
+        if before > 0 {
+            let rows = BLOCK_ROWS.min(self.part.store.rows() - block);
+            let mut values = vec![0; rows * words];
+            self.program.write_rows(block, &mut values, scratch);
+            let length = rest.len().min((rows - before) * words);
+            let (first, behind) = rest.split_at_mut(length);
+            first.copy_from_slice(&values[before * words..][..first.len()]);
+            (rest, next) = (behind, block + BLOCK_ROWS);
         }
-        let start = rows.start - self.first_row;
-        self.read_store(start, out);
+        if !rest.is_empty() {
+            self.program.write_rows(next, rest, scratch);
+        }
         // Narrow sums of table entries come unreduced.
         if Width::of(self.forms.field()) == Width::Narrow {
             let q = self.forms.field().q() as u32;
             out.iter_mut().filter(|word| **word >= q).for_each(|word| *word %= q);
         }
+    }
+}
+
+/// Values in stored order.
+struct InOrder<'a> {
+    values: LocalValues<'a>,
+    next: usize,
+}
+
+impl Values for InOrder<'_> {
+    fn read(&mut self, out: &mut [u32]) -> Result<(), PartError> {
+        let (words, part) = (self.values.forms.words_per_row(), self.values.part);
+        let rows = self.next..self.next + out.len().checked_div(words).unwrap_or(0);
+        if rows.end > part.store.rows() {
+            let wanted = rows.start + part.first_row..rows.end + part.first_row;
+            return Err(PartError::Elsewhere { wanted, held: part.rows() });
+        }
+        part.scanner.in_spans(out, words, |first, out, scratch| self.values.read(rows.start + first, out, scratch));
+        self.next = rows.end;
         Ok(())
     }
 }
 
-impl LocalValues<'_> {
-    /// From any row of the store on; a scan begins at whole blocks only.
-    fn read_store(&self, start: usize, mut out: &mut [u32]) {
-        let words = self.forms.words_per_row();
-        let mut scratch = Scratch::default();
-        let (block, before) = (start / BLOCK_ROWS * BLOCK_ROWS, start % BLOCK_ROWS);
-        let mut next = block;
-        if before > 0 {
-            let rows = BLOCK_ROWS.min(self.rows - block);
-            let mut values = vec![0; rows * words];
-            self.program.write_rows(block, &mut values, &mut scratch);
-            let (first, rest) = out.split_at_mut(out.len().min((rows - before) * words));
-            first.copy_from_slice(&values[before * words..][..first.len()]);
-            (out, next) = (rest, block + BLOCK_ROWS);
-        }
-        if !out.is_empty() {
-            self.program.write_rows(next, out, &mut scratch);
-        }
-    }
+/// Values bucket by bucket.
+struct ByBucket {
+    scattered: Scattered,
+    words: usize,
+    /// Where reading is: in this bucket, at this part of the scattered rows, so many values of it done.
+    bucket: usize,
+    part: usize,
+    done: usize,
 }
 
-impl Scanner {
-    /// The values of forms at some rows of a store, into `out`: [`Forms::words_per_row`] words per row, every value below q.
-    pub fn values_of(
-        &self,
-        store: &Arc<RowStore>,
-        forms: &Forms,
-        rows: Range<usize>,
-        out: &mut [u32],
-    ) -> Result<(), PartError> {
-        LocalPart::new(self, store.clone(), 0).evaluate(forms)?.read(rows, out)
+impl Values for ByBucket {
+    fn read(&mut self, mut out: &mut [u32]) -> Result<(), PartError> {
+        while !out.is_empty() {
+            if self.part == self.scattered.parts() {
+                (self.bucket, self.part) = (self.bucket + 1, 0);
+            }
+            let Some(values) = self.scattered.values(self.bucket, self.part, self.words) else {
+                return Err(PartError::TooFew);
+            };
+            let left = &values[self.done..];
+            let length = left.len().min(out.len());
+            let (here, behind) = out.split_at_mut(length);
+            here.copy_from_slice(&left[..length]);
+            out = behind;
+            self.done += length;
+            if self.done == values.len() {
+                (self.part, self.done) = (self.part + 1, 0);
+            }
+        }
+        Ok(())
     }
 }

@@ -11,6 +11,9 @@
 //! ```
 //! One store with all rows is the usual case and keeps its fast way, in which values never leave the cache.
 //!
+//! For a shuffled answer parts give their values bucket by bucket (see [`ifonly_algebra::order`]), so that whoever puts the parts together
+//! holds a few buckets and not all rows.
+//!
 //! Records are the same with less: the sum over all rows is the sum of the parts' sums ([`RecordPart`]).
 
 mod local;
@@ -18,14 +21,16 @@ mod records;
 
 use crate::answer::{Query, ScanError, Scanner, check};
 use crate::dot::Width;
+use crate::plan::Placement;
 use crate::store::{RowStore, RowStoreBuilder, StoreError};
 use crate::tile::used_forms;
 use ifonly_algebra::field::Field;
 use ifonly_algebra::form::{Form, Job, Output, Program};
+use ifonly_algebra::order::Digits;
 pub use local::LocalPart;
 pub use records::{LocalRecords, RecordPart, RecordParts, Selection};
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use zeroize::Zeroize;
 
 /// Why parts do not make a database, or do not give what they hold.
@@ -73,6 +78,9 @@ pub enum PartError {
         /// Why.
         reason: String,
     },
+    /// A part has fewer rows than it said.
+    #[error("a part has no more rows to give")]
+    TooFew,
     /// A part gave a number that is no value of the field.
     #[error("the part with rows {} to {} gave a number that is not below q", .0.start, .0.end)]
     NoSymbol(Range<usize>),
@@ -157,15 +165,18 @@ pub trait Part: Send + Sync {
     /// The largest level of each feature.
     fn ranges(&self) -> &[u32];
 
-    /// Prepares for these forms: a store compiles them, somebody elsewhere is sent them.
-    fn evaluate<'a>(&'a self, forms: &'a Forms) -> Result<Box<dyn Values + 'a>, PartError>;
+    /// Begins to compute these forms at all rows of the part: in stored order, or with `digits` bucket by bucket, and in stored order
+    /// inside a bucket. A store compiles them, somebody elsewhere is sent them.
+    fn evaluate<'a>(&'a self, forms: &'a Forms, digits: Option<&Digits>) -> Result<Box<dyn Values + 'a>, PartError>;
+
+    /// `Σ_k tables[k][y_ik] mod 2^64` for every row of the part, with which a sealed search begins.
+    fn table_sums(&self, tables: &[&[u64]], sums: &mut [u64]) -> Result<(), PartError>;
 }
 
-/// The values of some forms at the rows of a part.
-pub trait Values: Send + Sync {
-    /// Values of `rows`, all of them the part's own: [`Forms::words_per_row`] words per row, every value below q. Called by
-    /// several threads, for longer runs of rows that mostly follow each other.
-    fn read(&self, rows: Range<usize>, out: &mut [u32]) -> Result<(), PartError>;
+/// The values of some forms at the rows of a part, one after another.
+pub trait Values: Send {
+    /// Values of the next rows: [`Forms::words_per_row`] words per row, every value below q.
+    fn read(&mut self, out: &mut [u32]) -> Result<(), PartError>;
 }
 
 /// All rows of a database, as one store or in parts that follow each other.
@@ -219,6 +230,32 @@ impl RowParts {
         self.rows
     }
 
+    /// `Σ_k tables[k][y_ik] mod 2^64` for every row.
+    pub fn table_sums(&self, tables: &[&[u64]]) -> Result<Vec<u64>, PartError> {
+        let mut sums = vec![0; self.rows];
+        match &self.held {
+            Held::Whole(store) => store.table_sums_into(tables, &mut sums),
+            Held::Parts { parts, .. } => {
+                // All at once: most of them only wait for somebody else.
+                let mut rest = &mut sums[..];
+                let summed: Result<(), PartError> = std::thread::scope(|scope| {
+                    let summing: Vec<_> = parts
+                        .iter()
+                        .map(|part| {
+                            let (here, behind) = std::mem::take(&mut rest).split_at_mut(part.rows().len());
+                            rest = behind;
+                            (part.rows(), scope.spawn(move || part.table_sums(tables, here)))
+                        })
+                        .collect();
+                    let failed = |rows| PartError::Unavailable { rows, reason: "its thread failed".into() };
+                    summing.into_iter().map(|(rows, sum)| sum.join().unwrap_or(Err(failed(rows)))).collect()
+                });
+                summed?;
+            }
+        }
+        Ok(sums)
+    }
+
     /// The store, if there is one with all rows.
     pub fn whole(&self) -> Option<&Arc<RowStore>> {
         match &self.held {
@@ -239,35 +276,74 @@ fn follow_each_other(parts: impl Iterator<Item = Range<usize>>) -> Result<usize,
 /// The values of all parts.
 pub(crate) struct PartValues<'a> {
     forms: &'a Forms,
-    parts: Vec<(Range<usize>, Box<dyn Values + 'a>)>,
+    parts: Vec<Range<usize>>,
+    reading: Mutex<Reading<'a>>,
+}
+
+/// How far the parts have been read.
+struct Reading<'a> {
+    values: Vec<Box<dyn Values + 'a>>,
+    /// In stored order.
+    next_row: usize,
 }
 
 impl<'a> PartValues<'a> {
-    fn of(parts: &'a [Arc<dyn Part>], forms: &'a Forms) -> Result<PartValues<'a>, PartError> {
-        let parts = parts.iter().map(|part| Ok((part.rows(), part.evaluate(forms)?)));
-        Ok(PartValues { forms, parts: parts.collect::<Result<_, _>>()? })
+    /// All parts begin before anything is read.
+    fn of(parts: &'a [Arc<dyn Part>], forms: &'a Forms, digits: Option<&Digits>) -> Result<PartValues<'a>, PartError> {
+        let values = parts.iter().map(|part| part.evaluate(forms, digits)).collect::<Result<_, _>>()?;
+        let parts = parts.iter().map(|part| part.rows()).collect();
+        Ok(PartValues { forms, parts, reading: Mutex::new(Reading { values, next_row: 0 }) })
     }
 
     pub(crate) fn words_per_row(&self) -> usize {
         self.forms.words_per_row()
     }
 
-    /// The values of the rows from `start` on, row by row, into `out`. Whatever a part says is checked: kernels rely on it.
-    pub(crate) fn write_rows(&self, start: usize, out: &mut [u32]) -> Result<(), PartError> {
+    /// Which rows each part has.
+    pub(crate) fn parts(&self) -> &[Range<usize>] {
+        &self.parts
+    }
+
+    /// The next values of one part, bucket by bucket.
+    pub(crate) fn read_part(&self, part: usize, out: &mut [u32]) -> Result<(), PartError> {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        self.checked(&mut reading, part, out)
+    }
+
+    /// The values of the rows from `start` on, in stored order. Rows that are left out cannot be read later.
+    pub(crate) fn read_rows(&self, start: usize, out: &mut [u32]) -> Result<(), PartError> {
+        const SKIPPED: usize = 1 << 12;
         let words = self.words_per_row();
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut skipped = vec![];
+        while reading.next_row < start {
+            skipped.resize((start - reading.next_row).min(SKIPPED) * words, 0);
+            self.read_next(&mut reading, &mut skipped)?;
+        }
+        self.read_next(&mut reading, out)
+    }
+
+    fn read_next(&self, reading: &mut Reading<'a>, out: &mut [u32]) -> Result<(), PartError> {
+        let words = self.words_per_row();
+        let start = reading.next_row;
         let wanted = start..start + out.len().checked_div(words).unwrap_or(0);
-        for (held, values) in &self.parts {
+        for (part, held) in self.parts.iter().enumerate() {
             let here = wanted.start.max(held.start)..wanted.end.min(held.end);
-            if here.is_empty() {
-                continue;
-            }
-            let out = &mut out[(here.start - start) * words..(here.end - start) * words];
-            values.read(here, out)?;
-            if !self.forms.are_reduced(out) {
-                return Err(PartError::NoSymbol(held.clone()));
+            if !here.is_empty() {
+                self.checked(reading, part, &mut out[(here.start - start) * words..(here.end - start) * words])?;
             }
         }
+        reading.next_row = wanted.end;
         Ok(())
+    }
+
+    /// Whatever a part says is checked: kernels rely on it.
+    fn checked(&self, reading: &mut Reading<'a>, part: usize, out: &mut [u32]) -> Result<(), PartError> {
+        reading.values[part].read(out)?;
+        match self.forms.are_reduced(out) {
+            true => Ok(()),
+            false => Err(PartError::NoSymbol(self.parts[part].clone())),
+        }
     }
 }
 
@@ -286,8 +362,9 @@ impl Scanner {
             Held::Parts { parts, layout } => {
                 check(layout.features(), rows.rows, query)?;
                 let forms = Forms::of(query.job);
-                let values = PartValues::of(parts, &forms)?;
-                self.answer_values(layout, rows.rows, values, query, bytes_done, sink)
+                let placement = Placement::of(query, rows.rows, forms.words_per_row()).unwrap_or(Placement::Stored);
+                let values = PartValues::of(parts, &forms, placement.digits())?;
+                self.answer_values(layout, rows.rows, (values, placement), query, bytes_done, sink)
             }
         }
     }

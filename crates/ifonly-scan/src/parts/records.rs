@@ -39,9 +39,15 @@ impl Selection<'_> {
 
 /// The bits of some rows, the first of them at bit 0.
 fn bits_of(subset: &[u8], rows: Range<usize>) -> Zeroizing<Vec<u8>> {
-    let bit = |row: usize| subset[row / 8] >> (row % 8) & 1;
-    let byte = |first: usize| (first..rows.end.min(first + 8)).rev().fold(0, |byte, row| byte << 1 | bit(row));
-    Zeroizing::new(rows.clone().step_by(8).map(byte).collect())
+    let (first, shift) = (rows.start / 8, rows.start % 8);
+    let byte = |place: usize| subset.get(place).copied().map_or(0, u16::from);
+    let pair = |place: usize| (byte(place) | byte(place + 1) << 8) >> shift;
+    let mut bits: Vec<u8> = (first..first + rows.len().div_ceil(8)).map(|place| pair(place) as u8).collect();
+    // What belongs to the next part.
+    if let Some(last) = bits.last_mut().filter(|_| !rows.len().is_multiple_of(8)) {
+        *last &= (1 << (rows.len() % 8)) - 1;
+    }
+    Zeroizing::new(bits)
 }
 
 /// The sealed records of some rows, here or elsewhere. Rows are numbered as in the whole database.
@@ -133,25 +139,36 @@ impl RecordParts {
         if let [whole] = &self.parts[..] {
             return whole.sum(selection);
         }
+        // All at once: most of them only wait for somebody else.
+        let sums: Vec<Result<Vec<u8>, PartError>> = std::thread::scope(|scope| {
+            let summing: Vec<_> = self.parts.iter().map(|part| scope.spawn(|| part_sum(&**part, selection))).collect();
+            let failed = || PartError::Unavailable { rows: 0..self.rows, reason: "a thread failed".into() };
+            summing.into_iter().map(|sum| sum.join().unwrap_or_else(|_| Err(failed()))).collect()
+        });
         let mut total: Vec<u8> = vec![];
-        for part in &self.parts {
-            let rows = part.rows();
-            let sum = match *selection {
-                Selection::Subset(bits) => part.sum(&Selection::Subset(&bits_of(bits, rows.clone())))?,
-                Selection::Factors { stripes, factors } => {
-                    let factors = &factors[rows.start * stripes..rows.end * stripes];
-                    part.sum(&Selection::Factors { stripes, factors })?
-                }
-            };
+        for (part, sum) in self.parts.iter().zip(sums) {
+            let sum = sum?;
             if total.is_empty() {
                 total = vec![0; sum.len()];
             }
             if sum.len() != total.len() {
-                return Err(PartError::Shape(rows.start));
+                return Err(PartError::Shape(part.rows().start));
             }
             total.iter_mut().zip(sum).for_each(|(total, byte)| *total ^= byte);
         }
         Ok(total)
+    }
+}
+
+/// The sum over one part of a selection of all rows.
+fn part_sum(part: &dyn RecordPart, selection: &Selection<'_>) -> Result<Vec<u8>, PartError> {
+    let rows = part.rows();
+    match *selection {
+        Selection::Subset(bits) => part.sum(&Selection::Subset(&bits_of(bits, rows))),
+        Selection::Factors { stripes, factors } => {
+            let factors = &factors[rows.start * stripes..rows.end * stripes];
+            part.sum(&Selection::Factors { stripes, factors })
+        }
     }
 }
 

@@ -202,6 +202,21 @@ impl RowStore {
         }));
     }
 
+    /// Some of the rows, in memory of their own.
+    ///
+    /// # Panics
+    /// If they are not all here.
+    pub fn cut(&self, rows: std::ops::Range<usize>) -> RowStore {
+        let header = Header { rows: 0, ..self.header.clone() };
+        let mut builder = RowStoreBuilder::with_header(header, rows.len());
+        let mut levels = vec![];
+        for row in rows {
+            self.read_row(row, &mut levels);
+            builder.place(&levels);
+        }
+        builder.finish()
+    }
+
     /// All rows in order.
     pub fn levels(&self) -> impl ExactSizeIterator<Item = Vec<u16>> {
         (0..self.rows()).map(|row| {

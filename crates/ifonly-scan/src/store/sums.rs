@@ -6,11 +6,12 @@ impl RowStore {
     /// `Σ_k tables[k][y_ik] mod 2^64` for every row i.
     ///
     /// # Panics
-    /// Unless there is a table for every feature with an entry for each of its levels.
-    pub fn table_sums(&self, tables: &[&[u64]]) -> Vec<u64> {
+    /// Unless there is a table for every feature with an entry for each of its levels, and a place for every row.
+    pub(crate) fn table_sums_into(&self, tables: &[&[u64]], sums: &mut [u64]) {
         assert_eq!(tables.len(), self.features(), "a table for every feature");
+        assert_eq!(sums.len(), self.rows(), "a sum for every row");
         let per_group = self.level_bytes().features_per_group();
-        let mut sums = vec![0u64; self.rows()];
+        sums.fill(0);
         for (sums, block) in sums.chunks_mut(BLOCK_ROWS).zip(self.data().chunks_exact(self.block_bytes())) {
             // A group holds a few features of all the block's rows, so tables stay near while it is read.
             for (group, tables) in block.chunks_exact(BLOCK_ROWS * GROUP_BYTES).zip(tables.chunks(per_group)) {
@@ -25,7 +26,6 @@ impl RowStore {
                 }
             }
         }
-        sums
     }
 }
 
@@ -52,7 +52,9 @@ mod tests {
                         .fold(0u64, |sum, (&level, table)| sum.wrapping_add(table[usize::from(level)]))
                 };
                 let expected: Vec<u64> = rows.iter().map(plain).collect();
-                assert_eq!(RowStore::build(&ranges, &rows).unwrap().table_sums(&tables), expected);
+                let mut sums = vec![7; count];
+                RowStore::build(&ranges, &rows).unwrap().table_sums_into(&tables, &mut sums);
+                assert_eq!(sums, expected);
             }
         }
     }

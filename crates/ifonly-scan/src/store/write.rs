@@ -20,10 +20,13 @@ impl std::fmt::Debug for RowStoreBuilder {
 impl RowStoreBuilder {
     /// An empty store with room for `expected_rows` rows; more may come.
     pub fn new(ranges: &[u32], expected_rows: usize) -> Result<RowStoreBuilder, StoreError> {
-        let header = Header::of(ranges, 0)?;
+        Ok(RowStoreBuilder::with_header(Header::of(ranges, 0)?, expected_rows))
+    }
+
+    pub(super) fn with_header(header: Header, expected_rows: usize) -> RowStoreBuilder {
         let capacity_rows = expected_rows.max(1).next_multiple_of(BLOCK_ROWS);
         let bytes = capacity_rows / BLOCK_ROWS * header.block_bytes();
-        Ok(RowStoreBuilder { header, data: AlignedBytes::zeroed(bytes), capacity_rows })
+        RowStoreBuilder { header, data: AlignedBytes::zeroed(bytes), capacity_rows }
     }
 
     /// Appends a row.
@@ -33,6 +36,13 @@ impl RowStoreBuilder {
         if row as u64 >= u64::from(u32::MAX) {
             return Err(StoreError::Rows(row as u64 + 1));
         }
+        self.place(levels);
+        Ok(())
+    }
+
+    /// Appends a row that was checked.
+    pub(super) fn place(&mut self, levels: &[u16]) {
+        let row = self.header.rows;
         let block_bytes = self.header.block_bytes();
         if row == self.capacity_rows {
             self.capacity_rows *= 2;
@@ -41,7 +51,6 @@ impl RowStoreBuilder {
         let block = &mut self.data.as_mut()[row / BLOCK_ROWS * block_bytes..][..block_bytes];
         self.header.place_row(row, levels, block);
         self.header.rows += 1;
-        Ok(())
     }
 
     /// The store.

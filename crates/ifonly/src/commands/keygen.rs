@@ -1,4 +1,5 @@
-//! `ifonly keygen`: a new root key, a key that signs records, or a token for a person or a program.
+//! `ifonly keygen`: a new root key, a key that signs records, a token for a person or a program, or the certificate by which the machines of one server
+//! know each other.
 
 use crate::exit::{Done, Failure};
 use ifonly_algebra::random::{OsRandom, Random};
@@ -13,7 +14,7 @@ use std::path::PathBuf;
 /// and no server may have it.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example: ifonly keygen -o root.key\n         ifonly keygen --sign -o loans.signing.key\n         ifonly keygen --token branch-office --sessions 1000"
+    after_help = "Example: ifonly keygen -o root.key\n         ifonly keygen --sign -o loans.signing.key\n         ifonly keygen --token branch-office --sessions 1000\n         ifonly keygen --certificate inside.pem"
 )]
 pub(crate) struct Args {
     /// Where to write the key, root.key or signing.key unless given; an existing file is never overwritten.
@@ -26,6 +27,12 @@ pub(crate) struct Args {
     /// Which key epoch it is for; the manifest names the epochs in use.
     #[arg(long, default_value_t = 0)]
     epoch: u32,
+    /// Make a certificate for the fronts and shards of one server, with its key beside it (FILE with .key), instead.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "epoch", "token"])]
+    certificate: Option<PathBuf>,
+    /// Further names in the certificate, for other uses of it.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', requires = "certificate")]
+    names: Vec<String>,
     /// Print a token and its entry for a server's configuration instead.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["output", "epoch"])]
     token: Option<String>,
@@ -42,6 +49,16 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         ifonly_bundle::save_key(&output, &key).map_err(Failure::machine)?;
         println!("wrote {}; keep it from the servers: with it, records can be forged", output.display());
         println!("public key {}", key.public());
+        return Ok(Done::Fine);
+    }
+    if let Some(path) = &args.certificate {
+        let key = path.with_extension("key");
+        keyfile::create_certificate(path, &key, &args.names).map_err(Failure::machine)?;
+        println!(
+            "wrote {} and {}; copy both to all fronts and shards of this server over a safe way, and to nobody else",
+            path.display(),
+            key.display()
+        );
         return Ok(Done::Fine);
     }
     let Some(name) = &args.token else {

@@ -25,3 +25,7 @@ pub(crate) mod page;
 pub(crate) mod profile;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
+#[cfg(feature = "serve")]
+pub(crate) mod shard;
+#[cfg(feature = "serve")]
+pub(crate) mod split;

@@ -4,6 +4,7 @@ use crate::exit::{Done, Failure};
 use ifonly_server::config::{self, Config, ConfigError, Tls};
 use ifonly_server::daemon::{self, DaemonError};
 use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer};
+use ifonly_server::shards::ShardsConfig;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -14,9 +15,10 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Example: ifonly serve loans.bundle --index 1 --key root.key --listen 0.0.0.0:8443 --cert server.pem --cert-key server.key
-         ifonly serve --config server.toml")]
+         ifonly serve --config server.toml
+         ifonly serve parts/front --index 1 --key root.key --shards 10.0.0.4:7001,10.0.0.5:7001 --shards-cert inside.pem --shards-key inside.key --listen 127.0.0.1:8443")]
 pub(crate) struct Args {
-    /// The bundle, made by `ifonly build`.
+    /// The bundle, made by `ifonly build`. A front with shards needs only its manifest and checksums.
     bundle: Option<PathBuf>,
     /// A configuration file; docs/server.toml shows every key. Flags override it.
     #[arg(long, value_name = "FILE")]
@@ -54,6 +56,18 @@ pub(crate) struct Args {
     /// The certificate of the server before this one, PEM.
     #[arg(long, value_name = "FILE", requires = "peers_listen")]
     previous_cert: Option<PathBuf>,
+    /// Be a front: these shards (`ifonly shard`) have the rows, HOST:PORT each.
+    #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
+    shards: Vec<String>,
+    /// A file with the address of a shard on each line, read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    shards_file: Option<PathBuf>,
+    /// The certificate that fronts and shards of this server show each other, PEM.
+    #[arg(long, value_name = "FILE", requires = "shards_key")]
+    shards_cert: Option<PathBuf>,
+    /// That certificate's private key, PEM.
+    #[arg(long, value_name = "FILE", requires = "shards_cert")]
+    shards_key: Option<PathBuf>,
     /// Allow plain HTTP beyond loopback, behind a TLS terminator.
     #[arg(long)]
     plain_http: bool,
@@ -96,6 +110,15 @@ impl Args {
                 limits: PeerLimits::default(),
             });
         }
+        if !self.shards.is_empty() || self.shards_file.is_some() || self.shards_cert.is_some() {
+            let shards: &mut ShardsConfig = config.shards.get_or_insert_default();
+            if !self.shards.is_empty() || self.shards_file.is_some() {
+                (shards.addresses, shards.file) = (self.shards.clone(), self.shards_file.clone());
+            }
+            if let (Some(certificate), Some(key)) = (self.shards_cert.clone(), self.shards_key.clone()) {
+                (shards.certificate, shards.key) = (certificate, key);
+            }
+        }
         config.plain_http |= self.plain_http;
         config.limits.running = self.running.unwrap_or(config.limits.running);
         config.limits.queue = self.queue.unwrap_or(config.limits.queue);
@@ -120,6 +143,11 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
             }
         },
     ));
+    end(served)
+}
+
+/// What became of a process that serves.
+pub(crate) fn end(served: Result<(), DaemonError>) -> Result<Done, Failure> {
     match served {
         Ok(()) => Ok(Done::Fine),
         Err(error @ (DaemonError::Serve(_) | DaemonError::Signals(_))) => Err(Failure::machine(error)),
@@ -128,7 +156,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
 }
 
 /// JSON lines on standard error.
-fn log(level: &str) -> Result<(), Failure> {
+pub(crate) fn log(level: &str) -> Result<(), Failure> {
     let level: tracing_subscriber::filter::LevelFilter =
         level.parse().map_err(|_| Failure::Input(format!("--log {level}: it is one of error, warn, info, debug")))?;
     tracing_subscriber::fmt().json().with_max_level(level).with_writer(std::io::stderr).init();

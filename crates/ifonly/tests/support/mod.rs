@@ -187,6 +187,15 @@ impl Drop for Server {
     }
 }
 
+/// A whole response to a GET over plain HTTP.
+pub fn get(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
 /// What happens to the bytes on the way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Harm {

@@ -1,0 +1,232 @@
+//! Some rows of a bundle, for a server whose rows are on several machines: shards hold parts, and the front holds no rows at all.
+//!
+//! A part is cut out of a whole bundle when it is opened, or beforehand by [`Bundle::split`], so that no machine needs more than its own
+//! rows. Then it is a directory with the manifest and the checksums of the whole bundle, `rows` and `records` of its rows alone, and `part`, which says
+//! which rows these are and what their files hash to. A front's directory has the manifest and the checksums only.
+
+use crate::bundle::{self, Bundle, Records};
+use crate::error::{BuildError, OpenError};
+use crate::format;
+use crate::write::Staging;
+use ifonly_scan::RowStore;
+use ifonly_values::manifest::Manifest;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a part says about itself, as JSON.
+const PART: &str = "part";
+/// More than it ever takes.
+const MOST_BYTES: u64 = 1 << 12;
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Label {
+    /// The first row, counted from 0.
+    first: usize,
+    /// How many.
+    count: usize,
+    /// BLAKE3 of the file `rows`.
+    rows: String,
+    /// BLAKE3 of the file `records`.
+    records: String,
+}
+
+/// A bundle without its rows: what a front needs.
+#[derive(Debug)]
+pub struct Outline {
+    manifest: Manifest,
+    data_digest: [u8; 32],
+}
+
+impl Outline {
+    /// Reads and checks the manifest and the list of checksums of a bundle, a part or a front's directory.
+    pub fn open(directory: &Path) -> Result<Outline, OpenError> {
+        let (manifest, hashes) = bundle::read_manifest(directory)?;
+        Ok(Outline { manifest, data_digest: bundle::data_digest(&hashes) })
+    }
+
+    /// The public part.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// [`Bundle::data_digest`] of the whole bundle.
+    pub fn data_digest(&self) -> [u8; 32] {
+        self.data_digest
+    }
+}
+
+/// Some rows of a bundle that follow each other, checked.
+pub struct BundlePart {
+    outline: Outline,
+    first_row: usize,
+    rows: Arc<RowStore>,
+    records: Arc<Records>,
+    /// Records in front of the part's first one.
+    before: usize,
+}
+
+impl std::fmt::Debug for BundlePart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BundlePart(rows {:?}, ..)", self.rows())
+    }
+}
+
+impl BundlePart {
+    /// Opens a part, or cuts `wanted` out of a whole bundle; all of its rows without. A part holds the rows it holds: other ones are refused.
+    pub fn open(directory: &Path, wanted: Option<Range<usize>>) -> Result<BundlePart, OpenError> {
+        let path = directory.join(PART);
+        let malformed = |reason: String| OpenError::Malformed { path: path.clone(), reason };
+        if !path.exists() {
+            let whole = Bundle::open(directory)?;
+            let all = 0..whole.manifest().rows();
+            let wanted = wanted.unwrap_or(all.clone());
+            if wanted.is_empty() || wanted.end > all.end {
+                let reason = format!("rows {}:{} are not some of its {} rows", wanted.start, wanted.end, all.end);
+                return Err(OpenError::Malformed { path: directory.into(), reason });
+            }
+            return Ok(whole.cut(wanted));
+        }
+        let outline = Outline::open(directory)?;
+        let label: Label = serde_json::from_slice(&bundle::read_limited(&path, MOST_BYTES)?)
+            .map_err(|error| malformed(format!("this is not the label of a part of a bundle: {error}")))?;
+        let hash = |hex: &str| blake3::Hash::from_hex(hex).map_err(|error| malformed(error.to_string()));
+        let hashes = [hash(&label.rows)?, hash(&label.records)?];
+        let manifest = &outline.manifest;
+        let rows = label.first..label.first.saturating_add(label.count);
+        if rows.is_empty() || rows.end > manifest.rows() {
+            return Err(malformed(format!("rows {rows:?} are not some of the {} rows", manifest.rows())));
+        }
+        if let Some(wanted) = wanted.filter(|wanted| *wanted != rows) {
+            let reason = format!(
+                "this part has rows {}:{}, and {}:{} were asked for; leave them out, or name the whole bundle",
+                rows.start, rows.end, wanted.start, wanted.end
+            );
+            return Err(malformed(reason));
+        }
+        let store = bundle::checked_rows(directory, manifest, label.count, &hashes[0])?;
+        let records = bundle::checked_records(directory, manifest, label.count, &hashes[1])?;
+        let (rows, first_row) = (Arc::new(store), label.first);
+        Ok(BundlePart { outline, first_row, rows, records: Arc::new(Records::File(records)), before: 0 })
+    }
+
+    /// The public part of the whole bundle.
+    pub fn manifest(&self) -> &Manifest {
+        &self.outline.manifest
+    }
+
+    /// [`Bundle::data_digest`] of the whole bundle.
+    pub fn data_digest(&self) -> [u8; 32] {
+        self.outline.data_digest
+    }
+
+    /// Which rows these are, counted from 0.
+    pub fn rows(&self) -> Range<usize> {
+        self.first_row..self.first_row + self.rows.rows()
+    }
+
+    /// The rows as they are scanned.
+    pub fn store(&self) -> &Arc<RowStore> {
+        &self.rows
+    }
+
+    /// Their records in order, before they are sealed.
+    pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let length = self.manifest().record_length();
+        self.records.bytes()[self.before * length..][..self.rows.rows() * length].chunks_exact(length)
+    }
+
+    fn write(&self, directory: &Path, checksums: &[u8]) -> Result<(), BuildError> {
+        let staging = outline_at(directory, self.manifest(), checksums)?;
+        let mut rows = staging.file(format::ROWS)?;
+        let io = |source| BuildError::Io { action: "write", path: directory.join(format::ROWS), source };
+        self.rows.write_to(&mut rows).map_err(io)?;
+        let mut records = staging.file(format::RECORDS)?;
+        records.write(&format::records_header(self.rows.rows(), self.manifest().record_length()))?;
+        for record in self.records() {
+            records.write(record)?;
+        }
+        let hash = |(hash, _): (blake3::Hash, u64)| hash.to_hex().to_string();
+        let label = Label {
+            first: self.first_row,
+            count: self.rows.rows(),
+            rows: hash(rows.finish()?),
+            records: hash(records.finish()?),
+        };
+        let mut part = staging.file(PART)?;
+        // Numbers and hashes always are JSON.
+        part.write(serde_json::to_string_pretty(&label).unwrap_or_default().as_bytes())?;
+        part.finish()?;
+        staging.commit(false)
+    }
+}
+
+/// A directory in the making with the manifest and the checksums of a bundle.
+fn outline_at(directory: &Path, manifest: &Manifest, checksums: &[u8]) -> Result<Staging, BuildError> {
+    let staging = Staging::new(directory, false)?;
+    for (name, bytes) in [(format::MANIFEST, manifest.json().as_bytes()), (format::CHECKSUMS, checksums)] {
+        let mut file = staging.file(name)?;
+        file.write(bytes)?;
+        file.finish()?;
+    }
+    Ok(staging)
+}
+
+impl Bundle {
+    /// Some of its rows, in memory of their own; the records stay where they are.
+    fn cut(&self, wanted: Range<usize>) -> BundlePart {
+        let all = wanted.len() == self.rows.rows();
+        let rows = if all { self.rows.clone() } else { Arc::new(self.rows.cut(wanted.clone())) };
+        let outline = Outline { manifest: self.manifest.clone(), data_digest: self.data_digest };
+        let (first_row, before) = (wanted.start, wanted.start);
+        BundlePart { outline, first_row, rows, records: self.records.clone(), before }
+    }
+
+    /// Cuts the bundle in `directory` into `parts` parts of nearly equal length, below `output`: `part-0` and so on, and `front`. Calls `done` after each
+    /// with what it has written.
+    pub fn split(
+        directory: &Path,
+        parts: usize,
+        output: &Path,
+        mut done: impl FnMut(&str, Range<usize>),
+    ) -> Result<(), SplitError> {
+        let whole = Bundle::open(directory)?;
+        let rows = whole.manifest().rows();
+        if parts == 0 || parts > rows {
+            return Err(SplitError::Count { parts, rows });
+        }
+        let checksums = bundle::read_limited(&directory.join(format::CHECKSUMS), MOST_BYTES)?;
+        let cut = |part: usize| (rows as u128 * part as u128 / parts as u128) as usize;
+        for number in 0..parts {
+            let part = whole.cut(cut(number)..cut(number + 1));
+            let name = format!("part-{number}");
+            part.write(&output.join(&name), &checksums)?;
+            done(&name, part.rows());
+        }
+        let front = outline_at(&output.join("front"), whole.manifest(), &checksums)?;
+        front.commit(false)?;
+        done("front", 0..0);
+        Ok(())
+    }
+}
+
+/// Why a bundle was not split.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SplitError {
+    /// The bundle cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A part cannot be written.
+    #[error(transparent)]
+    Write(#[from] BuildError),
+    /// Not that many parts.
+    #[error("{rows} rows cannot be cut into {parts} parts")]
+    Count {
+        /// As asked.
+        parts: usize,
+        /// Rows of the bundle.
+        rows: usize,
+    },
+}

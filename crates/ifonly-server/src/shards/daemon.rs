@@ -1,0 +1,55 @@
+//! A shard as a process.
+
+use super::service::{ShardHolding, ShardServer};
+use super::tls::Inside;
+use crate::config::{ConfigError, Limits};
+use crate::daemon::{DaemonError, stop_signal};
+use crate::keyfile;
+use ifonly_bundle::BundlePart;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// What a shard needs to know.
+#[derive(Clone, Debug)]
+pub struct ShardConfig {
+    /// A bundle, or a part of one.
+    pub bundle: PathBuf,
+    /// Which rows of it.
+    pub rows: Option<Range<usize>>,
+    /// Root keys, one per epoch.
+    pub keys: Vec<PathBuf>,
+    /// The certificate that front and shards show each other, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+    /// Where fronts connect; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Where operators connect; none without.
+    pub admin: Option<SocketAddr>,
+    /// Whether the admin port may be on another address than loopback.
+    pub public_admin: bool,
+    /// How much is too much.
+    pub limits: Limits,
+}
+
+/// Answers fronts until a signal ends it; `ready` hears of the shard before it takes the first connection.
+pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usize>)) -> Result<(), DaemonError> {
+    if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && !config.public_admin) {
+        return Err(ConfigError::PublicAdmin(admin).into());
+    }
+    let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
+    let inside = Inside::load(&config.certificate, &config.key)?;
+    let part = BundlePart::open(&config.bundle, config.rows).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
+    let holding = ShardHolding::new(&part, keys)?;
+    // The records are sealed: their file is needed no more.
+    drop(part);
+    let rows = holding.rows();
+    let server = ShardServer::bind(holding, inside, config.limits, config.listen, config.admin).await?;
+    let stop = stop_signal().map_err(DaemonError::Signals)?;
+    ready(&server, rows.clone());
+    tracing::info!(first = rows.start, end = rows.end, "serving rows");
+    server.run(stop).await;
+    tracing::info!("stopped");
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! One logical server on many machines: shards hold the rows and the records, fronts talk to people.
+//!
+//! ```text
+//!            ┌── shard [0, a) ──┐
+//! people ──▶ front ── shard [a, b) ──┤   mutual TLS, one certificate for all
+//!            └── shard [b, M) ──┘
+//! ```
+//! A shard computes what depends on its rows alone: form values, sums of tables, sums of records ([`service`]). A front checks messages, asks all shards at
+//! once and puts together what they say, with order, pads and packing by the position in the whole ([`set`], [`remote`]). Answers have the
+//! same bits for every cut. Neither keeps anything of a query.
+
+mod daemon;
+mod line;
+mod remote;
+pub(crate) mod service;
+pub(crate) mod set;
+mod tls;
+mod wire;
+
+pub use daemon::{ShardConfig, run};
+pub use service::{ShardHolding, ShardServer};
+pub use set::{Shards, ShardsConfig, ShardsError};
+pub use tls::{Inside, InsideError, SHARD_NAME};

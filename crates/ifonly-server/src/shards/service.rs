@@ -1,0 +1,398 @@
+//! A shard: some rows of one server, for its fronts and nobody else.
+//!
+//! It evaluates forms, sums tables and adds up records of its rows. What becomes of these (order, pads, packing) is the front's work, so a
+//! shard knows no scheme, no message and no person. It keeps nothing of what it was asked.
+
+use super::remote::{IDENTITY, RECORDS, SUMS, VALUES};
+use super::tls::Inside;
+use super::wire;
+use crate::admission::{Admission, Permit};
+use crate::config::Limits;
+use crate::database::SCANNER;
+use crate::holding::{HoldingError, check_keys, shard_check};
+use crate::serve::ServeError;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::Bytes;
+use http::{StatusCode, header};
+use http_body::Frame;
+use http_body_util::{BodyExt, Limited};
+use hyper::server::conn::http1::Builder;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use ifonly_algebra::keys::RootKey;
+use ifonly_bundle::BundlePart;
+use ifonly_core::package;
+use ifonly_core::replica::Replica;
+use ifonly_scan::parts::{LocalPart, LocalRecords, Part, RecordPart};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use zeroize::Zeroize;
+
+/// Words that are sent at a time.
+const PIECE_WORDS: usize = 1 << 15;
+/// Pieces that may wait for the network.
+const AHEAD: usize = 8;
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// What a shard says it is.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Identity {
+    /// The digest of the manifest, hexadecimal.
+    pub(crate) manifest: String,
+    /// The first row, and the one behind the last.
+    pub(crate) rows: (usize, usize),
+    /// For each key epoch what only servers with the same key and the same data can say.
+    pub(crate) keys: Vec<(u32, String)>,
+}
+
+/// The rows of a shard, ready to answer.
+pub struct ShardHolding {
+    identity: Identity,
+    rows: LocalPart,
+    records: Vec<(u32, LocalRecords)>,
+    longest: usize,
+}
+
+impl std::fmt::Debug for ShardHolding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ShardHolding(rows {:?})", self.identity.rows)
+    }
+}
+
+impl ShardHolding {
+    /// Shares the part's rows and seals its records under every key.
+    pub fn new(part: &BundlePart, keys: Vec<RootKey>) -> Result<ShardHolding, HoldingError> {
+        let manifest = part.manifest();
+        let keys = check_keys(manifest, keys, &part.data_digest())?;
+        let replica =
+            Replica::new(1, manifest.digest(), manifest.deployments().cloned(), keys.clone(), manifest.record_length());
+        let length = manifest.record_length() + package::OVERHEAD;
+        let first = part.rows().start;
+        let seal = |key: &RootKey| {
+            let mut bytes = vec![0; length * part.rows().len()];
+            for (row, (record, place)) in (first as u64..).zip(part.records().zip(bytes.chunks_exact_mut(length))) {
+                replica.seal_into(key, row, record, place);
+            }
+            (key.epoch(), LocalRecords::new(first, length, bytes))
+        };
+        let records = keys.iter().map(seal).collect();
+        let identity = Identity {
+            manifest: hex::encode(manifest.digest()),
+            rows: (part.rows().start, part.rows().end),
+            keys: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
+        };
+        let ranges = part.store().ranges();
+        let longest = wire::longest_values(ranges).max(replica.longest_message().saturating_add(8));
+        Ok(ShardHolding { identity, rows: LocalPart::new(&SCANNER, part.store().clone(), first), records, longest })
+    }
+
+    /// Which rows.
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.rows()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    answered: AtomicU64,
+    refused: AtomicU64,
+    bytes: AtomicU64,
+}
+
+struct Shard {
+    holding: ShardHolding,
+    admission: Admission,
+    limits: Limits,
+    counts: Counts,
+}
+
+/// A shard that has its ports and has not begun.
+pub struct ShardServer {
+    shard: Arc<Shard>,
+    inside: Inside,
+    listener: TcpListener,
+    admin: Option<TcpListener>,
+}
+
+impl std::fmt::Debug for ShardServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ShardServer({:?})", self.shard.holding)
+    }
+}
+
+impl ShardServer {
+    /// Takes the ports.
+    pub async fn bind(
+        holding: ShardHolding,
+        inside: Inside,
+        limits: Limits,
+        listen: SocketAddr,
+        admin: Option<SocketAddr>,
+    ) -> Result<ShardServer, ServeError> {
+        let bind =
+            async |address| TcpListener::bind(address).await.map_err(|error| ServeError::Bind { address, error });
+        let listener = bind(listen).await?;
+        let admin = match admin {
+            Some(address) => Some(bind(address).await?),
+            None => None,
+        };
+        // One front may have all places: there are few fronts, and each of them limits its clients.
+        let admission = Admission::new(limits.running, limits.queue, 100);
+        let shard = Arc::new(Shard { holding, admission, limits, counts: Counts::default() });
+        Ok(ShardServer { shard, inside, listener, admin })
+    }
+
+    /// Where fronts connect.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Where operators connect.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref()?.local_addr().ok()
+    }
+
+    /// Answers until `stop`.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let ShardServer { shard, inside, listener, admin } = self;
+        if let Some(admin) = admin {
+            tokio::spawn(accept(admin, admin_routes(shard.clone()), None));
+        }
+        tokio::select! {
+            () = accept(listener, routes(shard), Some(inside)) => {}
+            () = stop => {}
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, router: Router, inside: Option<Inside>) {
+    loop {
+        let Ok((socket, from)) = listener.accept().await else {
+            // Out of file descriptors, most likely: give others time to close theirs.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let (router, inside) = (router.clone(), inside.clone());
+        tokio::spawn(async move {
+            let _ = socket.set_nodelay(true);
+            let mut builder = Builder::new();
+            builder.timer(TokioTimer::new());
+            let service = TowerToHyperService::new(router);
+            let Some(inside) = inside else {
+                let _ = builder.serve_connection(TokioIo::new(socket), service).await;
+                return;
+            };
+            match tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(inside.server()).accept(socket)).await {
+                Ok(Ok(stream)) if inside.is_shown(stream.get_ref().1.peer_certificates()) => {
+                    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+                }
+                Ok(Ok(_)) => tracing::warn!(%from, "somebody with another certificate than the front's"),
+                Ok(Err(error)) => tracing::warn!(%from, %error, "a front's handshake failed"),
+                Err(_) => tracing::warn!(%from, "a front's handshake took too long"),
+            }
+        });
+    }
+}
+
+fn routes(shard: Arc<Shard>) -> Router {
+    Router::new()
+        .route(IDENTITY, get(|State(shard): State<Arc<Shard>>| async move { identity(&shard) }))
+        .route(VALUES, post(|State(shard), request| answer(shard, request, values)))
+        .route(SUMS, post(|State(shard), request| answer(shard, request, sums)))
+        .route(RECORDS, post(|State(shard), request| answer(shard, request, records)))
+        .with_state(shard)
+}
+
+fn admin_routes(shard: Arc<Shard>) -> Router {
+    Router::new()
+        .route("/healthz", get(|| async { "alive\n" }))
+        .route("/readyz", get(|| async { "ready\n" }))
+        .route("/metrics", get(|State(shard): State<Arc<Shard>>| async move { metrics(&shard) }))
+        .with_state(shard)
+}
+
+fn identity(shard: &Shard) -> Response {
+    // Text and numbers always are JSON.
+    serde_json::to_string(&shard.holding.identity).unwrap_or_default().into_response()
+}
+
+fn metrics(shard: &Shard) -> Response {
+    let Counts { answered, refused, bytes } = &shard.counts;
+    let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let text = format!(
+        "# TYPE ifonly_shard_requests_total counter\n\
+         ifonly_shard_requests_total{{result=\"answered\"}} {}\n\
+         ifonly_shard_requests_total{{result=\"refused\"}} {}\n\
+         # TYPE ifonly_shard_sent_bytes_total counter\nifonly_shard_sent_bytes_total {}\n\
+         # TYPE ifonly_shard_running gauge\nifonly_shard_running {}\n",
+        count(answered),
+        count(refused),
+        count(bytes),
+        shard.admission.running(),
+    );
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// What a shard does not answer, in words for the front's log.
+struct Refused(StatusCode, String);
+
+impl From<(StatusCode, &str)> for Refused {
+    fn from((status, reason): (StatusCode, &str)) -> Refused {
+        Refused(status, reason.into())
+    }
+}
+
+/// Where the answer of a request goes, piece by piece.
+struct Feed {
+    pieces: mpsc::Sender<Bytes>,
+    runtime: tokio::runtime::Handle,
+    stall: Duration,
+}
+
+impl Feed {
+    /// False when the front has gone, or reads nothing.
+    fn send(&self, piece: Bytes) -> bool {
+        let sending = async { tokio::time::timeout(self.stall, self.pieces.send(piece)).await };
+        matches!(self.runtime.block_on(sending), Ok(Ok(())))
+    }
+}
+
+type Work = fn(&Shard, &[u8], &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused>;
+
+/// A request, from its place in the queue to the first byte of its answer.
+async fn answer(shard: Arc<Shard>, request: Request, work: Work) -> Response {
+    match begin(&shard, request, work).await {
+        Ok((length, body)) => {
+            shard.counts.answered.fetch_add(1, Ordering::Relaxed);
+            shard.counts.bytes.fetch_add(length, Ordering::Relaxed);
+            ([(header::CONTENT_LENGTH, length)], Body::new(body)).into_response()
+        }
+        Err(Refused(status, reason)) => {
+            shard.counts.refused.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%status, reason, "refused");
+            (status, reason).into_response()
+        }
+    }
+}
+
+async fn begin(shard: &Arc<Shard>, request: Request, work: Work) -> Result<(u64, Pieces), Refused> {
+    let reading = Limited::new(request.into_body(), shard.holding.longest).collect();
+    let upload = Duration::from_secs(shard.limits.upload_seconds);
+    let body = match tokio::time::timeout(upload, reading).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) => return Err(Refused(StatusCode::BAD_REQUEST, format!("the request cannot be read: {error}"))),
+        Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time").into()),
+    };
+    let overloaded = || Refused::from((StatusCode::SERVICE_UNAVAILABLE, "the shard has as much to do as it takes"));
+    let ticket = shard.admission.enter(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).ok_or_else(overloaded)?;
+    let waiting = Duration::from_secs(shard.limits.queue_seconds);
+    let permit: Permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or_else(overloaded)?;
+    let (head, answered) = tokio::sync::oneshot::channel();
+    let (shard, runtime) = (shard.clone(), tokio::runtime::Handle::current());
+    tokio::task::spawn_blocking(move || {
+        let mut head = Some(head);
+        let stall = Duration::from_secs(shard.limits.stall_seconds);
+        let mut begin = |length: u64| {
+            let (pieces, received) = mpsc::channel(AHEAD);
+            if let Some(head) = head.take() {
+                let _ = head.send(Ok((length, Pieces(received))));
+            }
+            Feed { pieces, runtime: runtime.clone(), stall }
+        };
+        let done = work(&shard, &body, &mut begin);
+        if let (Err(refused), Some(head)) = (done, head.take()) {
+            let _ = head.send(Err(refused));
+        }
+        // Shares: where this was the only copy, it is wiped.
+        if let Ok(mut body) = body.try_into_mut() {
+            body.as_mut().zeroize();
+        }
+        drop(permit);
+    });
+    let failed = || Refused::from((StatusCode::INTERNAL_SERVER_ERROR, "the shard failed; its log has the reason"));
+    answered.await.unwrap_or_else(|_| Err(failed()))
+}
+
+fn malformed() -> Refused {
+    (StatusCode::BAD_REQUEST, "this is no request for rows of these ranges; front and shard are of different releases")
+        .into()
+}
+
+fn values(shard: &Shard, body: &[u8], begin: &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused> {
+    let part = &shard.holding.rows;
+    let (forms, digits) = wire::read_values(body, part.ranges()).ok_or_else(malformed)?;
+    let mut values =
+        part.evaluate(&forms, digits.as_ref()).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let mut left = part.rows().len() * forms.words_per_row();
+    let feed = begin(4 * left as u64);
+    let mut words = vec![0; PIECE_WORDS.min(left)];
+    while left > 0 {
+        let words = &mut words[..PIECE_WORDS.min(left)];
+        if let Err(error) = values.read(words) {
+            tracing::error!(%error, "the rows gave no values");
+            return Ok(());
+        }
+        left -= words.len();
+        if !feed.send(words.iter().flat_map(|word| word.to_le_bytes()).collect()) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn sums(shard: &Shard, body: &[u8], begin: &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused> {
+    let part = &shard.holding.rows;
+    let entries = wire::read_sums(body, part.ranges()).ok_or_else(malformed)?;
+    let mut rest = entries.as_slice();
+    let tables = part.ranges().iter().map(|&range| {
+        let (table, behind) = rest.split_at(range as usize + 1);
+        rest = behind;
+        table
+    });
+    let tables: Vec<&[u64]> = tables.collect();
+    let mut sums = vec![0; part.rows().len()];
+    part.table_sums(&tables, &mut sums).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let feed = begin(8 * sums.len() as u64);
+    let mut pieces = sums.chunks(PIECE_WORDS / 2);
+    let _ = pieces.all(|sums| feed.send(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()));
+    sums.zeroize();
+    Ok(())
+}
+
+fn records(shard: &Shard, body: &[u8], begin: &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused> {
+    let (epoch, selection) = wire::read_records(body).ok_or_else(malformed)?;
+    let records = shard.holding.records.iter().find(|(held, _)| *held == epoch);
+    let (_, records) = records.ok_or_else(|| Refused(StatusCode::CONFLICT, format!("no key for epoch {epoch}")))?;
+    let sum = SCANNER.run(|| records.sum(&selection));
+    let sum = sum.map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
+    begin(sum.len() as u64).send(sum.into());
+    Ok(())
+}
+
+/// An answer on its way out. It ends early if the work did: the length in its head then tells the front.
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+    }
+}

@@ -1,0 +1,367 @@
+//! The shards of a front: where they are, which rows they have, and whether these are all.
+//!
+//! A front asks every address what it is. It believes a shard that has the same manifest, the same keys and the same data, and it answers
+//! while the rows of all shards together are exactly the rows of the database. Addresses may come from a file that is read again when it changes: a
+//! shard that was started elsewhere is taken in within a second, and so is one that is back.
+
+use super::line::Shard;
+use super::remote::{IDENTITY, Remote, RemoteRecords, RemoteRows};
+use super::service::Identity;
+use super::tls::{Inside, InsideError};
+use crate::database::{Layout, Sealed};
+use crate::holding::shard_check;
+use bytes::Bytes;
+use http::Method;
+use ifonly_algebra::keys::RootKey;
+use ifonly_core::package;
+use ifonly_scan::parts::{Part, PartError, RecordPart, RecordParts, RowParts};
+use ifonly_values::manifest::Manifest;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+
+/// How often the file is looked at, and shards that are missing are asked again.
+const SOON: Duration = Duration::from_millis(500);
+/// How often shards are asked while all is well.
+const LATER: Duration = Duration::from_secs(5);
+/// The longest answer of a shard about itself.
+const MOST_IDENTITY: u64 = 64 << 10;
+/// More shards than anybody has.
+const MOST_SHARDS: usize = 4096;
+
+/// The shards of a front, in its configuration.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ShardsConfig {
+    /// Their addresses, `host:port`.
+    pub addresses: Vec<String>,
+    /// A file with an address per line, read again when it changes.
+    pub file: Option<PathBuf>,
+    /// The certificate that front and shards show each other, PEM.
+    pub certificate: PathBuf,
+    /// Its private key, PEM.
+    pub key: PathBuf,
+    /// How long a shard may be silent while it answers.
+    pub silent_seconds: u64,
+}
+
+impl Default for ShardsConfig {
+    fn default() -> ShardsConfig {
+        let (certificate, key) = Default::default();
+        ShardsConfig { addresses: vec![], file: None, certificate, key, silent_seconds: 20 }
+    }
+}
+
+/// Why shards do not make a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShardsError {
+    /// The file of addresses cannot be read.
+    #[error("shards: {path}: {reason}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A shard cannot be reached, or says nothing that can be understood.
+    #[error("{0}")]
+    Away(String),
+    /// A shard of another bundle.
+    #[error("shard {address} has rows of another bundle (its manifest is {manifest})")]
+    OtherBundle {
+        /// Which shard.
+        address: String,
+        /// Its manifest's digest.
+        manifest: String,
+    },
+    /// A shard with another root key, or with other data under the same manifest.
+    #[error(
+        "shard {address} has another root key for epoch {epoch} than this front, or other data under the same manifest"
+    )]
+    OtherKey {
+        /// Which shard.
+        address: String,
+        /// Which epoch.
+        epoch: u32,
+    },
+    /// Two shards with the same rows.
+    #[error("shards {first} and {second} both have row {row}")]
+    Overlap {
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+        /// Counted from 0.
+        row: usize,
+    },
+    /// A shard with rows that the database does not have.
+    #[error("shard {address} has rows {} to {}, and the database has {total}", rows.start, rows.end)]
+    Beyond {
+        /// Which shard.
+        address: String,
+        /// Its rows.
+        rows: Range<usize>,
+        /// All rows.
+        total: usize,
+    },
+    /// Nobody has these rows.
+    #[error("no shard has rows {} to {}{}", rows.start, rows.end, if away.is_empty() { String::new() } else { format!(" ({})", away.join("; ")) })]
+    Missing {
+        /// Which.
+        rows: Range<usize>,
+        /// Shards that did not answer.
+        away: Vec<String>,
+    },
+    /// The parts do not fit together.
+    #[error(transparent)]
+    Parts(#[from] PartError),
+}
+
+impl ShardsError {
+    /// Whether waiting may help.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, ShardsError::Away(_) | ShardsError::Missing { .. } | ShardsError::File { .. })
+    }
+}
+
+/// The shards of one version of the database.
+pub struct Shards {
+    config: ShardsConfig,
+    inside: Inside,
+    manifest: String,
+    rows: usize,
+    ranges: Arc<[u32]>,
+    record_length: usize,
+    checks: Vec<(u32, String)>,
+    runtime: Handle,
+    state: RwLock<State>,
+    /// A request has failed: look again at once.
+    wake: Notify,
+}
+
+impl std::fmt::Debug for Shards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shards({:?})", self.config.addresses)
+    }
+}
+
+struct State {
+    known: Vec<(Arc<Shard>, Range<usize>)>,
+    layout: Result<Arc<Layout>, ShardsError>,
+}
+
+impl Shards {
+    /// For the database of this manifest under these keys, which are bound to its data. Asks nobody yet.
+    pub(crate) fn new(
+        config: ShardsConfig,
+        manifest: &Manifest,
+        keys: &[RootKey],
+        runtime: Handle,
+    ) -> Result<Shards, InsideError> {
+        let inside = Inside::load(&config.certificate, &config.key)?;
+        let layout = Err(ShardsError::Missing { rows: 0..manifest.rows(), away: vec!["nobody was asked yet".into()] });
+        Ok(Shards {
+            config,
+            inside,
+            manifest: hex::encode(manifest.digest()),
+            rows: manifest.rows(),
+            ranges: manifest.schema().ranges().into(),
+            record_length: manifest.record_length() + package::OVERHEAD,
+            checks: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
+            runtime,
+            state: RwLock::new(State { known: vec![], layout }),
+            wake: Notify::new(),
+        })
+    }
+
+    /// The rows as they can be had now, or why not.
+    pub(crate) fn layout(&self) -> Result<Arc<Layout>, ShardsError> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).layout.clone()
+    }
+
+    /// Something could not be had: look who is there.
+    pub(crate) fn doubt(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Asks all shards once. What contradicts is an error; what is missing may come later.
+    pub(crate) async fn survey(&self) -> Result<(), ShardsError> {
+        let found = self.look().await;
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        match found {
+            Ok(known) => {
+                let same = |(a, b): (&(Arc<Shard>, Range<usize>), &(Arc<Shard>, Range<usize>))| {
+                    Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1
+                };
+                if state.layout.is_ok() && state.known.len() == known.len() && state.known.iter().zip(&known).all(same)
+                {
+                    return Ok(());
+                }
+                let layout = self.layout_of(&known);
+                state.known = known;
+                state.layout = layout.map(Arc::new);
+            }
+            Err(error) => state.layout = Err(error),
+        }
+        state.layout.clone().map(|_| ())
+    }
+
+    /// Asks again and again, as long as somebody has these shards.
+    pub(crate) fn watch(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            let mut before = None;
+            while let Some(shards) = Weak::upgrade(&weak) {
+                let now = shards.survey().await.err();
+                match &now {
+                    Some(error) if now != before => tracing::error!(%error, "the shards are not complete"),
+                    None if before.is_some() => tracing::info!("the shards are complete"),
+                    _ => {}
+                }
+                let file = shards.addresses().ok();
+                let pause = if now.is_some() { SOON } else { LATER };
+                before = now;
+                let mut waited = Duration::ZERO;
+                while waited < pause {
+                    let woken = tokio::time::timeout(SOON, shards.wake.notified()).await.is_ok();
+                    waited += SOON;
+                    if woken || shards.addresses().ok() != file {
+                        break;
+                    }
+                }
+            }
+        });
+    }
+
+    fn addresses(&self) -> Result<Vec<String>, ShardsError> {
+        let mut addresses = self.config.addresses.clone();
+        if let Some(path) = &self.config.file {
+            let refused = |reason: String| ShardsError::File { path: path.clone(), reason };
+            let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+            addresses.extend(lines.map(String::from));
+        }
+        addresses.truncate(MOST_SHARDS);
+        addresses.sort();
+        addresses.dedup();
+        Ok(addresses)
+    }
+
+    /// Who is there, in the order of their rows, which are all rows.
+    async fn look(&self) -> Result<Vec<(Arc<Shard>, Range<usize>)>, ShardsError> {
+        let shards: Vec<Arc<Shard>> = {
+            let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+            let known = |address: &str| state.known.iter().find(|(shard, _)| shard.address() == address);
+            let patience = Duration::from_secs(self.config.silent_seconds);
+            let shard = |address: String| match known(&address) {
+                Some((shard, _)) => shard.clone(),
+                None => Arc::new(Shard::new(address, self.inside.clone(), patience)),
+            };
+            self.addresses()?.into_iter().map(shard).collect()
+        };
+        let asking: Vec<_> = shards
+            .into_iter()
+            .map(|shard| {
+                self.runtime.spawn(async move {
+                    let identity = tokio::time::timeout(LATER, identity(&shard)).await;
+                    let late = || Err(format!("shard {}: no answer within {} s", shard.address(), LATER.as_secs()));
+                    (shard.clone(), identity.unwrap_or_else(|_| late()))
+                })
+            })
+            .collect();
+        let (mut known, mut away) = (vec![], vec![]);
+        for asked in asking {
+            match asked.await {
+                Ok((shard, Ok(identity))) => {
+                    let rows = self.believe(&shard, &identity)?;
+                    known.push((shard, rows));
+                }
+                Ok((_, Err(error))) => away.push(error),
+                Err(error) => away.push(error.to_string()),
+            }
+        }
+        known.sort_by_key(|(_, rows)| (rows.start, rows.end));
+        let mut next = 0;
+        let mut before: Option<&(Arc<Shard>, Range<usize>)> = None;
+        for entry in &known {
+            let (shard, rows) = entry;
+            if let Some((other, _)) = before.filter(|_| rows.start < next) {
+                let (first, second) = (other.address().into(), shard.address().into());
+                return Err(ShardsError::Overlap { first, second, row: rows.start });
+            }
+            if rows.start > next {
+                return Err(ShardsError::Missing { rows: next..rows.start, away });
+            }
+            (next, before) = (rows.end, Some(entry));
+        }
+        match next == self.rows {
+            true => Ok(known),
+            false => Err(ShardsError::Missing { rows: next..self.rows, away }),
+        }
+    }
+
+    /// Which rows a shard has, if it is one of this database.
+    fn believe(&self, shard: &Shard, identity: &Identity) -> Result<Range<usize>, ShardsError> {
+        let address = || shard.address().to_owned();
+        if identity.manifest != self.manifest {
+            // Only hexadecimal digits of a stranger go into a log.
+            let manifest = identity.manifest.chars().filter(char::is_ascii_hexdigit).take(64).collect();
+            return Err(ShardsError::OtherBundle { address: address(), manifest });
+        }
+        if let Some((epoch, _)) = self.checks.iter().find(|check| !identity.keys.contains(check)) {
+            return Err(ShardsError::OtherKey { address: address(), epoch: *epoch });
+        }
+        let rows = identity.rows.0..identity.rows.1;
+        match rows.start < rows.end && rows.end <= self.rows {
+            true => Ok(rows),
+            false => Err(ShardsError::Beyond { address: address(), rows, total: self.rows }),
+        }
+    }
+
+    fn layout_of(&self, known: &[(Arc<Shard>, Range<usize>)]) -> Result<Layout, ShardsError> {
+        let remotes = || {
+            let remote = |(shard, rows): &(Arc<Shard>, Range<usize>)| Remote {
+                shard: shard.clone(),
+                rows: rows.clone(),
+                runtime: self.runtime.clone(),
+            };
+            known.iter().map(remote)
+        };
+        let part = |remote| -> Arc<dyn Part> { Arc::new(RemoteRows { remote, ranges: self.ranges.clone() }) };
+        let rows = RowParts::new(remotes().map(part).collect())?;
+        let length = self.record_length;
+        let sealed = self.checks.iter().map(|&(epoch, _)| {
+            let part = |remote| -> Arc<dyn RecordPart> { Arc::new(RemoteRecords { remote, epoch, length }) };
+            Ok(Sealed { epoch, records: RecordParts::new(remotes().map(part).collect())? })
+        });
+        Ok(Layout { rows, sealed: sealed.collect::<Result<_, PartError>>()? })
+    }
+
+    /// Waits until all rows can be had, or until waiting does not help.
+    pub(crate) async fn complete(&self, limit: Duration) -> Result<(), ShardsError> {
+        let deadline = tokio::time::Instant::now() + limit;
+        loop {
+            match self.survey().await {
+                Err(error) if error.passes() && tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(SOON).await
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+async fn identity(shard: &Arc<Shard>) -> Result<Identity, String> {
+    let reply = shard.ask(Method::GET, IDENTITY, Bytes::new()).await?;
+    let length = reply.length();
+    if length > MOST_IDENTITY {
+        return Err(format!("shard {}: {length} bytes are no answer of a shard", shard.address()));
+    }
+    let text = reply.whole(length as usize).await?;
+    serde_json::from_slice(&text)
+        .map_err(|error| format!("shard {}: this is no answer of a shard: {error}", shard.address()))
+}

@@ -1,0 +1,93 @@
+//! Front and shards of one server know each other by one certificate that all of them have and nobody else: each shows it, and takes no
+//! other.
+
+use crate::tls::{TlsError, pem_chain, pem_key};
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The name in the certificate. Shards are known by the certificate and not by where they are, so that they can move.
+pub const SHARD_NAME: &str = "shard.ifonly.internal";
+
+/// Both ends of what front and shards say to each other.
+#[derive(Clone)]
+pub struct Inside {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+    certificate: CertificateDer<'static>,
+}
+
+impl std::fmt::Debug for Inside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Inside(..)")
+    }
+}
+
+/// Why front and shards cannot know each other.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InsideError {
+    /// Certificate or key.
+    #[error("shards: {0}")]
+    Tls(#[from] TlsError),
+    /// A certificate that cannot be checked against.
+    #[error("shards: {path}: {error}; `ifonly keygen --certificate` makes one")]
+    Certificate {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: String,
+    },
+}
+
+impl Inside {
+    /// From PEM files.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Inside, InsideError> {
+        let unusable = |error: String| InsideError::Certificate { path: certificate.into(), error };
+        let (chain, key) = (pem_chain(certificate)?, pem_key(key)?);
+        let mut roots = RootCertStore::empty();
+        for certificate in &chain {
+            roots.add(certificate.clone()).map_err(|error| unusable(error.to_string()))?;
+        }
+        let (roots, first) = (Arc::new(roots), chain[0].clone());
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .build()
+            .map_err(|error| unusable(error.to_string()))?;
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .and_then(|builder| {
+                builder.with_client_cert_verifier(verifier).with_single_cert(chain.clone(), key.clone_key())
+            })
+            .map_err(TlsError::from)?;
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let mut client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
+            .map_err(TlsError::from)?;
+        client.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Inside { client: Arc::new(client), server: Arc::new(server), certificate: first })
+    }
+
+    pub(crate) fn client(&self) -> Arc<ClientConfig> {
+        self.client.clone()
+    }
+
+    pub(crate) fn server(&self) -> Arc<ServerConfig> {
+        self.server.clone()
+    }
+
+    /// Whether the other end has shown this very certificate.
+    pub(crate) fn is_shown(&self, shown: Option<&[CertificateDer<'_>]>) -> bool {
+        shown.and_then(<[_]>::first).is_some_and(|first| *first == self.certificate)
+    }
+
+    /// Whom a front expects.
+    pub(crate) fn name() -> ServerName<'static> {
+        // Unwrap safety: a constant, and a name.
+        ServerName::try_from(SHARD_NAME).expect("a name")
+    }
+}

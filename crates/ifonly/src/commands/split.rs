@@ -1,0 +1,36 @@
+//! `ifonly split`: a bundle in parts, one for every shard.
+
+use crate::exit::{Done, Failure};
+use ifonly_bundle::{Bundle, SplitError};
+use std::path::PathBuf;
+
+/// Cut a bundle into parts, so that every shard's machine gets its own rows and no others.
+///
+/// Writes DIR/part-0 and so on for `ifonly shard`, and DIR/front for `ifonly serve --shards`. The bundle itself stays as it is.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Example: ifonly split loans.bundle --parts 8 -o parts")]
+pub(crate) struct Args {
+    /// The bundle, made by `ifonly build`.
+    bundle: PathBuf,
+    /// How many parts, of nearly equal length.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    parts: u32,
+    /// Where to write them; nothing that exists is overwritten.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+    let written = Bundle::split(&args.bundle, args.parts as usize, &args.output, |name, rows| {
+        let path = args.output.join(name);
+        match rows.is_empty() {
+            true => println!("{}", path.display()),
+            false => println!("{}  rows {}:{}", path.display(), rows.start, rows.end),
+        }
+    });
+    match written {
+        Ok(()) => Ok(Done::Fine),
+        Err(error @ SplitError::Write(_)) => Err(Failure::machine(error)),
+        Err(error) => Err(Failure::input(error)),
+    }
+}
