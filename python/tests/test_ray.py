@@ -182,10 +182,11 @@ def asked(deployments: list[ifonly_ray.Deployment]) -> tuple[str, ifonly.Answer]
 
 @pytest.mark.parametrize("shards", [0, 2])
 def test_a_server_on_ray_answers_heals_reloads_and_scales(cluster: None, bundle: str, shards: int) -> None:
-    config = {"limits": {"grace_seconds": 1, "shutdown_seconds": 1}}
+    # Shards of a new bundle take a while to come, and the other server must offer the old one as long.
+    config, patient = ({"limits": {"grace_seconds": seconds, "shutdown_seconds": 1}} for seconds in (8, 120))
     with (
         ifonly_ray.deploy(bundle, "root.key", shards=shards, replicas=2, index=1, config=config, directory=".", timeout=PATIENCE) as one,
-        ifonly_ray.deploy(bundle, "root.key", shards=0, replicas=1, index=2, config=config, timeout=PATIENCE) as two,
+        ifonly_ray.deploy(bundle, "root.key", shards=0, replicas=1, index=2, config=patient, timeout=PATIENCE) as two,
     ):
         assert one.name == "ifonly-loans-server1"
         status = one.status()

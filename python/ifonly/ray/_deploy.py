@@ -119,6 +119,11 @@ class Deployment:
         self._call("shut_down", seconds, timeout=seconds + 60.0)
         with contextlib.suppress(Exception):
             ray.kill(self._keeper)
+        if wanted["made_certificate"]:
+            for path in wanted["certificate"] or ():
+                # Another machine may have it.
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
 
     def __enter__(self) -> Deployment:
         return self
@@ -217,6 +222,7 @@ def deploy(
     called = "ifonly-" + (re.sub(r"[^A-Za-z0-9._-]+", "-", called).strip("-") or "data").removeprefix("ifonly-")
     if _find(called) is not None:
         raise InputError(f"{called} runs already: ifonly.ray.connect({called!r}) finds it, and its reload and scale change it; or give another name")
+    deployment_id = uuid.uuid4().hex
     if network is None:
         network = "loopback" if len(nodes) == 1 else "node"
     if not shards:
@@ -224,14 +230,15 @@ def deploy(
     elif certificate is not None:
         pair = (_file(certificate[0], "certificate"), _file(certificate[1], "certificate's key"))
     else:
-        pair = _certificate(called, directory, len(nodes), executable)
+        pair = _certificate(f"{called}-{deployment_id[:8]}", directory, len(nodes), executable)
     cpus = _cpus(len(version["parts"]), replicas, shard_cpus, front_cpus)
     wanted = Wanted(
         name=called,
-        deployment=uuid.uuid4().hex,
+        deployment=deployment_id,
         index=index,
         keys=keys,
         certificate=pair,
+        made_certificate=certificate is None and pair is not None,
         config=settings,
         binary=executable,
         network=network,
@@ -356,12 +363,9 @@ def _certificate(name: str, directory: StrPath | None, nodes: int, binary: str |
     folder = Path(directory) if directory is not None else Path.home() / ".cache" / "ifonly" / "ray"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     pair = folder / f"{name}.pem", folder / f"{name}.key"
-    if not all(path.is_file() for path in pair):
-        for path in pair:
-            path.unlink(missing_ok=True)
-        made = subprocess.run([*program(binary), "keygen", "--certificate", str(pair[0])], capture_output=True, text=True)
-        if made.returncode != 0:
-            raise MachineError(f"no certificate for shards could be made: {made.stderr.strip()}")
+    made = subprocess.run([*program(binary), "keygen", "--certificate", str(pair[0])], capture_output=True, text=True)
+    if made.returncode != 0:
+        raise MachineError(f"no certificate for shards could be made: {made.stderr.strip()}")
     return str(pair[0].absolute()), str(pair[1].absolute())
 
 

@@ -48,6 +48,8 @@ class Wanted(TypedDict):
     index: int
     keys: list[str]
     certificate: tuple[str, str] | None
+    #: Whether it was made for this deployment alone.
+    made_certificate: bool
     config: dict[str, Any]
     binary: str | None
     network: str
