@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -359,6 +362,28 @@ def test_programs_of_the_page_run(cluster: None, desk: Path) -> None:
 
 
 # Everything at once.
+
+
+def test_the_check_notices_wrong_answers_and_overspent_budgets(desk: Path) -> None:
+    spec = importlib.util.spec_from_file_location("chaos", CHAOS)
+    assert spec is not None and spec.loader is not None
+    chaos = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chaos)
+    rng = random.Random(7)
+    question = chaos.Table(rng, 500).question(rng)
+    income, age, debt, job = sorted(question.nearest)[0]
+    right = {
+        "found": True, "cost": question.cost, "record": {"income": income, "age": age, "debt": debt, "job": job},
+        "changes": [], "notes": [], "troubles": [], "wishes": [], "qualifying": question.qualifying,
+    }  # fmt: skip
+    wrong = [{"cost": question.cost + 0.01}, {"qualifying": question.qualifying + 1}, {"record": {**right["record"], "debt": debt + 100}}, {"found": False}]
+    assert question.wrong(ifonly.Answer(0, {}, json.dumps(right), "[[]]")) is None
+    for lie in wrong:
+        assert question.wrong(ifonly.Answer(0, {}, json.dumps({**right, **lie}), "[[]]")), lie
+    Path("ledger-1").write_text("budget-1 phase0\n" * chaos.SESSIONS + "people phase0\n" * 50)
+    assert chaos.overspent(desk, 1) == []
+    Path("ledger-2").write_text("budget-1 phase0\n" * (chaos.SESSIONS + 1))
+    assert len(chaos.overspent(desk, 1)) == 1
 
 
 def test_promises_hold_while_things_are_killed() -> None:
