@@ -8,6 +8,7 @@
 mod ask;
 mod build;
 mod build_parts;
+mod command;
 mod errors;
 mod lab;
 mod runtime;
@@ -24,6 +25,7 @@ mod _ifonly {
     use crate::build::{build, inspect};
     #[pymodule_export]
     use crate::build_parts::{Build, build_encode, build_learn, build_sign};
+    use crate::command::main;
     #[pymodule_export]
     use crate::lab::{attack, attacks, leakage};
     #[pymodule_export]

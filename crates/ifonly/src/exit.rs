@@ -7,7 +7,6 @@ use ifonly::text::{json, plain};
 #[cfg(feature = "ask")]
 use ifonly_client::ClientError;
 use std::io::{ErrorKind, Write};
-use std::process::ExitCode;
 
 /// How a command ends when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,13 +89,13 @@ impl From<ClientError> for Failure {
 }
 
 /// Prints what went wrong and gives the code.
-pub(crate) fn finish(result: Result<Done, Failure>) -> ExitCode {
+pub(crate) fn finish(result: Result<Done, Failure>) -> u8 {
     match result {
-        Ok(Done::Fine) => ExitCode::SUCCESS,
-        Ok(Done::NothingQualifies) => ExitCode::from(3),
+        Ok(Done::Fine) => 0,
+        Ok(Done::NothingQualifies) => 3,
         Err(failure) => {
             eprintln!("ifonly: {}", plain(&failure.to_string()));
-            ExitCode::from(failure.code())
+            failure.code()
         }
     }
 }

@@ -61,13 +61,43 @@
 //! The readme has all three in one small program, with servers that are [`InProcess`].
 #![forbid(unsafe_code)]
 
+// The command line speaks of this crate as other programs do.
+extern crate self as ifonly;
+
+#[cfg(feature = "ask")]
+mod advice;
+#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
+#[doc(hidden)]
+pub mod command_line;
+#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
+mod commands;
+#[cfg(feature = "ask")]
+mod connection;
+#[cfg(feature = "bench")]
+mod end_to_end;
 #[cfg(feature = "lab")]
 pub mod exhibits;
+#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
+mod exit;
+#[cfg(feature = "ask")]
+mod given;
 #[cfg(all(feature = "ask", feature = "serve"))]
 mod in_process;
+#[cfg(all(feature = "ask", feature = "serve"))]
+mod loans;
 #[cfg(feature = "serve")]
 mod loopback;
+#[cfg(feature = "ask")]
+mod page;
+#[cfg(feature = "ask")]
+mod profile;
+#[cfg(feature = "bench")]
+mod sealed_bench;
+#[cfg(feature = "ask")]
+mod show;
 pub mod text;
+#[cfg(feature = "bench")]
+mod timing;
 
 /// What the readme shows is a test.
 #[cfg(all(doctest, feature = "ask", feature = "serve"))]

@@ -1,36 +1,11 @@
 //! The command line of private counterfactual retrieval: one word per task, `--help` with an example each.
 //!
-//! What a program would want lives in the other crates; here are flags, files, tables and exit codes.
-#![forbid(unsafe_code)]
+//! What a program would want lives in the other crates; here are flags, files, tables and exit codes. It is in the library, so that the
+//! Python package has the same commands as the program.
 
-#[cfg(feature = "ask")]
-mod advice;
-mod commands;
-#[cfg(feature = "ask")]
-mod connection;
-#[cfg(feature = "bench")]
-mod end_to_end;
-mod exit;
-#[cfg(feature = "ask")]
-mod given;
-#[cfg(all(feature = "ask", feature = "serve"))]
-mod loans;
-#[cfg(feature = "ask")]
-mod page;
-#[cfg(feature = "ask")]
-mod profile;
-#[cfg(feature = "bench")]
-mod sealed_bench;
-#[cfg(feature = "ask")]
-mod show;
-#[cfg(feature = "bench")]
-mod timing;
-
-#[cfg(not(any(feature = "ask", feature = "serve", feature = "build", feature = "lab")))]
-compile_error!("a command line without commands: enable ask, serve, build, lab or bench");
-
+use crate::{commands, exit};
 use clap::{CommandFactory, Parser, Subcommand};
-use std::process::ExitCode;
+use std::ffi::OsString;
 
 /// Ask what would have had to be different, without telling anybody who is asking.
 #[derive(Debug, Parser)]
@@ -74,9 +49,11 @@ enum Command {
     Man(commands::completions::ManArgs),
 }
 
-fn main() -> ExitCode {
+/// Does what the arguments say, the program's own name first, and gives the exit code. For whoever owns the process: arguments that cannot
+/// be read and a call for help end it at once.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     exit::bear_closed_pipes();
-    let result = match Cli::parse().command {
+    let result = match Cli::parse_from(arguments).command {
         #[cfg(all(feature = "ask", feature = "serve"))]
         Command::Demo(args) => commands::demo::run(&args),
         #[cfg(feature = "build")]

@@ -1,0 +1,180 @@
+"""Questions in bulk, for audits: every question a search of its own, at a pace, in parts that are kept.
+
+The driver cuts the people into parts and gives each to a worker; what comes back becomes a Parquet file in one step. A run that was broken off goes on with
+the parts that are missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._ask import Explainer, Wishes, _wish_list
+from .._build import StrPath
+from ..errors import IfonlyError, InputError, MachineError, ServersError
+from ._engine import ray, start
+from ._people import chunks
+from ._run import Asked, Away, Run
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+#: The layout of a run's folder.
+_FORMAT = 1
+
+
+def ask(
+    people: Any,
+    servers: Iterable[str],
+    output: StrPath,
+    *,
+    id: str | None = None,
+    total_CFs: int = 1,
+    rate: float | None = None,
+    workers: int = 2,
+    concurrency: int = 4,
+    part_rows: int = 1000,
+    address: str | None = None,
+    threshold: int | None = None,
+    manifest: str | None = None,
+    signer: str | None = None,
+    operators: Iterable[str] | None = None,
+    token: str | Mapping[str, str] | None = None,
+    ca: StrPath | None = None,
+    timeout: float = 120.0,
+    plain_http: bool = False,
+    retry_seconds: float = 60.0,
+    progress: bool | None = None,
+    **wishes: Unpack[Wishes],
+) -> Asked:
+    """Asks for everybody in a table, on Ray, and writes the answers as Parquet to the folder ``output``.
+
+    ``people`` is a ``ray.data.Dataset``, a table as :func:`ifonly.build` takes it, or the path of a Parquet file, of several, or of a folder of them. ``id`` names a
+    column that identifies people and is not asked about; rows are numbered anyway. Servers, pins and wishes are those of :class:`ifonly.Explainer` and
+    :meth:`~ifonly.Explainer.generate_counterfactuals`.
+
+    At most ``rate`` questions begin per second, over all ``workers``, each of which has at most ``concurrency`` on their way. A call with the same ``output`` goes on
+    where the last one ended, and refuses other questions. A question that cannot be asked or answered is a row with an ``error``; servers that cannot be reached
+    are asked again for ``retry_seconds``, then the call ends with :class:`ifonly.ServersError`, and what is done is kept.
+
+    Columns: ``row``, the ``id``, ``found``, ``cost``, ``answer.FEATURE`` for every feature (numbers where the feature is one), ``changes`` and ``nearest`` as JSON,
+    ``qualifying``, ``notes``, ``error``, ``error_kind``.
+    """
+    if rate is not None and not rate > 0:
+        raise InputError(f"rate = {rate!r}: questions per second, more than 0")
+    for name, number in (("workers", workers), ("concurrency", concurrency), ("part_rows", part_rows), ("total_CFs", total_CFs)):
+        if number < 1:
+            raise InputError(f"{name} = {number!r}: at least 1")
+    # A mistake in a wish is everybody's: better to know it before anybody is asked.
+    listed, ranges = _wish_list(**wishes)
+    addresses = [servers] if isinstance(servers, str) else list(servers)
+    reach: dict[str, Any] = {
+        "threshold": threshold, "manifest": manifest, "signer": signer, "operators": None if operators is None else list(operators),
+        "token": token if token is None or isinstance(token, str) else dict(token), "ca": None if ca is None else os.path.abspath(os.fspath(ca)),
+        "timeout": timeout, "plain_http": plain_http,
+    }  # fmt: skip
+    explainer = Explainer(addresses, **reach)
+    # Everybody is to be asked about the same rows, also if the servers reload meanwhile.
+    reach["manifest"] = explainer.digest
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        "format": _FORMAT,
+        "manifest": explainer.digest,
+        "wishes": {**listed, "permitted_range": ranges, "top": total_CFs},
+        "id": id,
+        "part_rows": part_rows,
+    }
+    start(address)
+    run = Run(folder, document, id, explainer.manifest["schema"]["features"])
+    hands = [
+        ray.remote(Asker).options(num_cpus=0, max_restarts=-1, max_task_retries=3, max_concurrency=1).remote(
+            f"ifonly-ask-{number + 1}", addresses, reach, total_CFs, dict(wishes), concurrency,
+            None if rate is None else rate / workers, retry_seconds,
+        )
+        for number in range(workers)
+    ]  # fmt: skip
+    try:
+        return run.drive(*chunks(people, part_rows), hands, progress)
+    finally:
+        for hand in hands:
+            with contextlib.suppress(Exception):
+                ray.kill(hand)
+
+
+class Asker:
+    """A worker: asks the questions of one part after another, each question on its own."""
+
+    def __init__(
+        self, name: str, servers: list[str], reach: dict[str, Any], total_CFs: int, wishes: Wishes, concurrency: int, rate: float | None,
+        retry_seconds: float,
+    ) -> None:  # fmt: skip
+        self._name, self._servers, self._reach = name, servers, reach
+        self._total, self._wishes, self._concurrency, self._rate = total_CFs, wishes, concurrency, rate
+        self._retry_seconds = retry_seconds
+        self._explainer: Explainer | None = None
+        self._next = 0.0
+
+    def __repr__(self) -> str:
+        return self._name
+
+    async def part(self, columns: list[str], rows: list[list[str]]) -> list[tuple[str | None, str | None, str | None]]:
+        """For every question the answer's JSON, or the kind of an error and its text."""
+        people = [dict(zip(columns, row)) for row in rows]
+        places = asyncio.Semaphore(self._concurrency)
+        tasks: list[asyncio.Task[tuple[str | None, str | None, str | None]]] = []
+        try:
+            for person in people:
+                await places.acquire()
+                await self._pace()
+                task = asyncio.create_task(self._one(person))
+                task.add_done_callback(lambda _: places.release())
+                tasks.append(task)
+                if any(task.done() and task.exception() for task in tasks[-2 * self._concurrency :]):
+                    break
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _pace(self) -> None:
+        """Waits for this worker's share of the rate. Time that was not used is gone, so there are no bursts."""
+        if self._rate is None:
+            return
+        now = time.monotonic()
+        self._next = max(now, self._next)
+        await asyncio.sleep(self._next - now)
+        self._next += 1.0 / self._rate
+
+    async def _one(self, person: dict[str, str]) -> tuple[str | None, str | None, str | None]:
+        begun, wait = time.monotonic(), 0.5
+        while True:
+            try:
+                explainer = await self._met()
+                found = await explainer.generate_counterfactuals_async(person, self._total, **self._wishes)
+                return found[0].to_json(), None, None
+            except (Away, ServersError, MachineError) as error:
+                left = begun + self._retry_seconds - time.monotonic()
+                if left <= 0:
+                    raise Away(str(error)) from None
+                # A question that is repeated is another search to servers, at the same pace.
+                await asyncio.sleep(min(wait, left))
+                wait *= 2
+                await self._pace()
+            except IfonlyError as error:
+                return None, error.kind, str(error)
+
+    async def _met(self) -> Explainer:
+        """The servers. What goes wrong here is nobody's question."""
+        if self._explainer is None:
+            try:
+                self._explainer = await asyncio.to_thread(lambda: Explainer(self._servers, **self._reach))
+            except IfonlyError as error:
+                raise Away(str(error)) from None
+        return self._explainer

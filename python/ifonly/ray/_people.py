@@ -1,0 +1,65 @@
+"""The people of a run, cut into parts: from files, tables in memory, or Ray's own datasets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .. import _tables
+from ..errors import InputError
+
+
+def chunks(people: Any, size: int) -> tuple[Iterator[Any], int]:
+    """The people as pyarrow tables of so many rows, always cut in the same places; and how many there are, where that is known."""
+    import pyarrow.dataset as ds
+
+    if isinstance(people, (str, os.PathLike)) or (isinstance(people, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in people)):
+        paths = [people] if isinstance(people, (str, os.PathLike)) else list(people)
+        files = [str(file) for path in paths for file in _parquet_files(Path(path))]
+        dataset = ds.dataset(files, format="parquet")
+        return _cut(dataset.to_batches(), size), dataset.count_rows()
+    given: Any = people
+    if type(people).__module__.partition(".")[0] == "ray" and hasattr(people, "iter_batches"):
+        from ray.data import DataContext
+
+        # Questions are recognised by their rows, so rows keep their places.
+        DataContext.get_current().execution_options.preserve_order = True
+        tables = given.iter_batches(batch_size=size, batch_format="pyarrow", prefetch_batches=1)
+        return _cut((batch for table in tables for batch in table.to_batches()), size), 0
+    table = _arrow(people)
+    return _cut(table.to_batches(max_chunksize=size), size), table.num_rows
+
+
+def _cut(batches: Iterable[Any], size: int) -> Iterator[Any]:
+    import pyarrow as pa
+
+    held: list[Any] = []
+    count = 0
+    for batch in batches:
+        while batch.num_rows:
+            piece = batch.slice(0, size - count)
+            batch = batch.slice(piece.num_rows)
+            held.append(piece)
+            count += piece.num_rows
+            if count == size:
+                yield pa.Table.from_batches(held)
+                held, count = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _parquet_files(path: Path) -> list[Path]:
+    files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise InputError(f"people: {path} has no Parquet files")
+    if not all(file.is_file() for file in files):
+        raise InputError(f"people: there is no file {path}")
+    return files
+
+
+def _arrow(people: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.table(_tables.table(people, "people"))

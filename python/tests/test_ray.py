@@ -1,0 +1,391 @@
+"""On Ray: what dies comes back, what is reloaded has no gap, what was asked is not asked again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import ifonly
+
+ray = pytest.importorskip("ray")
+
+import ifonly.ray as ifonly_ray
+from ifonly.ray import _ask, _config, _process
+
+#: How long something may take on a busy machine.
+PATIENCE = 90.0
+CHAOS = Path(__file__).resolve().parents[2] / "checks" / "chaos.py"
+ME = {"income": 900, "job": "baker"}
+
+SERVER = "import sys, time\nprint('starting', file=sys.stderr, flush=True)\nprint('listening on http://127.0.0.1:' + sys.argv[1], flush=True)\ntime.sleep(600)"
+
+
+def until(condition: Callable[[], Any]) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+    yield
+    ray.shutdown()
+
+
+def loans(more: int = 0) -> pd.DataFrame:
+    rows = [(1000 + 50 * number + more, ["nurse", "baker", "pilot"][number % 3]) for number in range(60)]
+    return pd.DataFrame(rows, columns=["income", "job"])
+
+
+@pytest.fixture
+def bundle(desk: Path) -> str:
+    ifonly.build(loans(), "loans.bundle", servers=2)
+    ifonly.keygen("root.key")
+    return "loans.bundle"
+
+
+# The command line.
+
+
+def test_the_package_has_the_command_line(bundle: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "ifonly", "inspect", bundle], capture_output=True, text=True)
+    assert done.returncode == 0 and "60" in done.stdout, done
+    assert subprocess.run([sys.executable, "-m", "ifonly", "inspect", "nothing"], capture_output=True).returncode == 4
+    serve = [sys.executable, "-m", "ifonly", "serve", bundle, "--index", "1", "--key", "root.key"]
+    with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None and server.stdout.readline().startswith("listening on http://127.0.0.1:")
+        server.send_signal(signal.SIGINT)
+        assert server.wait(PATIENCE) == 0
+
+
+# Configurations.
+
+
+def test_a_configuration_is_read_checked_and_written(desk: Path) -> None:
+    Path("conf").mkdir()
+    Path("conf/server.toml").write_text('listen = "0.0.0.0:8443"\nledger = "ledger"\n[tls]\ncertificate = "a.pem"\nkey = "/b.key"\n[[tokens]]\nname = "x"\nhash = "0"\n')
+    config = _config.read("conf/server.toml")
+    assert config["ledger"] == str(desk / "conf/ledger") and config["tls"] == {"certificate": str(desk / "conf/a.pem"), "key": "/b.key"}
+    assert _config.port(config) == 8443
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        odd = {**config, "words": ['a "quoted" line\nand Ω', ""], "odd key": {"deep": [True, 1, 2.5]}}
+        assert tomllib.loads(_config.write(odd)) == odd
+    assert _config.read({"ledger": "valkey://127.0.0.1"})["ledger"] == "valkey://127.0.0.1"
+    for wrong, word in (
+        ({"listen": "0.0.0.0:8443"}, "plain HTTP"),
+        ({"listen": "8443"}, "host:port"),
+        ({"bundle": "x"}, "bundle="),
+        ({"shards": {}}, "shards="),
+    ):
+        with pytest.raises(ifonly.InputError, match=word):
+            _config.read(wrong)
+
+
+# Processes.
+
+
+class Kept:
+    """A process that prints where it would listen, and its actor's place."""
+
+    def __init__(self, place: Path, script: str = SERVER) -> None:
+        self.ports: list[int] = []
+
+        def command(port: int) -> list[str]:
+            self.ports.append(port)
+            return [sys.executable, "-c", script, str(port or 4321)]
+
+        self.process = _process.Process(place, command, lambda: None)
+
+    def serving(self) -> int:
+        return int(until(lambda: self.process.pid if self.process.address else None))
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_process_that_dies_is_started_again_on_its_port(desk: Path) -> None:
+    kept = Kept(desk / "leash")
+    pid = kept.serving()
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: kept.process.restarts == 1)
+    assert kept.serving() != pid and kept.ports == [0, 4321]
+    pid = kept.serving()
+    kept.process.stop(PATIENCE)
+    until(lambda: gone(pid))
+
+
+def test_a_process_outlives_its_actor_and_is_found_again(desk: Path) -> None:
+    before = Kept(desk / "leash")
+    pid = before.serving()
+    # Another one takes the line over, as after the actor's death.
+    after = Kept(desk / "leash")
+    assert after.process.was_found and after.serving() == pid and after.process.address == "http://127.0.0.1:4321"
+    after.process.stop(PATIENCE)
+    until(lambda: gone(pid))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parents' death")
+def test_no_orphan_stays(desk: Path) -> None:
+    # An actor that dies while its process serves, and is not restarted.
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from test_ray import _die; _die({str(desk / 'one')!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    until(lambda: gone(int(done.stdout)))
+    # The program between the two dies.
+    kept = Kept(desk / "two")
+    pid = kept.serving()
+    os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+    until(lambda: gone(pid))
+    until(lambda: kept.process.restarts == 1)
+    kept.process.stop(PATIENCE)
+
+
+def _die(place: str) -> None:
+    _process.ALONE_SECONDS = 0.5
+    print(Kept(Path(place)).serving(), flush=True)
+    os._exit(0)
+
+
+def test_a_process_that_cannot_start_says_why(desk: Path) -> None:
+    kept = Kept(desk / "leash", "import sys; sys.exit('no such bundle')")
+    until(lambda: kept.process.restarts >= 2)
+    assert "exit code 1" in str(kept.process.trouble) and "no such bundle" in str(kept.process.trouble)
+    kept.process.stop(PATIENCE)
+
+
+# Deployments.
+
+
+def asked(deployments: list[ifonly_ray.Deployment]) -> tuple[str, ifonly.Answer]:
+    explainer = ifonly.Explainer([deployment.addresses[0] for deployment in deployments])
+    return explainer.digest, explainer.generate_counterfactuals(ME)[0]
+
+
+@pytest.mark.parametrize("shards", [0, 2])
+def test_a_server_on_ray_answers_heals_reloads_and_scales(cluster: None, bundle: str, shards: int) -> None:
+    # Shards of a new bundle take a while to come, and the other server must offer the old one as long.
+    config, patient = ({"limits": {"grace_seconds": seconds, "shutdown_seconds": 1}} for seconds in (8, 120))
+    with (
+        ifonly_ray.deploy(bundle, "root.key", shards=shards, replicas=2, index=1, config=config, directory=".", timeout=PATIENCE) as one,
+        ifonly_ray.deploy(bundle, "root.key", shards=0, replicas=1, index=2, config=patient, timeout=PATIENCE) as two,
+    ):
+        assert one.name == "ifonly-loans-server1"
+        status = one.status()
+        assert status.ready and [row["kind"] for row in status] == ["shard"] * shards + ["front"] * 2
+        assert str(status).splitlines()[0].split() == ["what", "where", "rows", "address", "state", "restarts"]
+        first, answer = asked([one, two])
+        assert answer.record == {"income": 1050, "job": "baker"}
+        with pytest.raises(ifonly.InputError, match="runs already"):
+            ifonly_ray.deploy(bundle, "root.key", index=1, shards=shards)
+        # Found by name, as another driver would.
+        found = ifonly_ray.connect("loans-server1")
+        assert found.addresses == one.addresses
+        # A process dies, then an actor; addresses stay.
+        addresses = one.addresses
+        for what in ("pid", "actor_pid"):
+            for row in {row["kind"]: row for row in one.status()}.values():
+                os.kill(row[what], signal.SIGKILL)
+
+                def back(dead: int = row[what], actor: str = row["actor"], what: str = what) -> bool:
+                    rows = {row["actor"]: row for row in one.status()}
+                    return rows[actor][what] not in (None, dead) and rows[actor]["state"] == "ready"
+
+                until(back)
+        assert one.addresses == addresses
+        until(lambda: sum(row["restarts"] for row in one.status()) >= 2)
+        assert asked([one, two])[1].record == answer.record
+        # Another bundle, while somebody asks.
+        ifonly.build(loans(25), "more.bundle", servers=2)
+        failures: list[Exception] = []
+        over = threading.Event()
+
+        def ask_on() -> None:
+            while not over.is_set():
+                try:
+                    assert asked([one, two])[1].record in ({"income": 1050, "job": "baker"}, {"income": 1075, "job": "baker"})
+                except Exception as error:
+                    failures.append(error)
+
+        asking = threading.Thread(target=ask_on)
+        asking.start()
+        # Servers reload within the grace of each other, as operators must.
+        reloads = [threading.Thread(target=one.reload, args=("more.bundle",)), threading.Thread(target=two.reload, args=("more.bundle",))]
+        for thread in reloads:
+            thread.start()
+        for thread in reloads:
+            thread.join()
+        over.set()
+        asking.join()
+        second, answer = asked([one, two])
+        assert second != first and answer.record == {"income": 1075, "job": "baker"}
+        # A bundle that is broken changes nothing.
+        ifonly.build(loans(75), "broken.bundle", servers=2)
+        Path("broken.bundle/rows").write_bytes(b"")
+        Path("broken.bundle/checksums").write_text("nothing")
+        with pytest.raises(ifonly.MachineError, match="as before|not ready"):
+            one.reload("broken.bundle", timeout=20.0)
+        assert asked([one, two])[0] == second
+        one.scale(replicas=1, **({"shards": shards + 1} if shards else {}))
+        until(lambda: len([row for row in one.status() if row["kind"] == "front"]) == 1)
+        until(lambda: len([row for row in one.status() if row["kind"] == "shard"]) == (shards + 1 if shards else 0))
+        assert asked([one, two])[0] == second
+        pids = [row["pid"] for row in one.status()]
+        assert not failures, failures[0]
+    until(lambda: all(gone(pid) for pid in pids))
+    with pytest.raises(ifonly.InputError, match="no deployment is called"):
+        ifonly_ray.connect("loans-server1")
+
+
+def test_what_cannot_be_deployed_is_refused_before_anything_starts(cluster: None, bundle: str) -> None:
+    for arguments, word in (
+        ({"bundle": "nothing"}, "no bundle"),
+        ({"key": "nothing"}, "no file"),
+        ({"index": 3}, "servers 1 to 2"),
+        ({"replicas": 0}, "at least one front"),
+        ({"shards": 61}, "only 60 rows"),
+        ({"config": {"listen": "0.0.0.0:0"}}, "plain HTTP"),
+        ({"binary": "/no/such/program"}, "no program"),
+    ):
+        given: dict[str, Any] = {"bundle": bundle, "key": "root.key", "shards": 0, **arguments}
+        with pytest.raises(ifonly.InputError, match=word):
+            ifonly_ray.deploy(**given)
+
+
+# Questions in bulk.
+
+
+def people() -> pd.DataFrame:
+    table = pd.DataFrame({"who": [f"p{number}" for number in range(23)], "income": [900 + 37 * number for number in range(23)], "job": "baker"})
+    table.loc[5, "job"] = "wizard"
+    return table
+
+
+def test_questions_in_bulk_are_answered_once_and_kept(cluster: None, bundle: str, desk: Path) -> None:
+    table = people()
+    table.to_parquet("people.parquet")
+    with ifonly.serve(bundle) as deployment:
+        options: dict[str, Any] = {"id": "who", "part_rows": 10, "workers": 2, "immutable": ["job"]}
+        run = ifonly_ray.ask("people.parquet", deployment.servers, "out", **options)
+        assert (run.questions, run.found, run.errors, run.parts_before) == (23, 22, 1, 0)
+        answers = run.to_table().to_pandas()
+        assert list(answers["row"]) == list(range(23)) and list(answers["who"]) == list(table["who"])
+        assert "wizard" in answers["error"][5] and answers["error_kind"][5] == "input" and not answers["found"][5]
+        alone = deployment.explainer().generate_counterfactuals(table.drop(columns="who").iloc[[7]], immutable=["job"])[0]
+        assert answers["cost"][7] == alone.cost and answers["answer.income"][7] == alone.record["income"]  # type: ignore[index]
+        assert answers["qualifying"][7] == alone.document["qualifying"]
+        # A part that is missing is asked for again, the others are not; the same people in memory are the same questions.
+        kept = {path.name: path.stat().st_mtime_ns for path in run.paths}
+        run.paths[1].unlink()
+        again = ifonly_ray.ask(table, deployment.servers, "out", **options)
+        assert again.parts_before == 2 and again.to_table().to_pandas().equals(answers)
+        assert [name for name, moment in kept.items() if Path("out", name).stat().st_mtime_ns == moment] == ["part-000000.parquet", "part-000002.parquet"]
+        for other, given, word in (
+            (table, {**options, "immutable": []}, "other wishes"),
+            (table.iloc[::-1], options, "other questions"),
+            (table, {**options, "part_rows": 5}, "another part_rows"),
+        ):
+            with pytest.raises(ifonly.InputError, match=word):
+                ifonly_ray.ask(other, deployment.servers, "out", **given)
+
+
+def test_a_dataset_is_asked_at_a_pace(cluster: None, bundle: str) -> None:
+    with ifonly.serve(bundle) as deployment:
+        begun = time.monotonic()
+        run = ifonly_ray.ask(ray.data.from_pandas(people()), deployment.servers, "out", id="who", part_rows=6, rate=10.0)
+        # The first question of each of two workers is free.
+        assert run.questions == 23 and time.monotonic() - begun >= (23 - 2) / 10.0
+
+
+def test_servers_that_are_away_end_the_run_and_what_is_done_is_kept(cluster: None, bundle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"id": "who", "part_rows": 10, "workers": 1, "retry_seconds": 0.1}
+    with ifonly.serve(bundle) as deployment:
+
+        def broken(people: Any, size: int) -> tuple[Iterator[Any], int]:
+            pieces, count = chunks(people, size)
+
+            def stop_before_the_last() -> Iterator[Any]:
+                yield next(pieces)
+                yield next(pieces)
+                deployment.stop()
+                yield from pieces
+
+            return stop_before_the_last(), count
+
+        chunks = _ask.chunks
+        with monkeypatch.context() as patch, pytest.raises(ifonly.ServersError, match="[12]0 questions are answered"):
+            patch.setattr(_ask, "chunks", broken)
+            ifonly_ray.ask(people(), deployment.servers, "out", **options)
+    with ifonly.serve(bundle) as deployment:
+        run = ifonly_ray.ask(people(), deployment.servers, "out", **options)
+        assert run.parts_before >= 1 and run.questions == 23
+
+
+# What the documentation shows.
+
+
+def test_programs_of_the_page_run(cluster: None, desk: Path) -> None:
+    text = (CHAOS.parents[1] / "docs" / "ray.md").read_text()
+    loans = pd.DataFrame(
+        {
+            "age": [34, 51, 28, 45, 39, 60],
+            "income": [2100, 900, 3900, 2500, 1200, 2900],
+            "job": ["nurse", "baker", "nurse", "pilot", "baker", "pilot"],
+            "decision": ["yes", "no", "yes", "yes", "no", "no"],
+        }
+    )
+    session = {"loans": loans, "me": {"age": 39, "income": 1200, "job": "baker"}, "people": loans[loans.decision == "no"]}
+    for program in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(compile(program, "docs/ray.md", "exec"), session)  # noqa: S102
+    assert session["run"].questions == 3
+
+
+# Everything at once.
+
+
+def test_the_check_notices_wrong_answers_and_overspent_budgets(desk: Path) -> None:
+    spec = importlib.util.spec_from_file_location("chaos", CHAOS)
+    assert spec is not None and spec.loader is not None
+    chaos = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(chaos)
+    rng = random.Random(7)
+    question = chaos.Table(rng, 500).question(rng)
+    income, age, debt, job = sorted(question.nearest)[0]
+    right = {
+        "found": True, "cost": question.cost, "record": {"income": income, "age": age, "debt": debt, "job": job},
+        "changes": [], "notes": [], "troubles": [], "wishes": [], "qualifying": question.qualifying,
+    }  # fmt: skip
+    wrong = [{"cost": question.cost + 0.01}, {"qualifying": question.qualifying + 1}, {"record": {**right["record"], "debt": debt + 100}}, {"found": False}]
+    assert question.wrong(ifonly.Answer(0, {}, json.dumps(right), "[[]]")) is None
+    for lie in wrong:
+        assert question.wrong(ifonly.Answer(0, {}, json.dumps({**right, **lie}), "[[]]")), lie
+    Path("ledger-1").write_text("budget-1 phase0\n" * chaos.SESSIONS + "people phase0\n" * 50)
+    assert chaos.overspent(desk, 1) == []
+    Path("ledger-2").write_text("budget-1 phase0\n" * (chaos.SESSIONS + 1))
+    assert len(chaos.overspent(desk, 1)) == 1
+
+
+def test_promises_hold_while_things_are_killed() -> None:
+    done = subprocess.run([sys.executable, str(CHAOS), "--kills", "5", "--shards", "2", "--rows", "4000"], capture_output=True, text=True)
+    assert done.returncode == 0 and "all promises hold" in done.stdout, done.stdout + done.stderr
