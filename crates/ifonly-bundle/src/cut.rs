@@ -217,10 +217,10 @@ impl Bundle {
 pub enum SplitError {
     /// The bundle cannot be opened.
     #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(Box<OpenError>),
     /// A part cannot be written.
     #[error(transparent)]
-    Write(#[from] BuildError),
+    Write(Box<BuildError>),
     /// Not that many parts.
     #[error("{rows} rows cannot be cut into {parts} parts")]
     Count {
@@ -229,4 +229,16 @@ pub enum SplitError {
         /// Rows of the bundle.
         rows: usize,
     },
+}
+
+impl From<OpenError> for SplitError {
+    fn from(error: OpenError) -> SplitError {
+        SplitError::Open(Box::new(error))
+    }
+}
+
+impl From<BuildError> for SplitError {
+    fn from(error: BuildError) -> SplitError {
+        SplitError::Write(Box::new(error))
+    }
 }

@@ -248,7 +248,7 @@ impl RowParts {
                         })
                         .collect();
                     let failed = |rows| PartError::Unavailable { rows, reason: "its thread failed".into() };
-                    summing.into_iter().map(|(rows, sum)| sum.join().unwrap_or(Err(failed(rows)))).collect()
+                    summing.into_iter().try_for_each(|(rows, sum)| sum.join().unwrap_or(Err(failed(rows))))
                 });
                 summed?;
             }
