@@ -140,7 +140,8 @@ def test_a_process_that_dies_is_started_again_on_its_port(desk: Path) -> None:
 def test_a_process_outlives_its_actor_and_is_found_again(desk: Path) -> None:
     before = Kept(desk / "leash")
     pid = before.serving()
-    # Another one takes the line over, as after the actor's death.
+    # Another one takes the line over, as after the actor's death: a dead one starts nothing.
+    before.process._stopping.set()
     after = Kept(desk / "leash")
     assert after.process.was_found and after.serving() == pid and after.process.address == "http://127.0.0.1:4321"
     after.process.stop(PATIENCE)

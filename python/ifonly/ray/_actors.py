@@ -131,6 +131,14 @@ class Shard(_Worker):
             command += ["--rows", "{}:{}".format(*plan["rows"])]
         return command
 
+    def stop(self, seconds: float) -> None:
+        """Lets the process finish for so long, then ends it; the last shard of a node removes the folder."""
+        super().stop(seconds)
+        folder = _folder(self._plan["deployment"])
+        (folder / f"{_digest(self._name)}.leash").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
     def tend(self) -> Told:
         """How it is."""
         process = self._process

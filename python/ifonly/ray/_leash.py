@@ -42,7 +42,8 @@ def main(path: str, seconds: str, command: list[str]) -> None:
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
     Leash(listener, float(seconds), command).run()
-    os.unlink(path)
+    if os.path.exists(path):
+        os.unlink(path)
 
 
 class Leash:
