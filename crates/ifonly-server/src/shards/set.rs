@@ -149,8 +149,11 @@ impl std::fmt::Debug for Shards {
     }
 }
 
+/// A shard and its rows.
+type Known = (Arc<Shard>, Range<usize>);
+
 struct State {
-    known: Vec<(Arc<Shard>, Range<usize>)>,
+    known: Vec<Known>,
     layout: Result<Arc<Layout>, ShardsError>,
 }
 
@@ -194,9 +197,7 @@ impl Shards {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match found {
             Ok(known) => {
-                let same = |(a, b): (&(Arc<Shard>, Range<usize>), &(Arc<Shard>, Range<usize>))| {
-                    Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1
-                };
+                let same = |(a, b): (&Known, &Known)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
                 if state.layout.is_ok() && state.known.len() == known.len() && state.known.iter().zip(&known).all(same)
                 {
                     return Ok(());
@@ -252,7 +253,7 @@ impl Shards {
     }
 
     /// Who is there, in the order of their rows, which are all rows.
-    async fn look(&self) -> Result<Vec<(Arc<Shard>, Range<usize>)>, ShardsError> {
+    async fn look(&self) -> Result<Vec<Known>, ShardsError> {
         let shards: Vec<Arc<Shard>> = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let known = |address: &str| state.known.iter().find(|(shard, _)| shard.address() == address);
@@ -286,7 +287,7 @@ impl Shards {
         }
         known.sort_by_key(|(_, rows)| (rows.start, rows.end));
         let mut next = 0;
-        let mut before: Option<&(Arc<Shard>, Range<usize>)> = None;
+        let mut before: Option<&Known> = None;
         for entry in &known {
             let (shard, rows) = entry;
             if let Some((other, _)) = before.filter(|_| rows.start < next) {
@@ -322,9 +323,9 @@ impl Shards {
         }
     }
 
-    fn layout_of(&self, known: &[(Arc<Shard>, Range<usize>)]) -> Result<Layout, ShardsError> {
+    fn layout_of(&self, known: &[Known]) -> Result<Layout, ShardsError> {
         let remotes = || {
-            let remote = |(shard, rows): &(Arc<Shard>, Range<usize>)| Remote {
+            let remote = |(shard, rows): &Known| Remote {
                 shard: shard.clone(),
                 rows: rows.clone(),
                 runtime: self.runtime.clone(),

@@ -2,6 +2,7 @@
 
 use crate::commands::serve::{end, log};
 use crate::exit::{Done, Failure};
+use ifonly_bundle::Outline;
 use ifonly_server::config::{self, Limits};
 use ifonly_server::shards::{self, ShardConfig};
 use std::net::SocketAddr;
@@ -71,8 +72,10 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let rows = match args.rows {
         None => None,
         Some((first, end)) => {
-            let all = || ifonly_bundle::Outline::open(&args.bundle).map(|outline| outline.manifest().rows());
-            let end = end.map_or_else(all, Ok).map_err(Failure::input)?;
+            let end = match end {
+                Some(end) => end,
+                None => Outline::open(&args.bundle).map_err(Failure::input)?.manifest().rows(),
+            };
             Some(Range { start: first.unwrap_or(0), end })
         }
     };
