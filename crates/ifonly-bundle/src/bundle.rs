@@ -169,7 +169,7 @@ fn contradicts(path: PathBuf) -> OpenError {
 /// Whether rows are as many and as wide as the manifest says. Their levels were checked against their own ranges.
 fn check_rows(manifest: &Manifest, count: usize, rows: &RowStore) -> Result<(), String> {
     if rows.rows() != count {
-        return Err(format!("{} rows instead of {count}", rows.rows()));
+        return Err(format!("{} rows, and a manifest of {count}", rows.rows()));
     }
     if rows.ranges() != manifest.schema().ranges() {
         return Err("the rows have other ranges than the manifest's features".into());
