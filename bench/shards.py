@@ -90,6 +90,7 @@ def main():
         addresses = lambda index: ",".join(shard.url.split("//")[1] for shard in shards[index])
         secret = ["--shards-cert", "inside.pem", "--shards-key", "inside.key"]
         fronts = pair(lambda index: ["parts/front", "--shards", addresses(index), *secret])
+        idle = [front.memory() for front in fronts]
         best = {"one machine": [], "shards": []}
         for round in range(given.rounds):
             own = random.integers(0, 101, size=given.features)
@@ -107,12 +108,17 @@ def main():
         for name, times in best.items():
             print(f"{name}: {min(times) * 1e3:.0f} ms at best, {sorted(times)[len(times) // 2] * 1e3:.0f} ms in the middle")
         print(f"shards / one machine: {min(best['shards']) / min(best['one machine']):.2f}")
-        part = sum(os.path.getsize(f"parts/part-0/{name}") for name in ("rows", "records"))
+        # Records are sealed when they are loaded, which takes 24 bytes each.
+        part = sum(os.path.getsize(f"parts/part-0/{name}") for name in ("rows", "records")) + 24 * (given.rows // given.shards)
         for index in (1, 2):
             worst = max(shard.memory() for shard in shards[index])
-            print(f"server {index}: a shard has {worst / part:.2f} of its part ({part / 1e6:.0f} MB of files)")
+            print(f"server {index}: a shard has {worst / part:.2f} of its part ({part / 1e6:.0f} MB of rows and sealed records)")
             front = fronts[index - 1]
-            print(f"server {index}: the front took at most {front.memory('VmHWM') / given.rows:.1f} bytes per row, {front.memory() / 1e6:.0f} MB now")
+            least = idle[index - 1]
+            print(
+                f"server {index}: the front had {least / 1e6:.0f} MB before the first question, "
+                f"{(front.memory('VmHWM') - least) / given.rows:.1f} bytes per row more at most, {front.memory() / 1e6:.0f} MB at the end"
+            )
         for process in [*whole, *fronts, *shards[1], *shards[2]]:
             process.stop()
 

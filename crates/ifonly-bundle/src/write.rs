@@ -61,11 +61,13 @@ impl Drop for Staging {
 }
 
 /// A directory for what is needed on the way to a bundle, beside it and as private. It goes when this is dropped.
+#[cfg(feature = "build")]
 #[derive(Debug)]
 pub struct Workplace {
     directory: PathBuf,
 }
 
+#[cfg(feature = "build")]
 impl Workplace {
     pub(crate) fn new(target: &Path) -> Result<Workplace, BuildError> {
         Ok(Workplace { directory: private_beside(target, "parts")? })
@@ -77,6 +79,7 @@ impl Workplace {
     }
 }
 
+#[cfg(feature = "build")]
 impl Drop for Workplace {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);

@@ -5,8 +5,8 @@
 //! people ──▶ front ── shard [a, b) ──┤   mutual TLS, one certificate for all
 //!            └── shard [b, M) ──┘
 //! ```
-//! A shard computes what depends on its rows alone: form values, sums of tables, sums of records ([`service`]). A front checks messages, asks all shards at
-//! once and puts together what they say, with order, pads and packing by the position in the whole ([`set`], [`remote`]). Answers have the
+//! A shard computes what depends on its rows alone: form values, sums of tables, sums of records (`service.rs`). A front checks messages, asks all shards at
+//! once and puts together what they say, with order, pads and packing by the position in the whole (`set.rs`, `remote.rs`). Answers have the
 //! same bits for every cut. Neither keeps anything of a query.
 
 mod daemon;
