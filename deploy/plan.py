@@ -20,7 +20,7 @@ BATCHED = 1.95  # Baseline, 64 queries in one pass
 # docs/operations.md, "A load run": 379 searches a second over 20,000 rows on two cores, people and both servers together. What the rows do
 # not explain is at most this for a server's part of a search: connections, handshakes, the manifest.
 FIXED = 1.9e6
-# docs/sealed.md: 822 ms for 10^6 rows and 38 ms for 10^4, three servers and the client on two cores; so at most this per row and server, and
+# The bench of docs/sealed.md on a busy machine: 822 ms for 10^6 rows and 38 ms for 10^4, three servers and the client on two cores; so at most this per row and server, and
 # this for the rounds. One thread computes a search.
 SEALED = 822e6 * 2 / 3 / 1e6
 SEALED_FIXED = 20e6
