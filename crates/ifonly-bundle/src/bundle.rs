@@ -3,6 +3,7 @@
 //! The files are mapped and used where they are: the rows are scanned, and the records sealed, straight from the map. A bundle on
 //! disk is therefore never written to; a new one takes its place by renaming (see `ifonly_scan::FileBytes`).
 
+use crate::cut;
 use crate::error::{BuildError, OpenError};
 use crate::format::{self, RECORDS_HEADER};
 use crate::write::Hashed;
@@ -49,6 +50,9 @@ impl Bundle {
     /// Maps and checks a bundle.
     pub fn open(directory: &Path) -> Result<Bundle, OpenError> {
         let (manifest, hashes) = read_manifest(directory)?;
+        if let Some(what) = cut::instead_of_a_bundle(directory) {
+            return Err(OpenError::Malformed { path: directory.into(), reason: what.into() });
+        }
         let rows = checked_rows(directory, &manifest, manifest.rows(), &hashes[1])?;
         let records = checked_records(directory, &manifest, manifest.rows(), &hashes[2])?;
         let data_digest = data_digest(&hashes);

@@ -32,6 +32,15 @@ struct Label {
     records: String,
 }
 
+/// What a directory is that looks like a bundle and is not all of one.
+pub(crate) fn instead_of_a_bundle(directory: &Path) -> Option<&'static str> {
+    if directory.join(PART).exists() {
+        return Some("this is a part of a bundle; `ifonly shard` serves it");
+    }
+    let rows = directory.join(format::ROWS).exists() || directory.join(format::RECORDS).exists();
+    (!rows).then_some("there are no rows here: this is for a front, which needs shards that have them (--shards)")
+}
+
 /// A bundle without its rows: what a front needs.
 #[derive(Debug)]
 pub struct Outline {
