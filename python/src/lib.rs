@@ -25,6 +25,7 @@ mod _ifonly {
     use crate::build::{build, inspect};
     #[pymodule_export]
     use crate::build_parts::{Build, build_encode, build_learn, build_sign};
+    #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]
     use crate::lab::{attack, attacks, leakage};
