@@ -47,7 +47,9 @@ fn front(place: &Place, bundle: &str, shards: &[Server], extra: &[&str]) -> Serv
 fn compare(place: &Place, urls: &[String], random: &mut SeededRandom) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let trust = http::Trust::system().unwrap();
-    let servers = http::servers(urls, &trust, None, Policy::default()).unwrap();
+    // A front on a busy machine may still be looking for its shards.
+    let patient = Policy { attempts: 60, ..Policy::default() };
+    let servers = http::servers(urls, &trust, None, patient).unwrap();
     let manifest: Manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
     for deployment in manifest.deployments() {
         let ranges = manifest.schema().ranges();
