@@ -194,6 +194,9 @@ fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
             assert!(digits.is_none() || values.read(&mut [0; 4]) == Err(PartError::TooFew));
             all
         };
+        // Widths that no answer moves through buckets are refused, whoever asks.
+        let three = Forms::new(&field, [0, 1, 4].map(|shape| world.form(&field, shape)));
+        assert!(part.evaluate(&three, Some(&digits)).is_err() && part.evaluate(&three, None).is_ok());
         let stored = read(None, 4000);
         let mut way = shuffle.scatter(rows.clone());
         let mut places = vec![0; rows.len()];

@@ -36,6 +36,10 @@ impl Part for LocalPart {
     fn evaluate<'a>(&'a self, forms: &'a Forms, digits: Option<&Digits>) -> Result<Box<dyn Values + 'a>, PartError> {
         let unfit = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
         check_forms(self.store.features(), forms.forms()).map_err(|error| unfit(error.to_string()))?;
+        // Other widths go in stored order (see `Placement`); who asks for them by bucket may be anybody.
+        if digits.is_some() && !matches!(forms.words_per_row(), 1 | 2 | 4) {
+            return Err(unfit(format!("{} words per row do not go through buckets", forms.words_per_row())));
+        }
         let program = TileProgram::values(self.scanner.kernels(), &self.store, &forms.job());
         let values = LocalValues { part: self, program, forms };
         Ok(match digits {

@@ -83,7 +83,7 @@ pub(crate) fn read_values(bytes: &[u8], ranges: &[u32]) -> Option<(Forms, Option
         1 => Some(Digits::from_key(*reader.take(16)?.first_chunk()?)),
         _ => return None,
     };
-    let count = reader.byte().filter(|&count| count <= MOST_FORMS)?;
+    let count = reader.byte().filter(|count| (1..=MOST_FORMS).contains(count))?;
     let features = ranges.len();
     let mut forms = vec![];
     for _ in 0..count {
@@ -91,7 +91,7 @@ pub(crate) fn read_values(bytes: &[u8], ranges: &[u32]) -> Option<(Forms, Option
         let shape = match reader.byte()? {
             0 => Shape::Linear { norm: reader.symbol(&field)?, slope: reader.symbols(&field, features)? },
             1 => {
-                let degree = reader.byte().filter(|&degree| degree <= MOST_DEGREE)?;
+                let degree = reader.byte().filter(|degree| (1..=MOST_DEGREE).contains(degree))?;
                 Shape::Polynomial((0..degree).map(|_| reader.symbols(&field, features)).collect::<Option<_>>()?)
             }
             2 => Shape::Table(
