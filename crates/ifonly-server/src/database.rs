@@ -29,6 +29,11 @@ pub(crate) static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     Scanner::new().with_threads(threads).unwrap_or_else(|_| Scanner::new())
 });
 
+/// What a front holds of an answer whose reader is slower than its shards: these have to keep their values anyway.
+const FRONT_ROOM: usize = 128 << 10;
+/// Answers of a front that wait for their readers at once, each on a thread here and one at every shard.
+const MOST_WAITING: u64 = 128;
+
 /// Rows, and records sealed for each key epoch. Never printed.
 pub struct Database {
     source: Source,
@@ -131,6 +136,15 @@ impl Database {
             Source::Shards(_) => sealed.records.sum(selection),
         };
         sum.map_err(|error| self.failed(&error))
+    }
+
+    /// How much of an answer of `length` bytes may wait here for its reader, where all answers together may have so many megabytes. Whoever
+    /// computes it all by itself waits for nobody. A front waits, and only for answers longer than its share of the room, which therefore are few.
+    pub(crate) fn room(&self, length: usize, megabytes: u64) -> usize {
+        match &self.source {
+            Source::Here { .. } => length,
+            Source::Shards(_) => FRONT_ROOM.max(megabytes.saturating_mul(1 << 20).div_ceil(MOST_WAITING) as usize),
+        }
     }
 
     /// Bytes of the response to a phase.

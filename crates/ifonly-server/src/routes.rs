@@ -229,8 +229,10 @@ async fn admit(app: &Arc<App>, route: Route, request: HttpRequest, started: Inst
     drop(seat);
     app.metrics.bytes_in.fetch_add(body.len() as u64, Ordering::Relaxed);
     let working = connection.as_ref().map(Connection::work);
-    if sealed::asks_for_sealed(&body) {
-        let whole = sealed::respond(app, bearer, &body).await?;
+    let message = Message::decode(&body).map_err(Refusal::from)?;
+    drop(body);
+    if sealed::is_asked_for(&message) {
+        let whole = sealed::respond(app, bearer, message).await?;
         app.metrics.request(route.path(), 200, started.elapsed());
         app.metrics.bytes_out.fetch_add(whole.len() as u64, Ordering::Relaxed);
         return Ok((whole.len(), Body::from(whole)));
@@ -239,12 +241,12 @@ async fn admit(app: &Arc<App>, route: Route, request: HttpRequest, started: Inst
     let waiting = Duration::from_secs(app.limits.queue_seconds);
     let permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
-    let to = To { address, connection, _working: working };
-    let answering = Answering { app: app.clone(), route, body, bearer, started, to, _permit: permit };
+    let at_work = AtWork { _permit: permit, _working: working, seat: None };
+    let answering = Answering { app: app.clone(), route, bearer, started, address, connection };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
         let _inside = runtime.enter();
-        answering.run(sender);
+        answering.run(message, sender, at_work);
     });
     // Without a word from the work it has panicked, which is a fault of this program.
     let (length, reader) = receiver.await.unwrap_or(Err(Problem::Internal))?;
@@ -271,22 +273,27 @@ async fn read(limits: &Limits, mut body: Body, limit: usize) -> Result<Bytes, Pr
     tokio::time::timeout(Duration::from_secs(seconds), reading).await.unwrap_or(Err(Problem::TooSlow { seconds }))
 }
 
-/// Where an answer goes.
-struct To {
-    address: IpAddr,
-    connection: Option<Arc<Connection>>,
+/// What an answer has as long as it waits for nobody's network: the right to run, and places that nobody else may get.
+struct AtWork {
+    _permit: Permit,
     _working: Option<Working>,
+    seat: Option<Arc<Seat>>,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.seat.iter().for_each(|seat| seat.rest());
+    }
 }
 
 /// One request on its blocking thread.
 struct Answering {
     app: Arc<App>,
     route: Route,
-    body: Bytes,
     bearer: Bearer,
     started: Instant,
-    to: To,
-    _permit: Permit,
+    address: IpAddr,
+    connection: Option<Arc<Connection>>,
 }
 
 type Head = oneshot::Sender<Result<(usize, Reader), Problem>>;
@@ -305,18 +312,14 @@ async fn see_out(progress: Arc<Progress>, seat: Arc<Seat>, connection: Option<Ar
 }
 
 impl Answering {
-    fn run(self, head: Head) {
-        if let Err((head, problem)) = self.checked(head) {
+    fn run(self, message: Message, head: Head, at_work: AtWork) {
+        if let Err((head, problem)) = self.checked(message, head, at_work) {
             let _ = head.send(Err(problem));
         }
     }
 
-    fn checked(&self, head: Head) -> Result<(), (Head, Problem)> {
+    fn checked(&self, message: Message, head: Head, mut at_work: AtWork) -> Result<(), (Head, Problem)> {
         // Nothing but the public header is looked at here; the replica checks the message as a whole.
-        let message = match Message::decode(&self.body) {
-            Ok(message) => message,
-            Err(error) => return Err((head, Refusal::from(error).into())),
-        };
         let header = message.header.clone();
         let right = header.stage.route();
         if right != self.route {
@@ -341,8 +344,12 @@ impl Answering {
             return Err((head, problem));
         }
         let length = length + CHECKSUM_LENGTH;
-        let (mut writer, reader, progress) = stream::body(length, Duration::from_secs(self.app.limits.answer_seconds));
-        let seat = Arc::new(self.app.transit.enter_working(self.to.address, length as u64));
+        let room = holding.database().room(length, self.app.limits.transit_megabytes);
+        let limit = Duration::from_secs(self.app.limits.answer_seconds);
+        let (mut writer, reader, progress) = stream::body(length, room, limit);
+        let seat = Arc::new(self.app.transit.enter_working(self.address, length as u64));
+        at_work.seat = Some(seat.clone());
+        let mut at_work = Some(at_work);
         // What fails before the first byte is still told.
         let mut waiting = Some((head, reader));
         let whole = self.write(&holding, &request, &mut |bytes| {
@@ -350,16 +357,17 @@ impl Answering {
                 if head.send(Ok((length, reader))).is_err() {
                     return ControlFlow::Break(());
                 }
-                let (seat, connection) = (seat.clone(), self.to.connection.clone());
+                let (seat, connection) = (seat.clone(), self.connection.clone());
                 tokio::spawn(see_out(progress.clone(), seat, connection, self.app.clone()));
             }
-            writer.send(bytes)
+            // Once it has waited for its reader it needs the network more than anything else.
+            writer.send(bytes, || drop(at_work.take()))
         });
         if let (Err(Ended::Failed(problem)), Some((head, _))) = (&whole, waiting.take()) {
             return Err((head, problem.clone()));
         }
         // From here on the answer needs nothing but its client's network.
-        seat.rest();
+        drop(at_work);
         let (route, scheme, stage) = (self.route.path(), header.scheme.as_str(), header.stage);
         let took = self.started.elapsed();
         self.app.metrics.request(route, 200, took);

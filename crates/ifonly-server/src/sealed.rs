@@ -52,13 +52,12 @@ impl Holding {
 
 /// Whether a message asks for a sealed search. Such a one waits for other servers, so it must not hold the place of one that scans;
 /// places for sessions are given out by server 1 ([`crate::peers`]).
-pub(crate) fn asks_for_sealed(body: &[u8]) -> bool {
-    Message::decode(body).is_ok_and(|message| message.header.scheme == SCHEME.name)
+pub(crate) fn is_asked_for(message: &Message) -> bool {
+    message.header.scheme == SCHEME.name
 }
 
 /// The whole response to a sealed query, its checksum included: meets the two others and computes with them.
-pub(crate) async fn respond(app: &App, bearer: Bearer, body: &[u8]) -> Result<Vec<u8>, Problem> {
-    let message = Message::decode(body).map_err(Refusal::from)?;
+pub(crate) async fn respond(app: &App, bearer: Bearer, message: Message) -> Result<Vec<u8>, Problem> {
     let stage = message.header.stage;
     if stage.route() != Route::Answer {
         return Err(Problem::WrongPath { path: stage.route().path() });

@@ -1,5 +1,6 @@
-//! From a blocking thread's sink to a response body. The writer waits for nobody: what the reader has not taken stays in memory,
-//! where the answer has its [place](crate::crowd), and a [watch] ends answers that nobody reads.
+//! From a blocking thread's sink to a response body. What the reader has not taken stays in memory, where the answer has its
+//! [place](crate::crowd), and a [watch] ends answers that nobody reads. A writer with room for the whole answer waits for nobody; one
+//! with less waits for its reader, and says so first, so that whatever it holds for computing can go to somebody else.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -9,7 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore, TryAcquireError, mpsc};
 use tokio::time::Instant;
 
 /// The most that a reader takes at a time; so much must go out before a stalled reader is given up.
@@ -21,10 +23,12 @@ const PIECE: usize = 16 << 10;
 pub(crate) struct CutOff;
 
 /// How far an answer is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Progress {
     written: AtomicU64,
     taken: AtomicU64,
+    /// Bytes that may still be written before the reader takes some; closed when it has gone.
+    room: Semaphore,
     over: Notify,
 }
 
@@ -33,6 +37,7 @@ pub(crate) struct Progress {
 pub(crate) struct Writer {
     chunks: mpsc::UnboundedSender<Bytes>,
     progress: Arc<Progress>,
+    room: usize,
     deadline: Instant,
 }
 
@@ -45,11 +50,14 @@ pub(crate) struct Reader {
     progress: Arc<Progress>,
 }
 
-/// Both ends of a body of `length` bytes, which is computed within `limit`, and what they say to [`watch`].
-pub(crate) fn body(length: usize, limit: Duration) -> (Writer, Reader, Arc<Progress>) {
+/// Both ends of a body of `length` bytes, of which `room` may wait for the reader, and which is computed within `limit`; and what
+/// they say to [`watch`].
+pub(crate) fn body(length: usize, room: usize, limit: Duration) -> (Writer, Reader, Arc<Progress>) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let progress = Arc::new(Progress::default());
-    let writer = Writer { chunks: sender, progress: progress.clone(), deadline: Instant::now() + limit };
+    let room = room.clamp(1, Semaphore::MAX_PERMITS);
+    let (written, taken) = Default::default();
+    let progress = Arc::new(Progress { written, taken, room: Semaphore::new(room), over: Notify::new() });
+    let writer = Writer { chunks: sender, progress: progress.clone(), room, deadline: Instant::now() + limit };
     let left = length as u64;
     (writer, Reader { chunks: receiver, current: Bytes::new(), left, progress: progress.clone() }, progress)
 }
@@ -75,13 +83,34 @@ pub(crate) async fn watch(progress: &Progress, stall: Duration, limit: Duration)
 }
 
 impl Writer {
-    /// Takes a chunk. `Break` when the reader has gone or computing takes too long.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> ControlFlow<()> {
-        self.progress.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        match Instant::now() < self.deadline && self.chunks.send(Bytes::copy_from_slice(bytes)).is_ok() {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
+    /// Takes a chunk; `rest` is called before there is a wait for the reader. `Break` when the reader has gone or it all takes too long.
+    pub(crate) fn send(&mut self, bytes: &[u8], mut rest: impl FnMut()) -> ControlFlow<()> {
+        for piece in bytes.chunks(self.room.min(u32::MAX as usize)) {
+            self.make_room(piece.len() as u32, &mut rest)?;
+            self.progress.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            if Instant::now() >= self.deadline || self.chunks.send(Bytes::copy_from_slice(piece)).is_err() {
+                return ControlFlow::Break(());
+            }
         }
+        ControlFlow::Continue(())
+    }
+
+    fn make_room(&self, bytes: u32, rest: &mut impl FnMut()) -> ControlFlow<()> {
+        let room = match self.progress.room.try_acquire_many(bytes) {
+            Ok(room) => room,
+            Err(TryAcquireError::Closed) => return ControlFlow::Break(()),
+            Err(TryAcquireError::NoPermits) => {
+                rest();
+                let waiting = tokio::time::timeout_at(self.deadline, self.progress.room.acquire_many(bytes));
+                match Handle::current().block_on(waiting) {
+                    Ok(Ok(room)) => room,
+                    Ok(Err(_)) | Err(_) => return ControlFlow::Break(()),
+                }
+            }
+        };
+        // The reader gives it back.
+        room.forget();
+        ControlFlow::Continue(())
     }
 }
 
@@ -103,6 +132,7 @@ impl Body for Reader {
         let piece = self.current.split_to(piece);
         self.left = self.left.saturating_sub(piece.len() as u64);
         self.progress.taken.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        self.progress.room.add_permits(piece.len());
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
@@ -113,6 +143,7 @@ impl Body for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
+        self.progress.room.close();
         self.progress.over.notify_one();
     }
 }
@@ -124,23 +155,76 @@ mod tests {
 
     const SHORT: Duration = Duration::from_secs(3);
     const LONG: Duration = Duration::from_secs(100);
+    const MEGABYTE: usize = 1 << 20;
+
+    fn never() {
+        panic!("there is room for everything");
+    }
 
     #[test]
-    fn a_writer_waits_for_nobody() {
+    fn a_writer_with_room_for_everything_waits_for_nobody() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _inside = runtime.enter();
-        let (mut writer, reader, _) = body(1000, LONG);
-        assert!((0..100).all(|_| writer.send(&[0; 10]).is_continue()));
+        let (mut writer, reader, _) = body(1000, 1000, LONG);
+        assert!((0..100).all(|_| writer.send(&[0; 10], never).is_continue()));
         drop(writer);
         assert_eq!(runtime.block_on(reader.collect()).unwrap().to_bytes().len(), 1000);
     }
 
+    /// Writes `chunks` chunks of 10 bytes with room for 25, and says how often it had to wait.
+    fn writes(mut writer: Writer, chunks: u8) -> tokio::task::JoinHandle<(ControlFlow<()>, usize)> {
+        tokio::task::spawn_blocking(move || {
+            let mut waits = 0;
+            let written = (0..chunks).try_for_each(|chunk| writer.send(&[chunk; 10], || waits += 1));
+            (written, waits)
+        })
+    }
+
+    #[tokio::test]
+    async fn a_writer_with_less_room_says_that_it_waits_and_holds_no_more() {
+        let (writer, mut reader, progress) = body(100, 25, LONG);
+        let writing = writes(writer, 10);
+        let mut read = vec![];
+        while let Some(frame) = reader.frame().await {
+            let bytes = frame.unwrap().into_data().unwrap();
+            read.extend_from_slice(&bytes);
+            let [written, taken] = [&progress.written, &progress.taken].map(|count| count.load(Ordering::Relaxed));
+            assert!(written <= taken + 25, "{written} bytes written, {taken} taken");
+        }
+        assert!(writing.await.unwrap().0.is_continue());
+        assert_eq!(read, (0..100).map(|byte| byte / 10).collect::<Vec<u8>>());
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_when_the_reader_goes() {
+        let (writer, reader, progress) = body(100, 25, LONG);
+        let writing = writes(writer, 10);
+        while progress.written.load(Ordering::Relaxed) < 20 {
+            tokio::task::yield_now().await;
+        }
+        drop(reader);
+        assert!(writing.await.unwrap().0.is_break());
+    }
+
+    #[tokio::test]
+    async fn a_wait_ends_when_time_is_over_and_a_chunk_may_be_larger_than_the_room() {
+        let (mut writer, _reader, _) = body(100, 25, Duration::ZERO);
+        let (written, waits) = writes(body(100, 25, Duration::from_millis(1)).0, 0).await.unwrap();
+        assert!(written.is_continue() && waits == 0);
+        let late = tokio::task::spawn_blocking(move || writer.send(&[0; 60], || ())).await.unwrap();
+        assert!(late.is_break());
+        let (mut writer, reader, _) = body(60, 25, LONG);
+        let writing = tokio::task::spawn_blocking(move || writer.send(&[7; 60], || ()));
+        assert_eq!(reader.collect().await.unwrap().to_bytes(), [7; 60].as_slice());
+        assert!(writing.await.unwrap().is_continue());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_reader_that_stalls_is_noticed_and_a_slow_one_only_in_the_end() {
-        let (mut writer, mut reader, progress) = body(1 << 20, LONG);
+        let (mut writer, mut reader, progress) = body(MEGABYTE, MEGABYTE, LONG);
         // Nothing is there to be taken yet: whoever waits for the scan does not stall.
         assert!(tokio::time::timeout(10 * SHORT, watch(&progress, SHORT, LONG)).await.is_err());
-        assert!(writer.send(&[0; 1 << 20]).is_continue());
+        assert!(writer.send(&[0; MEGABYTE], never).is_continue());
         let began = Instant::now();
         assert!(watch(&progress, SHORT, LONG).await.is_break());
         assert_eq!(began.elapsed(), SHORT);
@@ -160,27 +244,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_was_read_or_whose_reader_has_gone_is_watched_no_more() {
-        let (mut writer, reader, progress) = body(10, LONG);
-        assert!(writer.send(&[0; 10]).is_continue());
+        let (mut writer, reader, progress) = body(10, 10, LONG);
+        assert!(writer.send(&[0; 10], never).is_continue());
         drop(writer);
         assert!(reader.collect().await.is_ok());
         assert!(watch(&progress, SHORT, LONG).await.is_continue());
-        let (mut writer, reader, progress) = body(10, LONG);
+        let (mut writer, reader, progress) = body(10, 10, LONG);
         drop(reader);
-        assert!(writer.send(&[0; 10]).is_break());
+        assert!(writer.send(&[0; 10], never).is_break());
         assert!(watch(&progress, SHORT, LONG).await.is_continue());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_writer_that_ends_early_or_too_late_is_an_error() {
-        let (mut writer, reader, _) = body(1000, LONG);
-        assert!((0..99).all(|_| writer.send(&[7; 10]).is_continue()));
+        let (mut writer, reader, _) = body(1000, 1000, LONG);
+        assert!((0..99).all(|_| writer.send(&[7; 10], never).is_continue()));
         drop(writer);
         assert!(reader.collect().await.is_err());
-        let (mut writer, reader, _) = body(20, SHORT);
-        assert!(writer.send(&[7; 10]).is_continue());
+        let (mut writer, reader, _) = body(20, 20, SHORT);
+        assert!(writer.send(&[7; 10], never).is_continue());
         tokio::time::advance(SHORT).await;
-        assert!(writer.send(&[7; 10]).is_break());
+        assert!(writer.send(&[7; 10], never).is_break());
         drop(writer);
         assert!(reader.collect().await.is_err());
     }

@@ -293,14 +293,6 @@ fn a_redis_is_asked_with_a_password_and_over_tls() {
     a_store_that_is_away_at_the_start_is_named_without_its_password(&mut redis, &good);
 }
 
-#[cfg(not(feature = "postgres"))]
-#[test]
-fn a_build_without_postgresql_says_which_feature_is_missing() {
-    let error = ledger::open(&LedgerConfig::new("postgres://u:hush@h/d"), "test/1").unwrap_err();
-    assert_eq!(error.to_string(), "ledger: this build has no PostgreSQL; build ifonly with the feature `postgres`");
-}
-
-#[cfg(feature = "postgres")]
 mod with_postgres {
     use super::*;
     use servers::Postgres;

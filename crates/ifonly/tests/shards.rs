@@ -7,7 +7,7 @@ use ifonly::{Bundle, Manifest};
 use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
-use std::io::BufRead;
+use std::io::{BufRead, Read, Write};
 use std::path::Path;
 use support::{Door, Place, Server, fine, ifonly};
 
@@ -21,12 +21,17 @@ fn inside(place: &Place) -> [String; 6] {
 }
 
 fn shard(place: &Place, bundle: &str, rows: Option<&str>, key: &str) -> Server {
+    shard_with(place, bundle, rows, key, &[])
+}
+
+fn shard_with(place: &Place, bundle: &str, rows: Option<&str>, key: &str, extra: &[&str]) -> Server {
     let mut flags = inside(place);
     flags[1] = place.path(key);
     let bundle = place.path(bundle);
     let mut arguments = vec!["shard", &bundle, "--log", "error"];
     arguments.extend(flags.iter().map(String::as_str));
     arguments.extend(rows.iter().flat_map(|rows| ["--rows", rows]));
+    arguments.extend(extra);
     Server::start(&arguments)
 }
 
@@ -118,6 +123,86 @@ fn an_order_through_buckets_has_the_same_bits_from_shards() {
     let servers = [place.server(1, &[]), front(&place, "bundle", &shards, &[])];
     let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
     compare(&place, &urls, &mut SeededRandom::new(17));
+    slow_readers_keep_nobody_out(&place, &servers[0]);
+}
+
+/// Somebody begins to read an answer and stops, at a front that computes one answer at a time, as its shards do. Others are answered
+/// meanwhile, and in the end the slow one has the bits of one machine.
+fn slow_readers_keep_nobody_out(place: &Place, whole: &Server) {
+    let one = ["--running", "1"];
+    let shards = [":20000", "20000:"].map(|rows| shard_with(place, "bundle", Some(rows), "root.key", &one));
+    let limits = place.path("limits.toml");
+    let patient = ["stall", "answer", "queue"].map(|what| format!("{what}_seconds = 3600\n")).concat();
+    std::fs::write(&limits, format!("[limits]\ntransit_megabytes = 16\n{patient}")).unwrap();
+    let front = front(place, "bundle", &shards, &["--config", &limits, one[0], one[1]]);
+    let manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
+    let own = vec![0; manifest.schema().ranges().len()];
+    let deployment = manifest.deployments().next().unwrap().clone();
+    let mut search = Search::new(deployment, Secret::new(own), manifest.audience()).unwrap();
+    let outgoing = search.next(&mut SeededRandom::new(18)).unwrap();
+    // A front holds 128 kB of it.
+    assert!(outgoing.response_length > 200_000, "{}", outgoing.response_length);
+    let slow: Vec<Http2> = (0..3).map(|_| Http2::ask(front.address(), &outgoing.messages[0])).collect();
+    let urls = [whole, &front].map(|server| server.url.clone());
+    compare(place, &urls, &mut SeededRandom::new(19));
+    let mut quick = Http2::ask(whole.address(), &outgoing.messages[0]);
+    let right = quick.read_on();
+    assert!(right.len() >= outgoing.response_length);
+    for mut slow in slow {
+        assert!(slow.read_on() == right, "what waited has other bits");
+    }
+}
+
+/// Enough of HTTP/2 to ask for an answer of which no byte may be sent yet.
+struct Http2(std::net::TcpStream);
+
+impl Http2 {
+    /// Asks, and waits until the answer begins.
+    fn ask(address: &str, message: &[u8]) -> Http2 {
+        let mut stream = Http2(std::net::TcpStream::connect(address).unwrap());
+        stream.0.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        // The window of every stream is empty.
+        stream.frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]);
+        // :method POST, :scheme http, :path and :authority as literals.
+        stream.frame(1, 4, 1, &[&[0x83, 0x86, 0x04, 10][..], b"/v1/answer", &[0x01, 1], b"x"].concat());
+        let mut pieces = message.chunks(1 << 14).peekable();
+        while let Some(piece) = pieces.next() {
+            stream.frame(0, pieces.peek().is_none().into(), 1, piece);
+        }
+        while stream.next_frame().0 != 1 {}
+        stream
+    }
+
+    /// All of the answer, now that it may be sent.
+    fn read_on(&mut self) -> Vec<u8> {
+        for stream in [0, 1] {
+            self.frame(8, 0, stream, &(1u32 << 30).to_be_bytes());
+        }
+        let mut body = vec![];
+        loop {
+            let (kind, flags, payload) = self.next_frame();
+            if kind == 0 {
+                body.extend(payload);
+                if flags & 1 == 1 {
+                    return body;
+                }
+            }
+        }
+    }
+
+    fn frame(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let length = (payload.len() as u32).to_be_bytes();
+        let head = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+        self.0.write_all(&[&head, payload].concat()).unwrap();
+    }
+
+    fn next_frame(&mut self) -> (u8, u8, Vec<u8>) {
+        let mut head = [0; 9];
+        self.0.read_exact(&mut head).unwrap();
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        self.0.read_exact(&mut payload).unwrap();
+        (head[3], head[4], payload)
+    }
 }
 
 #[test]

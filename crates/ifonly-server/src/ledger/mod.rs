@@ -11,7 +11,6 @@
 mod file;
 mod place;
 mod pool;
-#[cfg(feature = "postgres")]
 mod postgres;
 mod redis;
 mod remote;
@@ -55,14 +54,6 @@ pub enum LedgerError {
     /// Something about the configuration.
     #[error("ledger: {0}")]
     Place(String),
-    /// This program was built without what the store needs.
-    #[error("ledger: this build has no {store}; build ifonly with the feature `{feature}`")]
-    Feature {
-        /// Which store.
-        store: &'static str,
-        /// Which cargo feature.
-        feature: &'static str,
-    },
     /// Nothing was asked: there is no connection, or no store that may be used.
     #[error("ledger {store}: {reason}")]
     Unreachable {
@@ -118,20 +109,10 @@ pub fn open(config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, Ledg
     // A store with a runtime of its own may not be waited for on a thread that drives another runtime.
     let opening = || -> Result<Box<dyn Ledger>, LedgerError> {
         match url.split(':').next().unwrap_or_default() {
-            "postgres" | "postgresql" => postgres_at(&url, config, server),
+            "postgres" | "postgresql" => Ok(Box::new(postgres::open(&url, config, server)?)),
             _ => Ok(Box::new(redis::open(&url, config, server)?)),
         }
     };
     let opened = std::thread::scope(|scope| scope.spawn(opening).join());
     opened.unwrap_or_else(|_| Err(LedgerError::Place("opening it failed; this is a fault of the program".into())))
-}
-
-#[cfg(feature = "postgres")]
-fn postgres_at(url: &str, config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, LedgerError> {
-    Ok(Box::new(postgres::open(url, config, server)?))
-}
-
-#[cfg(not(feature = "postgres"))]
-fn postgres_at(_: &str, _: &LedgerConfig, _: &str) -> Result<Box<dyn Ledger>, LedgerError> {
-    Err(LedgerError::Feature { store: "PostgreSQL", feature: "postgres" })
 }

@@ -8,6 +8,7 @@ use super::tls::Inside;
 use super::wire;
 use crate::admission::{Admission, Permit};
 use crate::config::Limits;
+use crate::crowd::{Crowd, Seat};
 use crate::database::SCANNER;
 use crate::holding::{HoldingError, check_keys, shard_check};
 use crate::serve::ServeError;
@@ -22,6 +23,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Limited};
 use hyper::server::conn::http1::Builder;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use ifonly_algebra::keys::RootKey;
 use ifonly_bundle::BundlePart;
@@ -36,7 +38,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroize;
 
@@ -44,6 +46,11 @@ use zeroize::Zeroize;
 const PIECE_WORDS: usize = 1 << 15;
 /// Pieces that may wait for the network.
 const AHEAD: usize = 8;
+/// How long an answer may wait for its front in all. Fronts end what takes people too long, and the network ends what is for a front that died;
+/// this ends what a front has forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(3600);
+/// Where fronts are, for limits per address.
+const FRONTS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -115,8 +122,17 @@ struct Counts {
 struct Shard {
     holding: ShardHolding,
     admission: Admission,
+    /// Values that are held for fronts, in bytes.
+    transit: Arc<Crowd>,
     limits: Limits,
     counts: Counts,
+}
+
+impl Shard {
+    /// A place for so many bytes. Fronts share one, and each of them limits its clients.
+    fn seat(&self, bytes: usize) -> Seat {
+        self.transit.enter_working(FRONTS, bytes as u64)
+    }
 }
 
 /// A shard that has its ports and has not begun.
@@ -149,9 +165,10 @@ impl ShardServer {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
-        // One front may have all places: there are few fronts, and each of them limits its clients.
+        // One front may have all places.
         let admission = Admission::new(limits.running, limits.queue, 100);
-        let shard = Arc::new(Shard { holding, admission, limits, counts: Counts::default() });
+        let transit = Crowd::new(limits.transit_megabytes.saturating_mul(1 << 20));
+        let shard = Arc::new(Shard { holding, admission, transit, limits, counts: Counts::default() });
         Ok(ShardServer { shard, inside, listener, admin })
     }
 
@@ -165,39 +182,45 @@ impl ShardServer {
         self.admin.as_ref()?.local_addr().ok()
     }
 
-    /// Answers until `stop`.
+    /// Answers until `stop`, then finishes what it has begun.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let ShardServer { shard, inside, listener, admin } = self;
+        let (limits, graceful) = (shard.limits, GracefulShutdown::new());
         if let Some(admin) = admin {
-            tokio::spawn(accept(admin, admin_routes(shard.clone()), None));
+            let router = admin_routes(shard.clone());
+            tokio::spawn(async move { accept(admin, router, None, &GracefulShutdown::new()).await });
         }
         tokio::select! {
-            () = accept(listener, routes(shard), Some(inside)) => {}
+            () = accept(listener, routes(shard), Some(inside), &graceful) => {}
             () = stop => {}
+        }
+        let limit = Duration::from_secs(limits.shutdown_seconds);
+        if tokio::time::timeout(limit, graceful.shutdown()).await.is_err() {
+            tracing::warn!("some answers did not finish in time and were dropped");
         }
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, inside: Option<Inside>) {
+async fn accept(listener: TcpListener, router: Router, inside: Option<Inside>, graceful: &GracefulShutdown) {
     loop {
         let Ok((socket, from)) = listener.accept().await else {
             // Out of file descriptors, most likely: give others time to close theirs.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (router, inside) = (router.clone(), inside.clone());
+        let (router, inside, watcher) = (router.clone(), inside.clone(), graceful.watcher());
         tokio::spawn(async move {
             let _ = socket.set_nodelay(true);
             let mut builder = Builder::new();
             builder.timer(TokioTimer::new());
             let service = TowerToHyperService::new(router);
             let Some(inside) = inside else {
-                let _ = builder.serve_connection(TokioIo::new(socket), service).await;
+                let _ = watcher.watch(builder.serve_connection(TokioIo::new(socket), service)).await;
                 return;
             };
             match tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(inside.server()).accept(socket)).await {
                 Ok(Ok(stream)) if inside.is_shown(stream.get_ref().1.peer_certificates()) => {
-                    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+                    let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await;
                 }
                 Ok(Ok(_)) => tracing::warn!(%from, "somebody with another certificate than the front's"),
                 Ok(Err(error)) => tracing::warn!(%from, %error, "a front's handshake failed"),
@@ -259,18 +282,41 @@ impl From<(StatusCode, &str)> for Refused {
 struct Feed {
     pieces: mpsc::Sender<Bytes>,
     runtime: tokio::runtime::Handle,
-    stall: Duration,
+    deadline: tokio::time::Instant,
+    /// The right to run, until there is a first wait for the front: that may read the other shards first, or wait for somebody's network.
+    permit: Option<Permit>,
+    /// The place of what is held meanwhile, which somebody else may then get.
+    seat: Seat,
 }
 
 impl Feed {
-    /// False when the front has gone, or reads nothing.
-    fn send(&self, piece: Bytes) -> bool {
-        let sending = async { tokio::time::timeout(self.stall, self.pieces.send(piece)).await };
-        matches!(self.runtime.block_on(sending), Ok(Ok(())))
+    /// False when the front has gone or has not read everything in time, or when somebody else has got the place.
+    fn send(&mut self, piece: Bytes) -> bool {
+        let piece = match self.pieces.try_send(piece) {
+            Ok(()) => return true,
+            Err(TrySendError::Closed(_)) => return false,
+            Err(TrySendError::Full(piece)) => piece,
+        };
+        if let Some(permit) = self.permit.take() {
+            drop(permit);
+            self.seat.rest();
+        }
+        self.runtime.block_on(async {
+            tokio::select! {
+                sent = tokio::time::timeout_at(self.deadline, self.pieces.send(piece)) => matches!(sent, Ok(Ok(()))),
+                () = self.seat.displaced() => {
+                    tracing::warn!("an answer that waited for its front has given way to others (--transit-megabytes)");
+                    false
+                }
+            }
+        })
     }
 }
 
-type Work = fn(&Shard, &[u8], &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused>;
+/// Begins an answer of so many bytes; what is held for it has this place.
+type Begin<'b> = dyn FnMut(u64, Seat) -> Feed + 'b;
+
+type Work = fn(&Shard, &[u8], &mut Begin<'_>) -> Result<(), Refused>;
 
 /// A request, from its place in the queue to the first byte of its answer.
 async fn answer(shard: Arc<Shard>, request: Request, work: Work) -> Response {
@@ -297,20 +343,20 @@ async fn begin(shard: &Arc<Shard>, request: Request, work: Work) -> Result<(u64,
         Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time").into()),
     };
     let overloaded = || Refused::from((StatusCode::SERVICE_UNAVAILABLE, "the shard has as much to do as it takes"));
-    let ticket = shard.admission.enter(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).ok_or_else(overloaded)?;
+    let ticket = shard.admission.enter(FRONTS).ok_or_else(overloaded)?;
     let waiting = Duration::from_secs(shard.limits.queue_seconds);
     let permit: Permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or_else(overloaded)?;
     let (head, answered) = tokio::sync::oneshot::channel();
     let (shard, runtime) = (shard.clone(), tokio::runtime::Handle::current());
     tokio::task::spawn_blocking(move || {
-        let mut head = Some(head);
-        let stall = Duration::from_secs(shard.limits.stall_seconds);
-        let mut begin = |length: u64| {
+        let (mut head, mut permit) = (Some(head), Some(permit));
+        let deadline = tokio::time::Instant::now() + FORGOTTEN;
+        let mut begin = |length: u64, seat: Seat| {
             let (pieces, received) = mpsc::channel(AHEAD);
             if let Some(head) = head.take() {
                 let _ = head.send(Ok((length, Pieces(received))));
             }
-            Feed { pieces, runtime: runtime.clone(), stall }
+            Feed { pieces, runtime: runtime.clone(), deadline, permit: permit.take(), seat }
         };
         let done = work(&shard, &body, &mut begin);
         if let (Err(refused), Some(head)) = (done, head.take()) {
@@ -320,7 +366,6 @@ async fn begin(shard: &Arc<Shard>, request: Request, work: Work) -> Result<(u64,
         if let Ok(mut body) = body.try_into_mut() {
             body.as_mut().zeroize();
         }
-        drop(permit);
     });
     let failed = || Refused::from((StatusCode::INTERNAL_SERVER_ERROR, "the shard failed; its log has the reason"));
     answered.await.unwrap_or_else(|_| Err(failed()))
@@ -331,13 +376,15 @@ fn malformed() -> Refused {
         .into()
 }
 
-fn values(shard: &Shard, body: &[u8], begin: &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused> {
+fn values(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
     let part = &shard.holding.rows;
     let (forms, digits) = wire::read_values(body, part.ranges()).ok_or_else(malformed)?;
+    let mut left = part.rows().len() * forms.words_per_row();
+    // In stored order values are computed as they are read, and nothing is held.
+    let seat = shard.seat(if digits.is_some() { 4 * left } else { 0 });
     let mut values =
         part.evaluate(&forms, digits.as_ref()).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mut left = part.rows().len() * forms.words_per_row();
-    let feed = begin(4 * left as u64);
+    let mut feed = begin(4 * left as u64, seat);
     let mut words = vec![0; PIECE_WORDS.min(left)];
     while left > 0 {
         let words = &mut words[..PIECE_WORDS.min(left)];
@@ -353,7 +400,7 @@ fn values(shard: &Shard, body: &[u8], begin: &mut dyn FnMut(u64) -> Feed) -> Res
     Ok(())
 }
 
-fn sums(shard: &Shard, body: &[u8], begin: &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused> {
+fn sums(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
     let part = &shard.holding.rows;
     let entries = wire::read_sums(body, part.ranges()).ok_or_else(malformed)?;
     let mut rest = entries.as_slice();
@@ -363,22 +410,23 @@ fn sums(shard: &Shard, body: &[u8], begin: &mut dyn FnMut(u64) -> Feed) -> Resul
         table
     });
     let tables: Vec<&[u64]> = tables.collect();
+    let seat = shard.seat(8 * part.rows().len());
     let mut sums = vec![0; part.rows().len()];
     part.table_sums(&tables, &mut sums).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let feed = begin(8 * sums.len() as u64);
+    let mut feed = begin(8 * sums.len() as u64, seat);
     let mut pieces = sums.chunks(PIECE_WORDS / 2);
     let _ = pieces.all(|sums| feed.send(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()));
     sums.zeroize();
     Ok(())
 }
 
-fn records(shard: &Shard, body: &[u8], begin: &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused> {
+fn records(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
     let (epoch, selection) = wire::read_records(body).ok_or_else(malformed)?;
     let records = shard.holding.records.iter().find(|(held, _)| *held == epoch);
     let (_, records) = records.ok_or_else(|| Refused(StatusCode::CONFLICT, format!("no key for epoch {epoch}")))?;
     let sum = SCANNER.run(|| records.sum(&selection));
     let sum = sum.map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    begin(sum.len() as u64).send(sum.into());
+    begin(sum.len() as u64, shard.seat(sum.len())).send(sum.into());
     Ok(())
 }
 

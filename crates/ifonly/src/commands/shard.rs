@@ -45,6 +45,9 @@ pub(crate) struct Args {
     /// Requests at work at once; each may take 16 bytes of memory per row.
     #[arg(long, value_name = "N")]
     running: Option<usize>,
+    /// Memory for values that wait for their front, because the person there reads slowly; beyond that those that have waited longest give way.
+    #[arg(long, value_name = "MB")]
+    transit_megabytes: Option<u64>,
     /// How much to log: error, warn, info or debug. Logs are JSON lines on standard error, without query contents.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: String,
@@ -69,6 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     log(&args.log)?;
     let mut limits = Limits::default();
     limits.running = args.running.unwrap_or(limits.running).max(1);
+    limits.transit_megabytes = args.transit_megabytes.unwrap_or(limits.transit_megabytes);
     let rows = match args.rows {
         None => None,
         Some((first, end)) => {
