@@ -100,6 +100,21 @@ def test_a_configuration_is_read_checked_and_written(desk: Path) -> None:
             _config.read(wrong)
 
 
+def test_fronts_in_folders_of_their_own_have_one_ledger(desk: Path) -> None:
+    table = {"file": "ledger", "name": "loans/1", "timeout_seconds": 3}
+    assert _config.read({"ledger": table})["ledger"] == {**table, "file": str(desk / "ledger")}
+    # Somebody else's dictionary stays theirs.
+    assert table["file"] == "ledger"
+    store = _config.read({"ledger": {"url_file": "url", "ca": "ca.pem"}})["ledger"]
+    assert store == {"url_file": str(desk / "url"), "ca": str(desk / "ca.pem")}
+    assert _config.read({"ledger": {"url_env": "LEDGER"}})["ledger"] == {"url_env": "LEDGER"}
+    # In a table a file is a file, whatever it is called.
+    assert _config.read({"ledger": {"file": "a://b"}})["ledger"] == {"file": f"{desk}/a:/b"}
+    Path("conf").mkdir()
+    Path("conf/server.toml").write_text('ledger = { file = "ledger" }\n')
+    assert _config.read("conf/server.toml")["ledger"] == {"file": str(desk / "conf/ledger")}
+
+
 # Processes.
 
 

@@ -35,8 +35,12 @@ def read(config: Mapping[str, Any] | StrPath | None) -> dict[str, Any]:
     for key, argument in _OURS.items():
         if key in given:
             raise InputError(f"config: {key} is not for the configuration here; give {argument}= instead")
-    for table, names in ((given, ["ledger"]), (given.get("tls"), ["certificate", "key"])):
-        _make_absolute(table, names, folder)
+    ledger = given.get("ledger")
+    if isinstance(ledger, str) and "://" not in ledger:
+        _make_absolute(given, ["ledger"], folder)
+    # A path that every front resolved by itself would be a ledger for each of them.
+    _make_absolute(ledger, ["file", "url_file", "ca"], folder)
+    _make_absolute(given.get("tls"), ["certificate", "key"], folder)
     peers = given.get("peers")
     if isinstance(peers, dict):
         for side in ("next", "previous"):
@@ -94,8 +98,7 @@ def _make_absolute(table: Any, names: list[str], folder: Path) -> None:
         return
     for name in names:
         value = table.get(name)
-        # A store that is no file has an address.
-        if isinstance(value, str) and "://" not in value:
+        if isinstance(value, str):
             table[name] = str(folder / value)
 
 
