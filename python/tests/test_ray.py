@@ -115,6 +115,21 @@ def test_fronts_in_folders_of_their_own_have_one_ledger(desk: Path) -> None:
     assert _config.read("conf/server.toml")["ledger"] == {"file": str(desk / "conf/ledger")}
 
 
+def test_passwords_of_ledgers_do_not_go_through_ray(desk: Path) -> None:
+    with_one = (
+        "redis://:hush@h", "rediss://user:hush@h:6379/0", "postgres://u:hush@h/d", "postgres://u@h/d?password=hush", "redis+unix:///s?db=1&pass=hush",
+        "redis://user@example.org:hush@h", "postgres://u@h/d?%70assword=hush",
+    )  # fmt: skip
+    for url in with_one:
+        for ledger in (url, {"url": url}):
+            with pytest.raises(ifonly.InputError, match="url_file.*url_env") as refused:
+                _config.read({"ledger": ledger})
+            assert "hush" not in str(refused.value)
+    for url in ("redis://h:6379/0", "redis://[::1]:6379", "postgres://ifonly@db.example.org:5432/budgets?sslmode=disable", "redis+unix:///run/a:b"):
+        assert _config.read({"ledger": url})["ledger"] == url
+        assert _config.read({"ledger": {"url": url}})["ledger"] == {"url": url}
+
+
 # Processes.
 
 
@@ -356,6 +371,32 @@ def test_servers_that_are_away_end_the_run_and_what_is_done_is_kept(cluster: Non
     with ifonly.serve(bundle) as deployment:
         run = ifonly_ray.ask(people(), deployment.servers, "out", **options)
         assert run.parts_before >= 1 and run.questions == 23
+
+
+def test_tokens_that_are_named_are_read_where_they_are_used(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[Any] = []
+    monkeypatch.setattr(_ask, "Explainer", lambda servers, **reach: met.append(reach))
+    servers = ["https://a.example", "https://b.example"]
+
+    def token(**reach: Any) -> Any:
+        _ask._meet(servers, {"token": None, "token_file": None, "token_env": None, "timeout": 1.0, **reach})
+        assert met[-1].keys() == {"token", "timeout"}
+        return met[-1]["token"]
+
+    assert token() is None and token(token="abc") == "abc"
+    Path("tokens").write_text("# ours\nabc\n\n https://b.example=def\n")
+    assert token(token_file="tokens") == {"https://a.example": "abc", "https://b.example": "def"}
+    monkeypatch.setenv("OURS", "https://a.example=xyz abc")
+    assert token(token_env="OURS") == {"https://a.example": "xyz", "https://b.example": "abc"}
+    monkeypatch.setenv("OURS", "https://a.example=xyz")
+    assert token(token_env="OURS") == {"https://a.example": "xyz"}
+    monkeypatch.setenv("OURS", "")
+    Path("picture").write_bytes(b"\xff\xfe")
+    for wrong, word in (({"token_file": "nothing"}, "nothing"), ({"token_file": "picture"}, "not text"), ({"token_env": "NOTHING"}, "NOTHING"), ({"token_env": "OURS"}, "no token")):
+        with pytest.raises(ifonly.InputError, match=word):
+            token(**wrong)
+    with pytest.raises(ifonly.InputError, match="one of"):
+        ifonly_ray.ask([ME], servers, "out", token="abc", token_env="OURS")
 
 
 # What the documentation shows.

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from .._build import StrPath
 from ..errors import InputError
@@ -40,6 +41,11 @@ def read(config: Mapping[str, Any] | StrPath | None) -> dict[str, Any]:
         _make_absolute(given, ["ledger"], folder)
     # A path that every front resolved by itself would be a ledger for each of them.
     _make_absolute(ledger, ["file", "url_file", "ca"], folder)
+    if _has_password(ledger.get("url") if isinstance(ledger, dict) else ledger):
+        raise InputError(
+            "config: the ledger's URL has a password, and what is in the configuration goes through Ray and into its store; write the URL to a file "
+            'that every node has and give ledger = {"url_file": FILE}, or {"url_env": NAME} for a variable in the environment of Ray\'s workers'
+        )
     _make_absolute(given.get("tls"), ["certificate", "key"], folder)
     peers = given.get("peers")
     if isinstance(peers, dict):
@@ -100,6 +106,15 @@ def _make_absolute(table: Any, names: list[str], folder: Path) -> None:
         value = table.get(name)
         if isinstance(value, str):
             table[name] = str(folder / value)
+
+
+def _has_password(url: Any) -> bool:
+    """As the server reads it: before the last @, or as a parameter."""
+    if not isinstance(url, str) or "://" not in url:
+        return False
+    rest = url.partition("://")[2]
+    named = {name for name, _ in parse_qsl(rest.partition("?")[2], keep_blank_values=True)}
+    return bool(rest.rpartition("@")[0].partition(":")[2]) or not named.isdisjoint({"password", "pass"})
 
 
 def _check(config: Mapping[str, Any]) -> None:

@@ -195,7 +195,8 @@ def deploy(
     """Runs one logical server on Ray: ``shards`` processes that hold the rows, ``replicas`` fronts that clients ask. Returns when all are ready.
 
     ``bundle`` is a bundle, or what ``ifonly split`` made of one; ``key`` the root key's file, or several; ``index`` says which of the bundle's servers
-    this is. With ``shards=0`` every front holds the whole bundle. Everything must have the same path on every node; secrets never go through Ray.
+    this is. With ``shards=0`` every front holds the whole bundle. Everything must have the same path on every node: Ray gets paths of keys, not keys,
+    and a configuration with a password in it is refused.
 
     - ``name``: what it is called on Ray, ``ifonly-DATASET-serverINDEX`` unless given. Actors are detached: they outlive this process, until
       :meth:`Deployment.shutdown`; :func:`connect` finds them again.

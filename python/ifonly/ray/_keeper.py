@@ -40,7 +40,7 @@ class Version(TypedDict):
 
 
 class Wanted(TypedDict):
-    """What should be. Only what JSON has, and no secrets: paths of keys, hashes of tokens."""
+    """What should be. Only what JSON has, and no secrets, since Ray stores it: paths of keys, hashes of tokens, addresses without passwords."""
 
     name: str
     #: Another one for every deployment.
