@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -24,7 +25,7 @@ import ifonly
 ray = pytest.importorskip("ray")
 
 import ifonly.ray as ifonly_ray
-from ifonly.ray import _ask, _config, _process
+from ifonly.ray import _actors, _ask, _config, _keeper, _process
 
 #: How long something may take on a busy machine.
 PATIENCE = 90.0
@@ -204,6 +205,143 @@ def test_a_process_that_cannot_start_says_why(desk: Path) -> None:
     until(lambda: kept.process.restarts >= 2)
     assert "exit code 1" in str(kept.process.trouble) and "no such bundle" in str(kept.process.trouble)
     kept.process.stop(PATIENCE)
+
+
+# The keeper, without Ray: actors are what they say of themselves.
+
+
+class Stage:
+    """A keeper with one shard for every version and two fronts, which looks when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stored: dict[str, str] = {}
+        monkeypatch.setattr(_keeper, "store", SimpleNamespace(_internal_kv_get=stored.get, _internal_kv_put=lambda key, text, overwrite: stored.update({key: text})))
+        calls = SimpleNamespace(wait=lambda calls, **_: (calls, []), get=lambda call: call, exceptions=ray.exceptions)
+        monkeypatch.setattr(_keeper, "ray", calls)
+        monkeypatch.setattr(_keeper, "_finish", lambda actors, seconds: self.stopped.extend(actors))
+        monkeypatch.setattr(_keeper.Keeper, "_run", lambda keeper: None)
+        monkeypatch.setattr(_keeper.Keeper, "_make", lambda keeper, name, kind, version, place: self.actor(name, version))
+        self.says: dict[str, dict[str, Any]] = {}
+        self.plans: dict[str, Any] = {}
+        self.stopped: list[Any] = []
+        wanted: Any = {
+            "name": "s", "config": {}, "replicas": 2, "current": None, "arriving": 1, "refused": None, "versions": {"1": self.version()}, "newest": 1, "restarts": {},
+        }  # fmt: skip
+        self.keeper = _keeper.Keeper(wanted)
+        self.wanted = self.keeper.wanted()
+        self.look()
+        for name in ("s-front-1", "s-front-2"):
+            self.says[name].update(version=1, state="ready")
+        self.look()
+
+    def version(self) -> _keeper.Version:
+        return _keeper.Version(bundle="b", front="b", parts=[("b", (0, 9), (0, 9))], memory=(1, 1), until=None)
+
+    def actor(self, name: str, version: int) -> Any:
+        says = self.says.setdefault(name, {"life": "a", "restarts": 0, "address": None, "state": "ready", "version": version, "refused": None})
+        if "-front-" in name:
+            says["version"], says["state"] = None, "starting"
+
+        def tend(plan: Any = None) -> Any:
+            self.plans[name] = plan
+            return dict(says)
+
+        return SimpleNamespace(tend=SimpleNamespace(remote=tend))
+
+    def look(self) -> None:
+        # The first look makes and hears of shards, the second of fronts.
+        for _ in range(3):
+            self.keeper._tend()
+
+    def serves(self) -> set[int]:
+        return {plan["version"] for name, plan in self.plans.items() if "-front-" in name}
+
+
+def test_a_version_that_a_front_does_not_come_to_serve_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    number = stage.keeper.bring(stage.version())
+    stage.look()
+    assert stage.wanted["current"] == number == 2 and stage.serves() == {2}
+    # One front takes it up, the other hangs.
+    stage.says["s-front-1"]["version"] = 2
+    stage.look()
+    assert stage.keeper.abandon(2)
+    stage.look()
+    assert stage.wanted["current"] == 1 and stage.wanted["arriving"] is None and stage.serves() == {1}
+    # What is served stays, and the front that went ahead has its shards until it is back.
+    assert stage.wanted["versions"]["1"]["until"] is None and stage.wanted["versions"]["2"]["until"] is not None and not stage.stopped
+    assert not stage.keeper.abandon(2), "given up twice"
+    # It is put back from the store as it is.
+    assert _keeper.Keeper(stage.wanted).wanted()["current"] == 1
+    # The next one has a number of its own, and is served.
+    stage.says["s-front-1"]["version"] = 1
+    assert stage.keeper.bring(stage.version()) == 3
+    stage.look()
+    assert stage.serves() == {3}
+    for name in ("s-front-1", "s-front-2"):
+        stage.says[name]["version"] = 3
+    stage.look()
+    assert stage.wanted["versions"]["1"]["until"] is not None and stage.wanted["versions"]["3"]["until"] is None
+    assert not stage.keeper.abandon(3) and stage.wanted["current"] == 3, "what every front serves is not taken back"
+
+
+def test_a_version_that_nobody_took_up_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    # Given up before its shards were there, after them, and refused.
+    stage.keeper.bring(stage.version())
+    assert stage.keeper.abandon(2) and list(stage.wanted["versions"]) == ["1"]
+    assert stage.keeper.bring(stage.version()) == 3
+    stage.look()
+    assert stage.serves() == {3} and stage.keeper.abandon(3)
+    stage.look()
+    assert stage.serves() == {1} and list(stage.wanted["versions"]) == ["1"]
+    assert stage.keeper.bring(stage.version()) == 4
+    stage.says["s-front-2"]["refused"] = (4, "broken")
+    stage.look()
+    assert stage.serves() == {1} and list(stage.wanted["versions"]) == ["1"] and stage.wanted["refused"] == "broken"
+    # Fronts remember it, and it is not held against the next.
+    assert stage.keeper.bring(stage.version()) == 5
+    stage.look()
+    assert stage.serves() == {5} and stage.wanted["refused"] is None
+    assert not stage.keeper.abandon(4)
+
+
+def test_a_front_that_reloads_late_is_brought_back(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_actors, "_folder", lambda *names: desk)
+    monkeypatch.setattr(_actors.Front, "_look", lambda front: None)
+    monkeypatch.setattr(_actors.Front, "_changed", lambda front: None)
+    monkeypatch.setattr(_actors, "_readiness", lambda admin: "ready")
+    counts = [0, 0]
+    monkeypatch.setattr(_actors, "_reloads", lambda admin: tuple(counts))
+    signals: list[int] = []
+    process: Any = SimpleNamespace(pid=1, address="http://127.0.0.1:1", admin="", restarts=0, log="broken", signal=lambda number: not signals.append(number))
+    front = _actors.Front("f", "k", "d", None, _config.read(None), ["root.key"], 1, None, "warn")
+    front._process, front._serving = process, 1
+
+    def wants(version: int) -> _actors.Told:
+        front.tend(_actors.FrontPlan(version=version, bundle=f"b{version}", shards=None, port=0))
+        front._ask(process, "")
+        return front._tell("", front._serving, front._refused)
+
+    assert wants(1)["version"] == 1 and not signals
+    assert wants(2)["version"] == 1 and len(signals) == 1
+    # Taken back while the process is still at it; then it takes the new one up after all.
+    assert wants(1)["version"] == 1 and len(signals) == 1
+    counts[0] = 1
+    assert wants(1)["version"] == 2
+    wants(1)
+    assert len(signals) == 2 and "b1" in (desk / "server.toml").read_text()
+    counts[0] = 2
+    assert wants(1)["version"] == 1
+    # What it refuses it is asked for once; another one is asked for again.
+    wants(3)
+    counts[1] = 1
+    assert wants(3)["refused"] == (3, "broken")
+    wants(3)
+    wants(1)
+    assert len(signals) == 3
+    wants(4)
+    assert len(signals) == 4
 
 
 # Deployments.

@@ -84,7 +84,8 @@ class Deployment:
         """Serves another bundle without a gap, and returns when every front does.
 
         Shards of the new bundle come first; then every front takes it up, and answers searches that began before from the old shards for
-        ``limits.grace_seconds``, after which those end. Where anything is wrong with it, everything stays as it was and the error says why.
+        ``limits.grace_seconds``, after which those end. Where a front refuses it, or anything does not come within ``timeout``, fronts that have taken it up go back, everything is as it
+        was and the error says why.
         """
         wanted: Wanted = self._call("wanted")
         current = wanted["versions"][str(wanted["current"])]
@@ -150,9 +151,11 @@ class Deployment:
             raise MachineError(f"{self.name}: {error.cause if hasattr(error, 'cause') else error}") from error
         try:
             self.wait(timeout)
-        except MachineError:
-            self._call("abandon", number)
-            raise
+        except MachineError as error:
+            if self._call("abandon", number):
+                raise MachineError(f"{error}\n{version['bundle']} was given up, and fronts that had taken it up go back") from error
+            if self._call("wanted")["refused"] is None:
+                raise
         refused = self._call("wanted")["refused"]
         if refused is not None:
             raise MachineError(f"{self.name}: a front did not take up {version['bundle']}, and everything is as before: {refused}")
@@ -250,6 +253,7 @@ def deploy(
         arriving=1,
         refused=None,
         versions={"1": version},
+        newest=1,
         restarts={},
     )
     keeper = (
