@@ -25,7 +25,7 @@ import ifonly
 ray = pytest.importorskip("ray")
 
 import ifonly.ray as ifonly_ray
-from ifonly.ray import _actors, _ask, _config, _keeper, _process
+from ifonly.ray import _actors, _ask, _config, _deploy, _keeper, _process
 
 #: How long something may take on a busy machine.
 PATIENCE = 90.0
@@ -433,6 +433,7 @@ def test_what_cannot_be_deployed_is_refused_before_anything_starts(cluster: None
         ({"key": "nothing"}, "no file"),
         ({"index": 3}, "servers 1 to 2"),
         ({"replicas": 0}, "at least one front"),
+        ({"replicas": 2, "config": {"peers": {"listen": "127.0.0.1:0"}}}, "replicas=1, or no peers"),
         ({"shards": 61}, "only 60 rows"),
         ({"config": {"listen": "0.0.0.0:0"}}, "plain HTTP"),
         ({"binary": "/no/such/program"}, "no program"),
@@ -440,6 +441,23 @@ def test_what_cannot_be_deployed_is_refused_before_anything_starts(cluster: None
         given: dict[str, Any] = {"bundle": bundle, "key": "root.key", "shards": 0, **arguments}
         with pytest.raises(ifonly.InputError, match=word):
             ifonly_ray.deploy(**given)
+
+
+def test_servers_with_peers_are_not_given_a_second_front() -> None:
+    peers: dict[str, Any] = {"peers": {"listen": "127.0.0.1:0"}}
+    _deploy._check_replicas(1, peers)
+    _deploy._check_replicas(2, {})
+    calls: list[str] = []
+
+    def call(method: str) -> Any:
+        calls.append(method)
+        return {"config": peers}
+
+    deployment = ifonly_ray.Deployment("ifonly-x", None)
+    deployment._call = call  # type: ignore[method-assign,assignment]
+    with pytest.raises(ifonly.InputError, match="replicas=1"):
+        deployment.scale(replicas=2)
+    assert calls == ["wanted"]
 
 
 # Questions in bulk.

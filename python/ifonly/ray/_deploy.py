@@ -94,8 +94,8 @@ class Deployment:
     def scale(self, *, shards: int | None = None, replicas: int | None = None, timeout: float = 120.0) -> None:
         """Changes the number of shards, as a reload of the same bundle cut otherwise, or of fronts; a front that goes finishes its answers."""
         if replicas is not None:
-            if replicas < 1:
-                raise InputError(f"replicas = {replicas}: at least one front")
+            known: Wanted = self._call("wanted")
+            _check_replicas(replicas, known["config"])
             self._call("set_replicas", replicas)
         if shards is not None:
             wanted: Wanted = self._call("wanted")
@@ -216,8 +216,7 @@ def deploy(
     keys = [_file(path, "key") for path in paths]
     settings = _config.read(config)
     version = _version(bundle, shards, index)
-    if replicas < 1:
-        raise InputError(f"replicas = {replicas}: at least one front")
+    _check_replicas(replicas, settings)
     executable = _binary(binary)
     start(address)
     nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -295,6 +294,16 @@ def _file(path: StrPath, what: str) -> str:
     if not os.path.isfile(found):
         raise InputError(f"{what}: there is no file {found}")
     return found
+
+
+def _check_replicas(replicas: int, config: Mapping[str, Any]) -> None:
+    if replicas < 1:
+        raise InputError(f"replicas = {replicas}: at least one front")
+    if replicas > 1 and config.get("peers"):
+        raise InputError(
+            f"replicas = {replicas}, but config has peers, and servers of sealed searches have one front each: a session meets at the process that was asked; "
+            "give replicas=1, or no peers"
+        )
 
 
 def _binary(given: StrPath | None) -> str | None:
