@@ -443,6 +443,39 @@ def test_what_cannot_be_deployed_is_refused_before_anything_starts(cluster: None
             ifonly_ray.deploy(**given)
 
 
+def test_memory_is_reserved_for_what_may_be_held(bundle: str) -> None:
+    base, limits = 64 << 20, {"limits": {"running": 3, "transit_megabytes": 7}}
+    assert _deploy._memory(32_000, 160_000, 1000, 2, 1, {}) == ((32_000 + 184_000) // 2 + 16 * 500 + base, 9000 + base)
+    # Records are sealed for each key, and limits say how many answers there are at once, and how much waits.
+    assert _deploy._memory(32_000, 160_000, 1000, 2, 2, limits)[0] == (32_000 + 2 * 184_000) // 2 + 3 * 16 * 500 + (7 << 20) + base
+    whole = 32_000 + 184_000 + 3 * 20 * 1000 + (7 << 20) + base
+    assert _deploy._memory(32_000, 160_000, 1000, 0, 1, limits) == (whole, whole)
+    # Parts need together what the bundle needs, but for their heads.
+    subprocess.run([sys.executable, "-m", "ifonly", "split", bundle, "--parts", "2", "-o", "parts"], check=True, capture_output=True)
+    cut, split = (_deploy._version(place, 2, 1, 1, limits)["memory"] for place in (bundle, "parts"))
+    assert cut[1] == split[1] and abs(cut[0] - split[0]) < 4096, (cut, split)
+
+
+def test_shards_have_the_limits_of_the_configuration(desk: Path) -> None:
+    for name in ("bundle", "root.key", "a.pem", "a.key"):
+        Path(name).touch()
+    shard = object.__new__(_actors.Shard)
+    for limits, flags in (
+        ({}, []),
+        ({"limits": {"running": 3}}, ["--running", "3"]),
+        ({"limits": {"running": 3, "transit_megabytes": 7, "queue": 5}}, ["--running", "3", "--transit-megabytes", "7"]),
+    ):
+        shard._plan = _actors.ShardPlan(
+            name="s", keeper="k", deployment="d", version=1, binary="ifonly", bundle="bundle", rows=(0, 5), keys=["root.key"], certificate=("a.pem", "a.key"),
+            network="loopback", limits=_config.memory_limits(_config.read(limits)), log="warn",
+        )  # fmt: skip
+        command = shard._command(0)
+        assert command[command.index("--rows") :] == ["--rows", "0:5", *flags]
+    for wrong in (0, "3", 1.5, True):
+        with pytest.raises(ifonly.InputError, match="limits.running"):
+            _config.read({"limits": {"running": wrong}})
+
+
 def test_servers_with_peers_are_not_given_a_second_front() -> None:
     peers: dict[str, Any] = {"peers": {"listen": "127.0.0.1:0"}}
     _deploy._check_replicas(1, peers)

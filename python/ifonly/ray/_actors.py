@@ -59,6 +59,8 @@ class ShardPlan(TypedDict):
     keys: list[str]
     certificate: tuple[str, str]
     network: str
+    #: Answers at work at once, and megabytes of answers that wait for their front; the program's own numbers without.
+    limits: tuple[int | None, int | None]
     log: str
 
 
@@ -129,6 +131,9 @@ class Shard(_Worker):
             command += ["--key", path]
         if plan["rows"] is not None:
             command += ["--rows", "{}:{}".format(*plan["rows"])]
+        for flag, number in zip(("--running", "--transit-megabytes"), plan["limits"]):
+            if number is not None:
+                command += [flag, str(number)]
         return command
 
     def stop(self, seconds: float) -> None:

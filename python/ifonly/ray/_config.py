@@ -69,6 +69,13 @@ def limit(config: Mapping[str, Any], name: str, usual: int) -> float:
     return float(value)
 
 
+def memory_limits(config: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """How many answers may be at work at once, and how many megabytes of answers may wait, as far as the configuration says."""
+    limits = config.get("limits")
+    given = limits if isinstance(limits, Mapping) else {}
+    return given.get("running"), given.get("transit_megabytes")
+
+
 def write(config: Mapping[str, Any]) -> str:
     """As TOML."""
     return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in config.items())
@@ -128,6 +135,9 @@ def _check(config: Mapping[str, Any]) -> None:
             f"config: without a certificate, {listen} would serve plain HTTP to other machines; give tls.certificate and tls.key, listen on "
             "127.0.0.1, or allow it with plain_http (behind a TLS terminator)"
         )
+    for name, most in zip(("running", "transit_megabytes"), memory_limits(config)):
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+            raise InputError(f"config: limits.{name} = {most!r}: a number, at least 1")
 
 
 def _is_loopback(host: str) -> bool:

@@ -343,6 +343,7 @@ class Keeper:
             keys=wanted["keys"],
             certificate=(wanted["certificate"][0], wanted["certificate"][1]),
             network=wanted["network"],
+            limits=_config.memory_limits(wanted["config"]),
             log=wanted["log"],
         )
         return ray.remote(Shard).options(**options).remote(plan)
