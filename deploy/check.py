@@ -170,6 +170,7 @@ def chart(program, ifonly):
 def dashboard():
     source = (REPOSITORY / "crates/ifonly-server/src/metrics.rs").read_text(encoding="utf-8")
     known = set(re.findall(r"\bifonly_[a-z_]+", source.split("#[cfg(test)]")[0]))
+    known |= set(re.findall(r"ifonly_shard_[a-z_]+", (REPOSITORY / "crates/ifonly-server/src/shards/service.rs").read_text(encoding="utf-8")))
     for file in sorted((DEPLOY / "dashboards").glob("*.json")):
         text = json.dumps(json.loads(file.read_text(encoding="utf-8")))
         shown = set(re.findall(r"\bifonly_[a-z_]+", text))
