@@ -36,6 +36,8 @@ REFUSED = [
     (["shards.count=-1"], "shards.count"),
     (["shards.count=two"], "shards.count"),
     (["shards.cuont=2"], "cuont"),
+    (["shards.running=-1"], "shards.running"),
+    (["shards.transitMegabytes=0"], "shards.transitMegabytes"),
     (["index=0"], "index"),
     (["index=256"], "index"),
     (["rootKeys.secret="], "rootKeys.secret"),
@@ -81,6 +83,8 @@ def broken(objects):
         "no readiness": lambda o: front(o)["containers"][0].pop("readinessProbe"),
         "a shard that no front knows": lambda o: component(o, "shard")["spec"].update(replicas=shards_of(o) + 1),
         "every pod with the first part": lambda o: shard(o)["containers"][0]["args"].__setitem__(1, "/bundle/loans.parts/part-0"),
+        "a shard with as many answers as it likes": lambda o: shard(o)["containers"][0]["args"].remove("--running=4"),
+        "a shard that keeps all answers": lambda o: shard(o)["containers"][0]["args"].remove("--transit-megabytes=2048"),
         "a front with one shard less": replace("-shard-1.", "-shard-0."),
         "a short farewell": lambda o: front(o).update(terminationGracePeriodSeconds=30),
         "no budget for shards": lambda o: o.remove([one for one in of_kind(o, "PodDisruptionBudget") if one["metadata"]["name"].endswith("-shard")][0]),
@@ -166,6 +170,7 @@ def chart(program, ifonly):
 def dashboard():
     source = (REPOSITORY / "crates/ifonly-server/src/metrics.rs").read_text(encoding="utf-8")
     known = set(re.findall(r"\bifonly_[a-z_]+", source.split("#[cfg(test)]")[0]))
+    known |= set(re.findall(r"ifonly_shard_[a-z_]+", (REPOSITORY / "crates/ifonly-server/src/shards/service.rs").read_text(encoding="utf-8")))
     for file in sorted((DEPLOY / "dashboards").glob("*.json")):
         text = json.dumps(json.loads(file.read_text(encoding="utf-8")))
         shown = set(re.findall(r"\bifonly_[a-z_]+", text))

@@ -166,6 +166,16 @@ def every_part_has_one_shard_and_every_front_knows_all(objects, values):
     hold([f"--cert={inside[0]}", f"--cert-key={inside[1]}"] == [one for one in arguments if one.startswith("--cert")], "one certificate for both")
 
 
+def shards_bound_what_answers_take(objects, values):
+    if not shards(values):
+        return
+    arguments, given = pod(component(objects, "shard"))["containers"][0]["args"], values["shards"]
+    running = [f"--running={given['running']}"] if given.get("running") else []
+    hold([one for one in arguments if one.startswith("--running")] == running, "as many answers at work as the values say")
+    transit = f"--transit-megabytes={given.get('transitMegabytes', 1024)}"
+    hold([one for one in arguments if one.startswith("--transit")] == [transit], "answers that wait have so much memory")
+
+
 def fronts_roll_without_a_gap_and_finish_what_they_began(objects, values):
     front = component(objects, "front")
     alone = values.get("peers", {}).get("enabled") or values.get("ledger", {}).get("kind") == "file"
@@ -289,6 +299,7 @@ PROPERTIES = [
     secrets_come_from_secrets,
     probes_ask_the_admin_port,
     every_part_has_one_shard_and_every_front_knows_all,
+    shards_bound_what_answers_take,
     fronts_roll_without_a_gap_and_finish_what_they_began,
     each_kind_has_a_disruption_budget,
     policies_let_in_who_must_and_nobody_else,

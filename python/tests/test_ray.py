@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -24,7 +25,7 @@ import ifonly
 ray = pytest.importorskip("ray")
 
 import ifonly.ray as ifonly_ray
-from ifonly.ray import _ask, _config, _process
+from ifonly.ray import _actors, _ask, _config, _deploy, _keeper, _process
 
 #: How long something may take on a busy machine.
 PATIENCE = 90.0
@@ -98,6 +99,36 @@ def test_a_configuration_is_read_checked_and_written(desk: Path) -> None:
     ):
         with pytest.raises(ifonly.InputError, match=word):
             _config.read(wrong)
+
+
+def test_fronts_in_folders_of_their_own_have_one_ledger(desk: Path) -> None:
+    table = {"file": "ledger", "name": "loans/1", "timeout_seconds": 3}
+    assert _config.read({"ledger": table})["ledger"] == {**table, "file": str(desk / "ledger")}
+    # Somebody else's dictionary stays theirs.
+    assert table["file"] == "ledger"
+    store = _config.read({"ledger": {"url_file": "url", "ca": "ca.pem"}})["ledger"]
+    assert store == {"url_file": str(desk / "url"), "ca": str(desk / "ca.pem")}
+    assert _config.read({"ledger": {"url_env": "LEDGER"}})["ledger"] == {"url_env": "LEDGER"}
+    # In a table a file is a file, whatever it is called.
+    assert _config.read({"ledger": {"file": "a://b"}})["ledger"] == {"file": f"{desk}/a:/b"}
+    Path("conf").mkdir()
+    Path("conf/server.toml").write_text('ledger = { file = "ledger" }\n')
+    assert _config.read("conf/server.toml")["ledger"] == {"file": str(desk / "conf/ledger")}
+
+
+def test_passwords_of_ledgers_do_not_go_through_ray(desk: Path) -> None:
+    with_one = (
+        "redis://:hush@h", "rediss://user:hush@h:6379/0", "postgres://u:hush@h/d", "postgres://u@h/d?password=hush", "redis+unix:///s?db=1&pass=hush",
+        "redis://user@example.org:hush@h", "postgres://u@h/d?%70assword=hush",
+    )  # fmt: skip
+    for url in with_one:
+        for ledger in (url, {"url": url}):
+            with pytest.raises(ifonly.InputError, match="url_file.*url_env") as refused:
+                _config.read({"ledger": ledger})
+            assert "hush" not in str(refused.value)
+    for url in ("redis://h:6379/0", "redis://[::1]:6379", "postgres://ifonly@db.example.org:5432/budgets?sslmode=disable", "redis+unix:///run/a:b"):
+        assert _config.read({"ledger": url})["ledger"] == url
+        assert _config.read({"ledger": {"url": url}})["ledger"] == {"url": url}
 
 
 # Processes.
@@ -174,6 +205,143 @@ def test_a_process_that_cannot_start_says_why(desk: Path) -> None:
     until(lambda: kept.process.restarts >= 2)
     assert "exit code 1" in str(kept.process.trouble) and "no such bundle" in str(kept.process.trouble)
     kept.process.stop(PATIENCE)
+
+
+# The keeper, without Ray: actors are what they say of themselves.
+
+
+class Stage:
+    """A keeper with one shard for every version and two fronts, which looks when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stored: dict[str, str] = {}
+        monkeypatch.setattr(_keeper, "store", SimpleNamespace(_internal_kv_get=stored.get, _internal_kv_put=lambda key, text, overwrite: stored.update({key: text})))
+        calls = SimpleNamespace(wait=lambda calls, **_: (calls, []), get=lambda call: call, exceptions=ray.exceptions)
+        monkeypatch.setattr(_keeper, "ray", calls)
+        monkeypatch.setattr(_keeper, "_finish", lambda actors, seconds: self.stopped.extend(actors))
+        monkeypatch.setattr(_keeper.Keeper, "_run", lambda keeper: None)
+        monkeypatch.setattr(_keeper.Keeper, "_make", lambda keeper, name, kind, version, place: self.actor(name, version))
+        self.says: dict[str, dict[str, Any]] = {}
+        self.plans: dict[str, Any] = {}
+        self.stopped: list[Any] = []
+        wanted: Any = {
+            "name": "s", "config": {}, "replicas": 2, "current": None, "arriving": 1, "refused": None, "versions": {"1": self.version()}, "newest": 1, "restarts": {},
+        }  # fmt: skip
+        self.keeper = _keeper.Keeper(wanted)
+        self.wanted = self.keeper.wanted()
+        self.look()
+        for name in ("s-front-1", "s-front-2"):
+            self.says[name].update(version=1, state="ready")
+        self.look()
+
+    def version(self) -> _keeper.Version:
+        return _keeper.Version(bundle="b", front="b", parts=[("b", (0, 9), (0, 9))], memory=(1, 1), until=None)
+
+    def actor(self, name: str, version: int) -> Any:
+        says = self.says.setdefault(name, {"life": "a", "restarts": 0, "address": None, "state": "ready", "version": version, "refused": None})
+        if "-front-" in name:
+            says["version"], says["state"] = None, "starting"
+
+        def tend(plan: Any = None) -> Any:
+            self.plans[name] = plan
+            return dict(says)
+
+        return SimpleNamespace(tend=SimpleNamespace(remote=tend))
+
+    def look(self) -> None:
+        # The first look makes and hears of shards, the second of fronts.
+        for _ in range(3):
+            self.keeper._tend()
+
+    def serves(self) -> set[int]:
+        return {plan["version"] for name, plan in self.plans.items() if "-front-" in name}
+
+
+def test_a_version_that_a_front_does_not_come_to_serve_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    number = stage.keeper.bring(stage.version())
+    stage.look()
+    assert stage.wanted["current"] == number == 2 and stage.serves() == {2}
+    # One front takes it up, the other hangs.
+    stage.says["s-front-1"]["version"] = 2
+    stage.look()
+    assert stage.keeper.abandon(2)
+    stage.look()
+    assert stage.wanted["current"] == 1 and stage.wanted["arriving"] is None and stage.serves() == {1}
+    # What is served stays, and the front that went ahead has its shards until it is back.
+    assert stage.wanted["versions"]["1"]["until"] is None and stage.wanted["versions"]["2"]["until"] is not None and not stage.stopped
+    assert not stage.keeper.abandon(2), "given up twice"
+    # It is put back from the store as it is.
+    assert _keeper.Keeper(stage.wanted).wanted()["current"] == 1
+    # The next one has a number of its own, and is served.
+    stage.says["s-front-1"]["version"] = 1
+    assert stage.keeper.bring(stage.version()) == 3
+    stage.look()
+    assert stage.serves() == {3}
+    for name in ("s-front-1", "s-front-2"):
+        stage.says[name]["version"] = 3
+    stage.look()
+    assert stage.wanted["versions"]["1"]["until"] is not None and stage.wanted["versions"]["3"]["until"] is None
+    assert not stage.keeper.abandon(3) and stage.wanted["current"] == 3, "what every front serves is not taken back"
+
+
+def test_a_version_that_nobody_took_up_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    # Given up before its shards were there, after them, and refused.
+    stage.keeper.bring(stage.version())
+    assert stage.keeper.abandon(2) and list(stage.wanted["versions"]) == ["1"]
+    assert stage.keeper.bring(stage.version()) == 3
+    stage.look()
+    assert stage.serves() == {3} and stage.keeper.abandon(3)
+    stage.look()
+    assert stage.serves() == {1} and list(stage.wanted["versions"]) == ["1"]
+    assert stage.keeper.bring(stage.version()) == 4
+    stage.says["s-front-2"]["refused"] = (4, "broken")
+    stage.look()
+    assert stage.serves() == {1} and list(stage.wanted["versions"]) == ["1"] and stage.wanted["refused"] == "broken"
+    # Fronts remember it, and it is not held against the next.
+    assert stage.keeper.bring(stage.version()) == 5
+    stage.look()
+    assert stage.serves() == {5} and stage.wanted["refused"] is None
+    assert not stage.keeper.abandon(4)
+
+
+def test_a_front_that_reloads_late_is_brought_back(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_actors, "_folder", lambda *names: desk)
+    monkeypatch.setattr(_actors.Front, "_look", lambda front: None)
+    monkeypatch.setattr(_actors.Front, "_changed", lambda front: None)
+    monkeypatch.setattr(_actors, "_readiness", lambda admin: "ready")
+    counts = [0, 0]
+    monkeypatch.setattr(_actors, "_reloads", lambda admin: tuple(counts))
+    signals: list[int] = []
+    process: Any = SimpleNamespace(pid=1, address="http://127.0.0.1:1", admin="", restarts=0, log="broken", signal=lambda number: not signals.append(number))
+    front = _actors.Front("f", "k", "d", None, _config.read(None), ["root.key"], 1, None, "warn")
+    front._process, front._serving = process, 1
+
+    def wants(version: int) -> _actors.Told:
+        front.tend(_actors.FrontPlan(version=version, bundle=f"b{version}", shards=None, port=0))
+        front._ask(process, "")
+        return front._tell("", front._serving, front._refused)
+
+    assert wants(1)["version"] == 1 and not signals
+    assert wants(2)["version"] == 1 and len(signals) == 1
+    # Taken back while the process is still at it; then it takes the new one up after all.
+    assert wants(1)["version"] == 1 and len(signals) == 1
+    counts[0] = 1
+    assert wants(1)["version"] == 2
+    wants(1)
+    assert len(signals) == 2 and "b1" in (desk / "server.toml").read_text()
+    counts[0] = 2
+    assert wants(1)["version"] == 1
+    # What it refuses it is asked for once; another one is asked for again.
+    wants(3)
+    counts[1] = 1
+    assert wants(3)["refused"] == (3, "broken")
+    wants(3)
+    wants(1)
+    assert len(signals) == 3
+    wants(4)
+    assert len(signals) == 4
 
 
 # Deployments.
@@ -265,6 +433,7 @@ def test_what_cannot_be_deployed_is_refused_before_anything_starts(cluster: None
         ({"key": "nothing"}, "no file"),
         ({"index": 3}, "servers 1 to 2"),
         ({"replicas": 0}, "at least one front"),
+        ({"replicas": 2, "config": {"peers": {"listen": "127.0.0.1:0"}}}, "replicas=1, or no peers"),
         ({"shards": 61}, "only 60 rows"),
         ({"config": {"listen": "0.0.0.0:0"}}, "plain HTTP"),
         ({"binary": "/no/such/program"}, "no program"),
@@ -272,6 +441,56 @@ def test_what_cannot_be_deployed_is_refused_before_anything_starts(cluster: None
         given: dict[str, Any] = {"bundle": bundle, "key": "root.key", "shards": 0, **arguments}
         with pytest.raises(ifonly.InputError, match=word):
             ifonly_ray.deploy(**given)
+
+
+def test_memory_is_reserved_for_what_may_be_held(bundle: str) -> None:
+    base, limits = 64 << 20, {"limits": {"running": 3, "transit_megabytes": 7}}
+    assert _deploy._memory(32_000, 160_000, 1000, 2, 1, {}) == ((32_000 + 184_000) // 2 + 16 * 500 + base, 9000 + base)
+    # Records are sealed for each key, and limits say how many answers there are at once, and how much waits.
+    assert _deploy._memory(32_000, 160_000, 1000, 2, 2, limits)[0] == (32_000 + 2 * 184_000) // 2 + 3 * 16 * 500 + (7 << 20) + base
+    whole = 32_000 + 184_000 + 3 * 20 * 1000 + (7 << 20) + base
+    assert _deploy._memory(32_000, 160_000, 1000, 0, 1, limits) == (whole, whole)
+    # Parts need together what the bundle needs, but for their heads.
+    subprocess.run([sys.executable, "-m", "ifonly", "split", bundle, "--parts", "2", "-o", "parts"], check=True, capture_output=True)
+    cut, split = (_deploy._version(place, 2, 1, 1, limits)["memory"] for place in (bundle, "parts"))
+    assert cut[1] == split[1] and abs(cut[0] - split[0]) < 4096, (cut, split)
+
+
+def test_shards_have_the_limits_of_the_configuration(desk: Path) -> None:
+    for name in ("bundle", "root.key", "a.pem", "a.key"):
+        Path(name).touch()
+    shard = object.__new__(_actors.Shard)
+    for limits, flags in (
+        ({}, []),
+        ({"limits": {"running": 3}}, ["--running", "3"]),
+        ({"limits": {"running": 3, "transit_megabytes": 7, "queue": 5}}, ["--running", "3", "--transit-megabytes", "7"]),
+    ):
+        shard._plan = _actors.ShardPlan(
+            name="s", keeper="k", deployment="d", version=1, binary="ifonly", bundle="bundle", rows=(0, 5), keys=["root.key"], certificate=("a.pem", "a.key"),
+            network="loopback", limits=_config.memory_limits(_config.read(limits)), log="warn",
+        )  # fmt: skip
+        command = shard._command(0)
+        assert command[command.index("--rows") :] == ["--rows", "0:5", *flags]
+    for wrong in (0, "3", 1.5, True):
+        with pytest.raises(ifonly.InputError, match="limits.running"):
+            _config.read({"limits": {"running": wrong}})
+
+
+def test_servers_with_peers_are_not_given_a_second_front() -> None:
+    peers: dict[str, Any] = {"peers": {"listen": "127.0.0.1:0"}}
+    _deploy._check_replicas(1, peers)
+    _deploy._check_replicas(2, {})
+    calls: list[str] = []
+
+    def call(method: str) -> Any:
+        calls.append(method)
+        return {"config": peers}
+
+    deployment = ifonly_ray.Deployment("ifonly-x", None)
+    deployment._call = call  # type: ignore[method-assign,assignment]
+    with pytest.raises(ifonly.InputError, match="replicas=1"):
+        deployment.scale(replicas=2)
+    assert calls == ["wanted"]
 
 
 # Questions in bulk.
@@ -341,6 +560,32 @@ def test_servers_that_are_away_end_the_run_and_what_is_done_is_kept(cluster: Non
     with ifonly.serve(bundle) as deployment:
         run = ifonly_ray.ask(people(), deployment.servers, "out", **options)
         assert run.parts_before >= 1 and run.questions == 23
+
+
+def test_tokens_that_are_named_are_read_where_they_are_used(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[Any] = []
+    monkeypatch.setattr(_ask, "Explainer", lambda servers, **reach: met.append(reach))
+    servers = ["https://a.example", "https://b.example"]
+
+    def token(**reach: Any) -> Any:
+        _ask._meet(servers, {"token": None, "token_file": None, "token_env": None, "timeout": 1.0, **reach})
+        assert met[-1].keys() == {"token", "timeout"}
+        return met[-1]["token"]
+
+    assert token() is None and token(token="abc") == "abc"
+    Path("tokens").write_text("# ours\nabc\n\n https://b.example=def\n")
+    assert token(token_file="tokens") == {"https://a.example": "abc", "https://b.example": "def"}
+    monkeypatch.setenv("OURS", "https://a.example=xyz abc")
+    assert token(token_env="OURS") == {"https://a.example": "xyz", "https://b.example": "abc"}
+    monkeypatch.setenv("OURS", "https://a.example=xyz")
+    assert token(token_env="OURS") == {"https://a.example": "xyz"}
+    monkeypatch.setenv("OURS", "")
+    Path("picture").write_bytes(b"\xff\xfe")
+    for wrong, word in (({"token_file": "nothing"}, "nothing"), ({"token_file": "picture"}, "not text"), ({"token_env": "NOTHING"}, "NOTHING"), ({"token_env": "OURS"}, "no token")):
+        with pytest.raises(ifonly.InputError, match=word):
+            token(**wrong)
+    with pytest.raises(ifonly.InputError, match="one of"):
+        ifonly_ray.ask([ME], servers, "out", token="abc", token_env="OURS")
 
 
 # What the documentation shows.

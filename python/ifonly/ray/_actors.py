@@ -59,6 +59,8 @@ class ShardPlan(TypedDict):
     keys: list[str]
     certificate: tuple[str, str]
     network: str
+    #: Answers at work at once, and megabytes of answers that wait for their front; the program's own numbers without.
+    limits: tuple[int | None, int | None]
     log: str
 
 
@@ -129,6 +131,9 @@ class Shard(_Worker):
             command += ["--key", path]
         if plan["rows"] is not None:
             command += ["--rows", "{}:{}".format(*plan["rows"])]
+        for flag, number in zip(("--running", "--transit-megabytes"), plan["limits"]):
+            if number is not None:
+                command += [flag, str(number)]
         return command
 
     def stop(self, seconds: float) -> None:
@@ -161,7 +166,7 @@ class Front(_Worker):
         self._folder = _folder(deployment, _digest(name))
         self._plan: FrontPlan | None = None
         self._lock = threading.Lock()
-        # What the process read when it started, what it has taken up, and what it would not.
+        # What the process serves, what it would not, and which reload it has been asked for and has not answered.
         self._serving: int | None = None
         self._refused: tuple[int, str] | None = None
         self._asked: int | None = None
@@ -245,19 +250,26 @@ class Front(_Worker):
         self._ready = _readiness(admin)
         with self._lock:
             plan = self._plan
-            if plan is None or plan["version"] == self._serving:
+            if plan is None:
                 return
-            counts = _reloads(admin)
-            if self._asked != plan["version"]:
+            if self._asked is not None:
+                self._hear_of_reload(process, _reloads(admin))
+            elif plan["version"] != self._serving and (self._refused is None or self._refused[0] != plan["version"]):
+                counts = _reloads(admin)
                 if process.signal(signal.SIGHUP):
                     self._asked, self._counts = plan["version"], counts
-            elif counts[1] > self._counts[1]:
-                self._counts = counts
-                self._refused = plan["version"], process.log or "its log says why"
-            elif counts[0] > self._counts[0]:
-                self._note(plan["version"])
-                # Ready was said about the version before.
-                self._ready = "starting"
+
+    def _hear_of_reload(self, process: Process, counts: tuple[int, int]) -> None:
+        """A reload that was asked for is waited for, also if something else is wanted by now: it may come late, and then must be undone."""
+        if self._asked is None or counts == self._counts:
+            return
+        asked, self._asked = self._asked, None
+        if counts[1] > self._counts[1]:
+            self._refused = asked, process.log or "its log says why"
+        else:
+            self._note(asked)
+            # Ready was said about the version before.
+            self._ready = "starting"
 
 
 def _readiness(admin: str) -> str:

@@ -45,6 +45,8 @@ def ask(
     signer: str | None = None,
     operators: Iterable[str] | None = None,
     token: str | Mapping[str, str] | None = None,
+    token_file: StrPath | None = None,
+    token_env: str | None = None,
     ca: StrPath | None = None,
     timeout: float = 120.0,
     plain_http: bool = False,
@@ -58,6 +60,10 @@ def ask(
     column that identifies people and is not asked about; rows are numbered anyway. Servers, pins and wishes are those of :class:`ifonly.Explainer` and
     :meth:`~ifonly.Explainer.generate_counterfactuals`.
 
+    A ``token`` goes through Ray to the workers. One that should not is in a file, ``token_file``, that has the same path on every node, or in a variable, ``token_env``, of
+    this program and of Ray's workers; both are read where they are used, as ``--token-file`` and ``IFONLY_TOKEN`` of ``ifonly ask``: ``TOKEN`` or ``URL=TOKEN``, one per line or with
+    spaces between several. People and answers go through Ray in any case.
+
     At most ``rate`` questions begin per second, over all ``workers``, each of which has at most ``concurrency`` on their way. A call with the same ``output`` goes on
     where the last one ended, and refuses other questions. A question that cannot be asked or answered is a row with an ``error``; servers that cannot be reached
     are asked again for ``retry_seconds``, then the call ends with :class:`ifonly.ServersError`, and what is done is kept.
@@ -70,15 +76,18 @@ def ask(
     for name, number in (("workers", workers), ("concurrency", concurrency), ("part_rows", part_rows), ("total_CFs", total_CFs)):
         if number < 1:
             raise InputError(f"{name} = {number!r}: at least 1")
+    if sum(one is not None for one in (token, token_file, token_env)) > 1:
+        raise InputError("give one of token, token_file and token_env")
     # A mistake in a wish is everybody's: better to know it before anybody is asked.
     listed, ranges = _wish_list(**wishes)
     addresses = [servers] if isinstance(servers, str) else list(servers)
     reach: dict[str, Any] = {
         "threshold": threshold, "manifest": manifest, "signer": signer, "operators": None if operators is None else list(operators),
-        "token": token if token is None or isinstance(token, str) else dict(token), "ca": None if ca is None else os.path.abspath(os.fspath(ca)),
+        "token": token if token is None or isinstance(token, str) else dict(token),
+        "token_file": None if token_file is None else os.path.abspath(os.fspath(token_file)), "token_env": token_env, "ca": None if ca is None else os.path.abspath(os.fspath(ca)),
         "timeout": timeout, "plain_http": plain_http,
     }  # fmt: skip
-    explainer = Explainer(addresses, **reach)
+    explainer = _meet(addresses, reach)
     # Everybody is to be asked about the same rows, also if the servers reload meanwhile.
     reach["manifest"] = explainer.digest
     folder = Path(output)
@@ -174,7 +183,40 @@ class Asker:
         """The servers. What goes wrong here is nobody's question."""
         if self._explainer is None:
             try:
-                self._explainer = await asyncio.to_thread(lambda: Explainer(self._servers, **self._reach))
+                self._explainer = await asyncio.to_thread(_meet, self._servers, self._reach)
             except IfonlyError as error:
                 raise Away(str(error)) from None
         return self._explainer
+
+
+def _meet(servers: list[str], reach: Mapping[str, Any]) -> Explainer:
+    """The servers, with a token that is read here if it was only named."""
+    given = dict(reach)
+    path, name = given.pop("token_file"), given.pop("token_env")
+    if path is not None:
+        try:
+            lines = Path(path).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise InputError(f"token_file: {path} on node {ray.util.get_node_ip_address()}: {why}") from error
+        given["token"] = _tokens([line.strip() for line in lines if not line.lstrip().startswith("#")], servers)
+    elif name is not None:
+        if name not in os.environ:
+            raise InputError(f"token_env: there is no variable {name} on node {ray.util.get_node_ip_address()}; Ray's workers have the environment that Ray was started in")
+        given["token"] = _tokens(os.environ[name].split(" "), servers)
+    return Explainer(servers, **given)
+
+
+def _tokens(texts: list[str], servers: list[str]) -> dict[str, str]:
+    """By address, from TOKEN, which is for all servers, and URL=TOKEN; the first of several counts, as for `ifonly ask`."""
+    own: dict[str, str] = {}
+    common: str | None = None
+    for text in filter(None, texts):
+        url, _, token = text.rpartition("=")
+        if url.startswith(("http://", "https://")):
+            own.setdefault(url, token)
+        elif common is None:
+            common = text
+    if common is None and not own:
+        raise InputError("token_file, token_env: there is no token in it")
+    return {**({} if common is None else dict.fromkeys(servers, common)), **own}

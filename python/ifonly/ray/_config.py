@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from .._build import StrPath
 from ..errors import InputError
@@ -35,8 +36,17 @@ def read(config: Mapping[str, Any] | StrPath | None) -> dict[str, Any]:
     for key, argument in _OURS.items():
         if key in given:
             raise InputError(f"config: {key} is not for the configuration here; give {argument}= instead")
-    for table, names in ((given, ["ledger"]), (given.get("tls"), ["certificate", "key"])):
-        _make_absolute(table, names, folder)
+    ledger = given.get("ledger")
+    if isinstance(ledger, str) and "://" not in ledger:
+        _make_absolute(given, ["ledger"], folder)
+    # A path that every front resolved by itself would be a ledger for each of them.
+    _make_absolute(ledger, ["file", "url_file", "ca"], folder)
+    if _has_password(ledger.get("url") if isinstance(ledger, dict) else ledger):
+        raise InputError(
+            "config: the ledger's URL has a password, and what is in the configuration goes through Ray and into its store; write the URL to a file "
+            'that every node has and give ledger = {"url_file": FILE}, or {"url_env": NAME} for a variable in the environment of Ray\'s workers'
+        )
+    _make_absolute(given.get("tls"), ["certificate", "key"], folder)
     peers = given.get("peers")
     if isinstance(peers, dict):
         for side in ("next", "previous"):
@@ -57,6 +67,13 @@ def limit(config: Mapping[str, Any], name: str, usual: int) -> float:
     limits = config.get("limits")
     value = limits.get(name, usual) if isinstance(limits, Mapping) else usual
     return float(value)
+
+
+def memory_limits(config: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    """How many answers may be at work at once, and how many megabytes of answers may wait, as far as the configuration says."""
+    limits = config.get("limits")
+    given = limits if isinstance(limits, Mapping) else {}
+    return given.get("running"), given.get("transit_megabytes")
 
 
 def write(config: Mapping[str, Any]) -> str:
@@ -94,9 +111,17 @@ def _make_absolute(table: Any, names: list[str], folder: Path) -> None:
         return
     for name in names:
         value = table.get(name)
-        # A store that is no file has an address.
-        if isinstance(value, str) and "://" not in value:
+        if isinstance(value, str):
             table[name] = str(folder / value)
+
+
+def _has_password(url: Any) -> bool:
+    """As the server reads it: before the last @, or as a parameter."""
+    if not isinstance(url, str) or "://" not in url:
+        return False
+    rest = url.partition("://")[2]
+    named = {name for name, _ in parse_qsl(rest.partition("?")[2], keep_blank_values=True)}
+    return bool(rest.rpartition("@")[0].partition(":")[2]) or not named.isdisjoint({"password", "pass"})
 
 
 def _check(config: Mapping[str, Any]) -> None:
@@ -110,6 +135,9 @@ def _check(config: Mapping[str, Any]) -> None:
             f"config: without a certificate, {listen} would serve plain HTTP to other machines; give tls.certificate and tls.key, listen on "
             "127.0.0.1, or allow it with plain_http (behind a TLS terminator)"
         )
+    for name, most in zip(("running", "transit_megabytes"), memory_limits(config)):
+        if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+            raise InputError(f"config: limits.{name} = {most!r}: a number, at least 1")
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,8 +22,13 @@ from ._engine import NAMESPACE, ray, start
 from ._keeper import Keeper, Version, Wanted
 from ._process import program
 
-#: Beside the data: the program, its threads, what is on its way.
+#: Beside the data: the program, its threads, buffers.
 _BASE_BYTES = 64 << 20
+#: At most so much of an answer that is at work for each row, at a shard, and the order at a front that has the rows itself.
+_ANSWER_BYTES = 16
+_ORDER_BYTES = 4
+#: What sealing adds to a record.
+_SEAL_BYTES = 24
 _COLUMNS = ("what", "where", "rows", "address", "state", "restarts")
 
 
@@ -84,24 +89,25 @@ class Deployment:
         """Serves another bundle without a gap, and returns when every front does.
 
         Shards of the new bundle come first; then every front takes it up, and answers searches that began before from the old shards for
-        ``limits.grace_seconds``, after which those end. Where anything is wrong with it, everything stays as it was and the error says why.
+        ``limits.grace_seconds``, after which those end. Where a front refuses it, or anything does not come within ``timeout``, fronts that have taken it up go back, everything is as it
+        was and the error says why.
         """
         wanted: Wanted = self._call("wanted")
         current = wanted["versions"][str(wanted["current"])]
-        self._bring(_version(bundle, len(current["parts"]), wanted["index"]), timeout)
+        self._bring(_version(bundle, len(current["parts"]), wanted["index"], len(wanted["keys"]), wanted["config"]), timeout)
 
     def scale(self, *, shards: int | None = None, replicas: int | None = None, timeout: float = 120.0) -> None:
         """Changes the number of shards, as a reload of the same bundle cut otherwise, or of fronts; a front that goes finishes its answers."""
         if replicas is not None:
-            if replicas < 1:
-                raise InputError(f"replicas = {replicas}: at least one front")
+            known: Wanted = self._call("wanted")
+            _check_replicas(replicas, known["config"])
             self._call("set_replicas", replicas)
         if shards is not None:
             wanted: Wanted = self._call("wanted")
             current = wanted["versions"][str(wanted["current"])]
             if (wanted["certificate"] is None) != (shards == 0):
                 raise InputError("a server without shards stays one, and one with shards keeps some; deploy it anew")
-            self._bring(_version(current["bundle"], shards, wanted["index"]), timeout)
+            self._bring(_version(current["bundle"], shards, wanted["index"], len(wanted["keys"]), wanted["config"]), timeout)
         self.wait(timeout)
 
     def wait(self, timeout: float = 120.0) -> None:
@@ -150,9 +156,11 @@ class Deployment:
             raise MachineError(f"{self.name}: {error.cause if hasattr(error, 'cause') else error}") from error
         try:
             self.wait(timeout)
-        except MachineError:
-            self._call("abandon", number)
-            raise
+        except MachineError as error:
+            if self._call("abandon", number):
+                raise MachineError(f"{error}\n{version['bundle']} was given up, and fronts that had taken it up go back") from error
+            if self._call("wanted")["refused"] is None:
+                raise
         refused = self._call("wanted")["refused"]
         if refused is not None:
             raise MachineError(f"{self.name}: a front did not take up {version['bundle']}, and everything is as before: {refused}")
@@ -195,7 +203,8 @@ def deploy(
     """Runs one logical server on Ray: ``shards`` processes that hold the rows, ``replicas`` fronts that clients ask. Returns when all are ready.
 
     ``bundle`` is a bundle, or what ``ifonly split`` made of one; ``key`` the root key's file, or several; ``index`` says which of the bundle's servers
-    this is. With ``shards=0`` every front holds the whole bundle. Everything must have the same path on every node; secrets never go through Ray.
+    this is. With ``shards=0`` every front holds the whole bundle. Everything must have the same path on every node: Ray gets paths of keys, not keys,
+    and a configuration with a password in it is refused.
 
     - ``name``: what it is called on Ray, ``ifonly-DATASET-serverINDEX`` unless given. Actors are detached: they outlive this process, until
       :meth:`Deployment.shutdown`; :func:`connect` finds them again.
@@ -205,15 +214,15 @@ def deploy(
     - ``certificate``: the pair of files by which fronts and shards know each other (``ifonly keygen --certificate``). Without one it is made in
       ``directory``, which on a cluster must be a folder that all nodes share.
     - ``network``: whether shards listen on loopback or on their node's address; the former if there is one node.
-    - ``shard_cpus``, ``front_cpus``: what Ray reserves for each; 1, or less where the cluster has fewer. Memory is reserved by the size of the part.
+    - ``shard_cpus``, ``front_cpus``: what Ray reserves for each; 1, or less where the cluster has fewer. Memory is reserved for the rows and records of
+      the part, and for as many answers as ``config`` allows with ``limits.running`` and ``limits.transit_megabytes``, which shards are given too.
     - ``binary``: the program to run, or the variable ``IFONLY``; otherwise the package's own.
     """
     paths = [key] if isinstance(key, (str, os.PathLike)) else list(key)
     keys = [_file(path, "key") for path in paths]
     settings = _config.read(config)
-    version = _version(bundle, shards, index)
-    if replicas < 1:
-        raise InputError(f"replicas = {replicas}: at least one front")
+    version = _version(bundle, shards, index, len(keys), settings)
+    _check_replicas(replicas, settings)
     executable = _binary(binary)
     start(address)
     nodes = [node for node in ray.nodes() if node["Alive"]]
@@ -249,6 +258,7 @@ def deploy(
         arriving=1,
         refused=None,
         versions={"1": version},
+        newest=1,
         restarts={},
     )
     keeper = (
@@ -292,6 +302,16 @@ def _file(path: StrPath, what: str) -> str:
     return found
 
 
+def _check_replicas(replicas: int, config: Mapping[str, Any]) -> None:
+    if replicas < 1:
+        raise InputError(f"replicas = {replicas}: at least one front")
+    if replicas > 1 and config.get("peers"):
+        raise InputError(
+            f"replicas = {replicas}, but config has peers, and servers of sealed searches have one front each: a session meets at the process that was asked; "
+            "give replicas=1, or no peers"
+        )
+
+
 def _binary(given: StrPath | None) -> str | None:
     if given is not None:
         found = shutil.which(os.fspath(given))
@@ -311,7 +331,7 @@ def _manifest(bundle: str) -> dict[str, Any]:
         raise InputError(f"{bundle} is no bundle: {error}") from error
 
 
-def _version(bundle: StrPath, shards: int, index: int) -> Version:
+def _version(bundle: StrPath, shards: int, index: int, keys: int, config: Mapping[str, Any]) -> Version:
     """How a bundle is cut, and what its parts need."""
     folder = os.path.abspath(os.fspath(bundle))
     if shards < 0:
@@ -328,17 +348,31 @@ def _version(bundle: StrPath, shards: int, index: int) -> Version:
         if shards != len(found):
             raise InputError(f"shards = {shards}, but {folder} was split into {len(found)} parts")
         parts = [(str(path), None, _label(path)) for path in found]
-        total = sum(_bytes(path) for path, _, _ in parts)
+        folders = [path for path, _, _ in parts]
     else:
         if shards > rows:
             raise InputError(f"shards = {shards}, but the bundle has only {rows} rows")
         cuts = [rows * number // shards for number in range(shards + 1)] if shards else []
         parts = [(folder, (first, last), (first, last)) for first, last in zip(cuts, cuts[1:])]
-        total = _bytes(folder)
-    # A sixth more than the part; a front keeps an order and values of every row while it answers.
-    shard = int(1.15 * total / max(shards, 1)) + _BASE_BYTES
-    whole = 9 * rows + _BASE_BYTES if shards else shard
-    return Version(bundle=folder, front=front, parts=parts, memory=(shard, whole), until=None)
+        folders = [folder]
+    memory = _memory(sum(_bytes(path, "rows") for path in folders), sum(_bytes(path, "records") for path in folders), rows, shards, keys, config)
+    return Version(bundle=folder, front=front, parts=parts, memory=memory, until=None)
+
+
+def _memory(row_bytes: int, record_bytes: int, rows: int, shards: int, keys: int, config: Mapping[str, Any]) -> tuple[int, int]:
+    """What Ray reserves for a shard and for a front, in bytes.
+
+    Rows, which are mapped, and records, which are sealed once for every key; of answers one that is at work, or as many as ``limits.running`` says, and
+    those that wait if ``limits.transit_megabytes`` is given. Without these limits a process may take more: by default an answer at work for
+    every processor, and 1024 MB of answers that wait. Sessions of sealed searches are not counted.
+    """
+    running, transit = _config.memory_limits(config)
+    answers = (_ANSWER_BYTES + (0 if shards else _ORDER_BYTES)) * (running or 1) * rows
+    data = row_bytes + keys * (record_bytes + _SEAL_BYTES * rows)
+    waiting = (transit or 0) << 20
+    held = -(-(data + answers) // max(shards, 1)) + waiting + _BASE_BYTES
+    # A front with shards keeps an order and the query's bits for every row while it fetches a record.
+    return held, 9 * rows + _BASE_BYTES if shards else held
 
 
 def _label(part: Path) -> tuple[int, int]:
@@ -350,8 +384,11 @@ def _label(part: Path) -> tuple[int, int]:
         raise InputError(f"{part} is no part of a bundle: {error!r}") from error
 
 
-def _bytes(folder: str) -> int:
-    return sum(path.stat().st_size for path in Path(folder).iterdir() if path.is_file())
+def _bytes(folder: str, file: str) -> int:
+    try:
+        return (Path(folder) / file).stat().st_size
+    except OSError as error:
+        raise InputError(f"{folder} is no bundle: {error}") from error
 
 
 def _certificate(name: str, directory: StrPath | None, nodes: int, binary: str | None) -> tuple[str, str]:

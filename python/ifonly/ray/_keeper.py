@@ -40,7 +40,7 @@ class Version(TypedDict):
 
 
 class Wanted(TypedDict):
-    """What should be. Only what JSON has, and no secrets: paths of keys, hashes of tokens."""
+    """What should be. Only what JSON has, and no secrets, since Ray stores it: paths of keys, hashes of tokens, addresses without passwords."""
 
     name: str
     #: Another one for every deployment.
@@ -61,6 +61,8 @@ class Wanted(TypedDict):
     arriving: int | None
     refused: str | None
     versions: dict[str, Version]
+    #: The highest number that a version had. None is given twice: fronts remember what they refused, and actors may be slow to go.
+    newest: int
     #: How often actors and processes were started again, by name.
     restarts: dict[str, int]
 
@@ -124,21 +126,26 @@ class Keeper:
                 raise RuntimeError("the deployment is being shut down")
             if self._wanted["arriving"] is not None:
                 raise RuntimeError("another version is on its way; wait until it has arrived")
-            number = 1 + max([int(one) for one in self._wanted["versions"]], default=0)
+            number = self._wanted["newest"] = self._wanted["newest"] + 1
             self._wanted["versions"][str(number)] = version
             self._wanted["arriving"], self._wanted["refused"] = number, None
             self._store()
         self._awake.set()
         return number
 
-    def abandon(self, number: int) -> None:
-        """Gives up a version that is on its way."""
+    def abandon(self, number: int) -> bool:
+        """Gives up a version that is on its way, or that not every front has taken up; whether that was so."""
         with self._lock:
             if self._wanted["arriving"] == number:
                 self._end([name for name, version, _ in self._shards() if version == number], _SHARD_SECONDS)
                 self._wanted["arriving"] = None
                 del self._wanted["versions"][str(number)]
                 self._store()
+                given_up = True
+            else:
+                given_up = self._wanted["current"] == number and self._take_back()
+        self._awake.set()
+        return given_up
 
     def set_replicas(self, replicas: int) -> None:
         """Changes the number of fronts."""
@@ -229,20 +236,44 @@ class Keeper:
         """Once every front serves the current version, the ones before it have their grace; what a front refuses is taken back."""
         wanted = self._wanted
         current = wanted["current"]
-        told = [hand.told for hand in (self._hands.get(name) for name in self._fronts()) if hand is not None]
-        older = [key for key, version in wanted["versions"].items() if int(key) != current and int(key) != wanted["arriving"]]
-        refused = [one["refused"][1] for one in told if one and one["refused"] and one["refused"][0] == current]
-        served = [key for key in older if wanted["versions"][key]["until"] is None]
-        if refused and served:
-            wanted["refused"] = refused[0]
-            wanted["versions"][str(current)]["until"] = time.time()
-            wanted["current"] = max(int(key) for key in served)
-            self._store()
-        elif served and len(told) == wanted["replicas"] and all(one and one["version"] == current and one["state"] == "ready" for one in told):
-            grace = _config.limit(wanted["config"], "grace_seconds", _config.GRACE_SECONDS)
-            for key in served:
-                wanted["versions"][key]["until"] = time.time() + grace
-            self._store()
+        told = self._told_by_fronts()
+        refused = [one["refused"][1] for one in told if one["refused"] and one["refused"][0] == current]
+        if refused:
+            if self._take_back():
+                wanted["refused"] = refused[0]
+                self._store()
+        elif len(told) == wanted["replicas"] and all(one["version"] == current and one["state"] == "ready" for one in told):
+            before = self._before()
+            for number in before:
+                wanted["versions"][str(number)]["until"] = time.time() + self._grace()
+            if before:
+                self._store()
+
+    def _take_back(self) -> bool:
+        """Serves the version before the current one again, unless every front had come to serve the current one."""
+        wanted = self._wanted
+        current, before = wanted["current"], self._before()
+        if not before:
+            return False
+        # Fronts that have taken it up need its shards until they are back, and so do searches that they began; nobody else does.
+        taken_up = any(one["version"] == current for one in self._told_by_fronts())
+        wanted["versions"][str(current)]["until"] = time.time() + (self._grace() if taken_up else 0.0)
+        wanted["current"] = max(before)
+        self._store()
+        return True
+
+    def _before(self) -> list[int]:
+        """The versions before the current one that have not begun to go."""
+        wanted = self._wanted
+        others = [int(key) for key, version in wanted["versions"].items() if version["until"] is None]
+        return [number for number in others if number not in (wanted["current"], wanted["arriving"])]
+
+    def _told_by_fronts(self) -> list[Told]:
+        hands = [self._hands.get(name) for name in self._fronts()]
+        return [hand.told for hand in hands if hand is not None and hand.told is not None]
+
+    def _grace(self) -> float:
+        return _config.limit(self._wanted["config"], "grace_seconds", _config.GRACE_SECONDS)
 
     def _plan(self, hand: _Hand) -> FrontPlan:
         wanted = self._wanted
@@ -312,6 +343,7 @@ class Keeper:
             keys=wanted["keys"],
             certificate=(wanted["certificate"][0], wanted["certificate"][1]),
             network=wanted["network"],
+            limits=_config.memory_limits(wanted["config"]),
             log=wanted["log"],
         )
         return ray.remote(Shard).options(**options).remote(plan)
