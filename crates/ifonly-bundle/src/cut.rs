@@ -2,9 +2,10 @@
 //!
 //! A part is cut out of a whole bundle when it is opened, or beforehand by [`Bundle::split`], so that no machine needs more than its own
 //! rows. Then it is a directory with the manifest and the checksums of the whole bundle, `rows` and `records` of its rows alone, and `part`, which says
-//! which rows these are and what their files hash to. A front's directory has the manifest and the checksums only.
+//! which rows these are and what all of its files hash to. The checksums are among them: a front believes whoever has the same, so that rows beside the
+//! checksums of another bundle would be answered as that bundle's. A front's directory has the manifest and the checksums only.
 
-use crate::bundle::{self, Bundle, Records};
+use crate::bundle::{self, Bundle, Hashes, Records};
 use crate::error::{BuildError, OpenError};
 use crate::format;
 use crate::write::Staging;
@@ -26,6 +27,8 @@ struct Label {
     first: usize,
     /// How many.
     count: usize,
+    /// BLAKE3 of the file `checksums`, which has the manifest's.
+    checksums: String,
     /// BLAKE3 of the file `rows`.
     rows: String,
     /// BLAKE3 of the file `records`.
@@ -51,8 +54,12 @@ pub struct Outline {
 impl Outline {
     /// Reads and checks the manifest and the list of checksums of a bundle, a part or a front's directory.
     pub fn open(directory: &Path) -> Result<Outline, OpenError> {
+        Ok(Outline::open_listed(directory)?.0)
+    }
+
+    fn open_listed(directory: &Path) -> Result<(Outline, Hashes), OpenError> {
         let (manifest, hashes) = bundle::read_manifest(directory)?;
-        Ok(Outline { manifest, data_digest: bundle::data_digest(&hashes) })
+        Ok((Outline { manifest, data_digest: bundle::data_digest(&hashes) }, hashes))
     }
 
     /// The public part.
@@ -97,11 +104,15 @@ impl BundlePart {
             }
             return Ok(whole.cut(wanted));
         }
-        let outline = Outline::open(directory)?;
-        let label: Label = serde_json::from_slice(&bundle::read_limited(&path, MOST_BYTES)?)
-            .map_err(|error| malformed(format!("this is not the label of a part of a bundle: {error}")))?;
+        let (outline, listed) = Outline::open_listed(directory)?;
+        let label: Label = serde_json::from_slice(&bundle::read_limited(&path, MOST_BYTES)?).map_err(|error| {
+            malformed(format!("this is not the label of a part of a bundle: {error}; split the bundle again"))
+        })?;
         let hash = |hex: &str| blake3::Hash::from_hex(hex).map_err(|error| malformed(error.to_string()));
         let hashes = [hash(&label.rows)?, hash(&label.records)?];
+        if hash(&label.checksums)? != blake3::hash(bundle::list(&listed).as_bytes()) {
+            return Err(OpenError::Mixed { path: directory.into() });
+        }
         let manifest = &outline.manifest;
         let rows = label.first..label.first.saturating_add(label.count);
         if rows.is_empty() || rows.end > manifest.rows() {
@@ -160,6 +171,7 @@ impl BundlePart {
         let label = Label {
             first: self.first_row,
             count: self.rows.rows(),
+            checksums: blake3::hash(checksums).to_hex().to_string(),
             rows: hash(rows.finish()?),
             records: hash(records.finish()?),
         };
@@ -200,12 +212,13 @@ impl Bundle {
         output: &Path,
         mut done: impl FnMut(&str, Range<usize>),
     ) -> Result<(), SplitError> {
-        let whole = Bundle::open(directory)?;
+        let (whole, hashes) = Bundle::open_listed(directory)?;
         let rows = whole.manifest().rows();
         if parts == 0 || parts > rows {
             return Err(SplitError::Count { parts, rows });
         }
-        let checksums = bundle::read_limited(&directory.join(format::CHECKSUMS), MOST_BYTES)?;
+        // Not the file once more: it may be another bundle's by now.
+        let checksums = bundle::list(&hashes).into_bytes();
         let cut = |part: usize| (rows as u128 * part as u128 / parts as u128) as usize;
         for number in 0..parts {
             let part = whole.cut(cut(number)..cut(number + 1));
