@@ -218,6 +218,15 @@ pub(crate) fn data_digest(hashes: &Hashes) -> [u8; 32] {
 pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), OpenError> {
     const MAX_CHECKSUMS: u64 = 1 << 10;
     let path = directory.join(format::CHECKSUMS);
+    if !path.exists() && cut::is_split(directory) {
+        let (part, front) = (directory.join("part-0"), directory.join("front"));
+        let reason = format!(
+            "these are the parts of a bundle: `ifonly shard {}` serves the first, and `ifonly serve {} --shards …` is a front of all",
+            part.display(),
+            front.display()
+        );
+        return Err(OpenError::Malformed { path: directory.into(), reason });
+    }
     let text = read_limited(&path, MAX_CHECKSUMS)?;
     let hashes = std::str::from_utf8(&text).ok().and_then(|text| format::parse_checksums(text, LISTED));
     let hashes = hashes.ok_or_else(|| OpenError::Malformed {

@@ -8,7 +8,7 @@
 use crate::bundle::{self, Bundle, Hashes, Records};
 use crate::error::{BuildError, OpenError};
 use crate::format;
-use crate::write::Staging;
+use crate::write::{self, Folder, Made, Staging};
 use ifonly_scan::RowStore;
 use ifonly_values::manifest::Manifest;
 use std::ops::Range;
@@ -17,7 +17,9 @@ use std::sync::Arc;
 
 /// What a part says about itself, as JSON.
 const PART: &str = "part";
-/// More than it ever takes.
+/// A front's folder among the parts.
+const FRONT: &str = "front";
+/// More than a label ever takes.
 const MOST_BYTES: u64 = 1 << 12;
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -42,6 +44,23 @@ pub(crate) fn instead_of_a_bundle(directory: &Path) -> Option<&'static str> {
     }
     let rows = directory.join(format::ROWS).exists() || directory.join(format::RECORDS).exists();
     (!rows).then_some("there are no rows here: this is for a front, which needs shards that have them (--shards)")
+}
+
+/// Whether a directory has what a bundle was split into.
+pub(crate) fn is_split(directory: &Path) -> bool {
+    directory.join("part-0").join(PART).is_file() && directory.join(FRONT).join(format::CHECKSUMS).is_file()
+}
+
+/// Whether it has nothing else.
+pub(crate) fn is_split_alone(directory: &Path) -> bool {
+    let is_ours = |name: &str| {
+        let number = name.strip_prefix("part-").unwrap_or_default();
+        name == FRONT || (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let ours = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(is_ours))
+    };
+    is_split(directory) && std::fs::read_dir(directory).is_ok_and(|mut entries| entries.all(ours))
 }
 
 /// A bundle without its rows: what a front needs.
@@ -157,12 +176,12 @@ impl BundlePart {
         self.records.bytes()[self.before * length..][..self.rows.rows() * length].chunks_exact(length)
     }
 
-    fn write(&self, directory: &Path, checksums: &[u8]) -> Result<(), BuildError> {
-        let staging = outline_at(directory, self.manifest(), checksums)?;
-        let mut rows = staging.file(format::ROWS)?;
-        let io = |source| BuildError::Io { action: "write", path: directory.join(format::ROWS), source };
-        self.rows.write_to(&mut rows).map_err(io)?;
-        let mut records = staging.file(format::RECORDS)?;
+    fn write(&self, folder: &Folder, checksums: &[u8]) -> Result<(), BuildError> {
+        write_outline(folder, self.manifest(), checksums)?;
+        let mut rows = folder.file(format::ROWS)?;
+        let path = rows.path().to_owned();
+        self.rows.write_to(&mut rows).map_err(|source| BuildError::Io { action: "write", path, source })?;
+        let mut records = folder.file(format::RECORDS)?;
         records.write(&format::records_header(self.rows.rows(), self.manifest().record_length()))?;
         for record in self.records() {
             records.write(record)?;
@@ -175,23 +194,22 @@ impl BundlePart {
             rows: hash(rows.finish()?),
             records: hash(records.finish()?),
         };
-        let mut part = staging.file(PART)?;
+        let mut part = folder.file(PART)?;
         // Numbers and hashes always are JSON.
         part.write(serde_json::to_string_pretty(&label).unwrap_or_default().as_bytes())?;
         part.finish()?;
-        staging.commit(false)
+        folder.sync()
     }
 }
 
-/// A directory in the making with the manifest and the checksums of a bundle.
-fn outline_at(directory: &Path, manifest: &Manifest, checksums: &[u8]) -> Result<Staging, BuildError> {
-    let staging = Staging::new(directory, false)?;
+/// The manifest and the checksums of a bundle.
+fn write_outline(folder: &Folder, manifest: &Manifest, checksums: &[u8]) -> Result<(), BuildError> {
     for (name, bytes) in [(format::MANIFEST, manifest.json().as_bytes()), (format::CHECKSUMS, checksums)] {
-        let mut file = staging.file(name)?;
+        let mut file = folder.file(name)?;
         file.write(bytes)?;
         file.finish()?;
     }
-    Ok(staging)
+    folder.sync()
 }
 
 impl Bundle {
@@ -204,14 +222,15 @@ impl Bundle {
         BundlePart { outline, first_row, rows, records: self.records.clone(), before }
     }
 
-    /// Cuts the bundle in `directory` into `parts` parts of nearly equal length, below `output`: `part-0` and so on, and `front`. Calls `done` after each
-    /// with what it has written.
+    /// Cuts the bundle in `directory` into `parts` parts of nearly equal length: `part-0` and so on in `output`, and `front`. Says which rows each has, the front
+    /// none. All of them are written, or none; what a bundle was split into before is replaced if `replace` says so.
     pub fn split(
         directory: &Path,
         parts: usize,
         output: &Path,
-        mut done: impl FnMut(&str, Range<usize>),
-    ) -> Result<(), SplitError> {
+        replace: bool,
+    ) -> Result<Vec<(String, Range<usize>)>, SplitError> {
+        write::check_target(output, Made::Parts, replace)?;
         let (whole, hashes) = Bundle::open_listed(directory)?;
         let rows = whole.manifest().rows();
         if parts == 0 || parts > rows {
@@ -219,17 +238,19 @@ impl Bundle {
         }
         // Not the file once more: it may be another bundle's by now.
         let checksums = bundle::list(&hashes).into_bytes();
+        let staging = Staging::new(output, Made::Parts, replace)?;
         let cut = |part: usize| (rows as u128 * part as u128 / parts as u128) as usize;
+        let mut written = vec![];
         for number in 0..parts {
             let part = whole.cut(cut(number)..cut(number + 1));
             let name = format!("part-{number}");
-            part.write(&output.join(&name), &checksums)?;
-            done(&name, part.rows());
+            part.write(&staging.folder().folder(&name)?, &checksums)?;
+            written.push((name, part.rows()));
         }
-        let front = outline_at(&output.join("front"), whole.manifest(), &checksums)?;
-        front.commit(false)?;
-        done("front", 0..0);
-        Ok(())
+        write_outline(&staging.folder().folder(FRONT)?, whole.manifest(), &checksums)?;
+        written.push((FRONT.into(), 0..0));
+        staging.commit(replace)?;
+        Ok(written)
     }
 }
 

@@ -31,8 +31,7 @@ fn parts_together_are_the_bundle() {
     let (levels, records): (Vec<_>, Vec<_>) = (whole.rows().levels().collect(), whole.records().collect());
     for parts in [1, 3, 7] {
         let output = desk.path().join(format!("parts-{parts}"));
-        let mut told = vec![];
-        Bundle::split(&whole_at, parts, &output, |name, rows| told.push((name.to_owned(), rows))).unwrap();
+        let told = Bundle::split(&whole_at, parts, &output, false).unwrap();
         assert_eq!(told.len(), parts + 1);
         let mut next = 0;
         for (name, rows) in &told[..parts] {
@@ -57,8 +56,46 @@ fn parts_together_are_the_bundle() {
         assert!(BundlePart::open(&output.join("front"), None).is_err());
     }
     for parts in [0, 201] {
-        let refused = Bundle::split(&whole_at, parts, &desk.path().join("none"), |_, _| {});
+        let refused = Bundle::split(&whole_at, parts, &desk.path().join("none"), false);
         assert!(matches!(refused, Err(SplitError::Count { rows: 200, .. })));
+    }
+}
+
+#[test]
+fn parts_are_replaced_when_asked_and_nothing_else_is() {
+    let desk = tempfile::tempdir().unwrap();
+    let whole = bundle(desk.path());
+    let output = desk.path().join("parts");
+    let names = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = entries.collect();
+        names.sort();
+        names
+    };
+    Bundle::split(&whole, 3, &output, false).unwrap();
+    let refused = |output: &Path, replace| Bundle::split(&whole, 2, output, replace).unwrap_err().to_string();
+    assert!(refused(&output, false).contains("exists already"));
+    assert_eq!(names(&output), ["front", "part-0", "part-1", "part-2"]);
+    Bundle::split(&whole, 2, &output, true).unwrap();
+    assert_eq!(names(&output), ["front", "part-0", "part-1"]);
+    assert_eq!(BundlePart::open(&output.join("part-1"), None).unwrap().rows(), 100..200);
+    // Too many parts: the earlier ones stay.
+    assert!(Bundle::split(&whole, 201, &output, true).is_err());
+    // Neither a bundle nor parts with something of somebody else's among them are taken for parts.
+    assert!(refused(&whole, true).contains("not replaced"));
+    fs::write(output.join("notes"), "mine").unwrap();
+    assert!(refused(&output, true).contains("not replaced"));
+    assert_eq!(names(&output), ["front", "notes", "part-0", "part-1"]);
+    let beside: Vec<String> = names(desk.path()).into_iter().filter(|name| name.starts_with('.')).collect();
+    assert!(beside.is_empty(), "{beside:?}");
+    // All of them together are no bundle.
+    for said in [
+        Bundle::open(&output).unwrap_err().to_string(),
+        BundlePart::open(&output, None).unwrap_err().to_string(),
+        Outline::open(&output).unwrap_err().to_string(),
+        Bundle::split(&output, 2, &desk.path().join("again"), false).unwrap_err().to_string(),
+    ] {
+        assert!(said.contains("parts/part-0") && said.contains("parts/front"), "{said}");
     }
 }
 
@@ -70,7 +107,7 @@ fn damaged_and_other_parts_are_refused() {
         assert!(BundlePart::open(&whole, Some(rows)).unwrap_err().to_string().contains("200 rows"));
     }
     let output = desk.path().join("parts");
-    Bundle::split(&whole, 2, &output, |_, _| {}).unwrap();
+    Bundle::split(&whole, 2, &output, false).unwrap();
     let part = output.join("part-1");
     let other = BundlePart::open(&part, Some(0..100)).unwrap_err().to_string();
     assert!(other.contains("100:200") && other.contains("0:100"), "{other}");
@@ -113,7 +150,7 @@ fn files_of_two_splits_never_pass_for_a_part() {
         }
         let whole = bundle_of(&folder, income);
         fs::copy(folder.join("loans.bundle.signing.key"), &key).unwrap();
-        Bundle::split(&whole, 2, &folder.join("parts"), |_, _| {}).unwrap();
+        Bundle::split(&whole, 2, &folder.join("parts"), false).unwrap();
         (whole, folder.join("parts"))
     };
     let (old, old_parts) = split("old", |row| 900 + 7 * row % 200);
