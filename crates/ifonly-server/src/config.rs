@@ -217,7 +217,9 @@ impl Config {
         let shards = config
             .shards
             .iter_mut()
-            .flat_map(|shards| [&mut shards.certificate, &mut shards.key].into_iter().chain(&mut shards.file));
+            .flat_map(|shards| [&mut shards.certificate, &mut shards.key].into_iter().chain(&mut shards.file))
+            // What is not given stays empty, and is asked for by name.
+            .filter(|path| !path.as_os_str().is_empty());
         let ledger = config.ledger.iter_mut().flat_map(LedgerConfig::paths);
         let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(ledger).chain(tls).chain(peers);
         for path in paths.chain(shards) {
@@ -332,6 +334,25 @@ mod tests {
         // A label of more than 63 letters is no name, so nobody is asked for it.
         assert!(address(&format!("{}.example:1", "x".repeat(64))).is_err_and(|error| error.contains("looked up")));
         assert!(Config::parse("admin = \"localhost\"").unwrap_err().to_string().contains("host:port"));
+    }
+
+    #[test]
+    fn shards_without_a_certificate_are_told_what_is_missing_wherever_the_file_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.toml");
+        let load = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Config::load(&path).unwrap()
+        };
+        for given in ["", "certificate = \"inside.pem\"", "key = \"inside.key\""] {
+            let config = load(&format!("[shards]\naddresses = [\"a.example:1\"]\n{given}"));
+            assert!(matches!(config.check(), Err(ConfigError::Shards)), "{given}");
+        }
+        let config = load("[shards]\nfile = \"shards\"\ncertificate = \"inside.pem\"\nkey = \"inside.key\"");
+        config.check().unwrap();
+        let shards = config.shards.unwrap();
+        assert_eq!(shards.file, Some(folder.path().join("shards")));
+        assert_eq!([shards.certificate, shards.key], ["inside.pem", "inside.key"].map(|name| folder.path().join(name)));
     }
 
     #[test]
