@@ -2,7 +2,7 @@
 
 use crate::ledger::{self, LedgerConfig};
 use crate::peers::PeersConfig;
-use crate::shards::ShardsConfig;
+use crate::shards::{self, ShardsConfig};
 use crate::tokens::TokenEntry;
 use http::HeaderValue;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -186,6 +186,11 @@ pub enum ConfigError {
         "shards need addresses or a file of addresses, and a certificate with its key: give shards.addresses or shards.file (--shards, --shards-file), shards.certificate and shards.key (--shards-cert, --shards-key)"
     )]
     Shards,
+    /// Something in the place of a shard's address.
+    #[error(
+        "shards.addresses (--shards): {0:?} is no address of a shard; write it as host:port, such as 10.0.0.4:7001"
+    )]
+    ShardAddress(String),
     /// A limit that lets nothing through, or a time that no clock reaches.
     #[error("limits.{0} must be at least 1, and seconds at most a year (31536000)")]
     Limit(&'static str),
@@ -266,6 +271,10 @@ impl Config {
         };
         if self.shards.as_ref().is_some_and(nowhere) {
             return Err(ConfigError::Shards);
+        }
+        let mut addresses = self.shards.iter().flat_map(|shards| &shards.addresses);
+        if let Some(wrong) = addresses.find(|address| shards::address(address).is_none()) {
+            return Err(ConfigError::ShardAddress(wrong.clone()));
         }
         match self.listen {
             Some(listen) if self.tls.is_none() && !self.plain_http && !listen.ip().is_loopback() => {
@@ -353,6 +362,19 @@ mod tests {
         let shards = config.shards.unwrap();
         assert_eq!(shards.file, Some(folder.path().join("shards")));
         assert_eq!([shards.certificate, shards.key], ["inside.pem", "inside.key"].map(|name| folder.path().join(name)));
+    }
+
+    #[test]
+    fn addresses_of_shards_that_are_none_are_refused_by_name() {
+        let check = |address: &str| {
+            let inside = "certificate = \"inside.pem\"\nkey = \"inside.key\"";
+            Config::parse(&format!("[shards]\naddresses = [\"a.example:1\", {address:?}]\n{inside}")).unwrap().check()
+        };
+        check("https://b.example:7001").unwrap();
+        for wrong in ["b.example", "http://b.example:7001", ""] {
+            let said = check(wrong).unwrap_err().to_string();
+            assert!(said.contains("--shards") && said.contains(&format!("{wrong:?}")), "{said}");
+        }
     }
 
     #[test]

@@ -190,9 +190,7 @@ fn shards_that_do_not_make_the_database_are_named() {
     (flags[place_of], flags[place_of + 1]) = ("--shards-file".into(), file.clone());
     flags.extend(["--admin".into(), "127.0.0.1:0".into()]);
     let mut server = Server::start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut line = String::new();
-    server.lines.read_line(&mut line).unwrap();
-    let admin = line.trim().strip_prefix("admin on http://").unwrap().to_owned();
+    let admin = admin_of(&mut server);
     let ready = || support::get(&admin, "/readyz");
     let missing = format!("no shard has rows 40 to {rows}");
     assert!(ready().contains(" 503 ") && ready().contains(&missing), "{}", ready());
@@ -230,9 +228,14 @@ fn said_by(flags: &[String]) -> String {
     let admin = ["--admin".to_owned(), "127.0.0.1:0".into()];
     let flags: Vec<&str> = flags.iter().chain(&admin).map(String::as_str).collect();
     let mut server = Server::start(&flags);
+    support::get(&admin_of(&mut server), "/readyz")
+}
+
+/// Where a server that says so next listens for operators.
+fn admin_of(server: &mut Server) -> String {
     let mut line = String::new();
     server.lines.read_line(&mut line).unwrap();
-    support::get(line.trim().strip_prefix("admin on http://").unwrap(), "/readyz")
+    line.trim().strip_prefix("admin on http://").unwrap_or_else(|| panic!("{line:?}")).to_owned()
 }
 
 /// Waits for something that happens by itself; the test's own time limit is whoever runs it.
@@ -259,4 +262,52 @@ fn nobody_without_the_certificate_talks_to_a_shard() {
     // Without any certificate there is not even a handshake.
     let output = std::process::Command::new("curl").args(["-sk", &format!("{}/shard", shards[0].url)]).output();
     assert!(output.is_err() || !output.unwrap().status.success());
+}
+
+#[test]
+fn addresses_that_are_none_are_named() {
+    let place = Place::new(60, 11, &["--levels", "20"]);
+    let shards = [":20", "20:"].map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
+    // At the start.
+    for wrong in ["", "10.0.0.4", "http://10.0.0.4:7001"] {
+        let flags = front_flags(&place, "bundle", wrong);
+        let output = ifonly(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("--shards") && said.contains(&format!("{wrong:?}")), "{said}");
+    }
+    // In a file, which may change; URLs as shards print them are addresses.
+    let (file, log) = (place.path("shards"), place.path("log"));
+    let announce = |lines: &[&str]| {
+        std::fs::write(format!("{file}.new"), lines.join("\n")).unwrap();
+        std::fs::rename(format!("{file}.new"), &file).unwrap();
+    };
+    let mut flags = front_flags(&place, "bundle", "");
+    let at = |flag: &str| flags.iter().position(|given| given == flag).unwrap();
+    let (shards_at, log_at) = (at("--shards"), at("--log") + 1);
+    (flags[shards_at], flags[shards_at + 1], flags[log_at]) = ("--shards-file".into(), file.clone(), "warn".into());
+    flags.extend(["--admin".into(), "127.0.0.1:0".into()]);
+    let stderr = std::fs::File::create(&log).unwrap();
+    let mut front = Server::start_logging(&flags.iter().map(String::as_str).collect::<Vec<_>>(), stderr.into());
+    let admin = admin_of(&mut front);
+    let ready = || support::get(&admin, "/readyz");
+    let logged = |what: &[&str]| {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.lines().filter(|line| what.iter().all(|what| line.contains(what))).count()
+    };
+    assert!(ready().contains(" 503 ") && ready().contains(&file), "{}", ready());
+    announce(&["# nobody yet"]);
+    until(|| ready().contains("names no shard"));
+    announce(&[&shards[0].url, "10.0.0.4"]);
+    until(|| ready().contains("\"10.0.0.4\" is no address"));
+    assert!(ready().contains(" 503 ") && ready().contains("no shard has rows 20 to"), "{}", ready());
+    assert!(logged(&["10.0.0.4"]) > 0);
+    // Whoever is not needed is named in the log, once.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    announce(&[&shards[0].url, &shards[1].url, &closed]);
+    until(|| ready().contains(" 200 ") && logged(&["without this shard"]) == 1);
+    announce(&[&shards[0].url, &shards[1].url, &closed, "10.0.0.4"]);
+    until(|| logged(&["without this shard"]) == 2);
+    assert_eq!(logged(&["without this shard", &closed]), 1);
+    assert!(ready().contains(" 200 "), "{}", ready());
 }
