@@ -265,6 +265,59 @@ fn nobody_without_the_certificate_talks_to_a_shard() {
 }
 
 #[test]
+fn a_shard_that_stands_still_is_named_until_it_goes_on() {
+    let place = Place::new(120, 13, &["--levels", "20"]);
+    let rows = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap().rows();
+    let shards = [":40", "40:"].map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
+    let config = place.path("front.toml");
+    std::fs::write(&config, "[shards]\nsilent_seconds = 1\n").unwrap();
+    let mut front = front(&place, "bundle", &shards, &["--config", &config, "--admin", "127.0.0.1:0"]);
+    let admin = admin_of(&mut front);
+    let ready = || support::get(&admin, "/readyz");
+    until(|| ready().contains(" 200 "));
+    let second = place.server(2, &[]);
+    let profile = place.profile(&place.rows[0].0);
+    let ask = || {
+        let servers = ["--server", &front.url, "--server", &second.url];
+        let output = ifonly(&[&["ask", "--profile", profile.to_str().unwrap()], &servers[..]].concat());
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = ask();
+    assert_eq!(code, 0, "{said}");
+    shards[1].signal("-STOP");
+    let said = problem(&place, front.address());
+    assert!(said.contains(" 503 ") && said.contains("urn:ifonly:problem:shards"), "{said}");
+    assert!(said.contains(shards[1].address()) && said.contains(&format!("rows 40 to {rows}")), "{said}");
+    assert_eq!(ask().0, 5, "too few servers can answer");
+    let missing = format!("no shard has rows 40 to {rows}");
+    until(|| ready().contains(" 503 "));
+    assert!(ready().contains(&missing) && ready().contains(shards[1].address()), "{}", ready());
+    assert!(!ready().contains(shards[0].address()), "{}", ready());
+    shards[1].signal("-CONT");
+    until(|| ready().contains(" 200 "));
+    let (code, said) = ask();
+    assert_eq!(code, 0, "{said}");
+}
+
+/// What a server says, head and all, to the first message of a search that it cannot answer.
+fn problem(place: &Place, address: &str) -> String {
+    let manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
+    let own = vec![0; manifest.schema().ranges().len()];
+    let deployment = manifest.deployments().next().unwrap().clone();
+    let mut search = Search::new(deployment, Secret::new(own), manifest.audience()).unwrap();
+    let message = search.next(&mut SeededRandom::new(14)).unwrap().messages[0].to_vec();
+    let head = format!(
+        "POST /v1/answer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        message.len()
+    );
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut stream, &[head.as_bytes(), &message].concat()).unwrap();
+    let mut said = vec![];
+    std::io::Read::read_to_end(&mut stream, &mut said).unwrap();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[test]
 fn addresses_that_are_none_are_named() {
     let place = Place::new(60, 11, &["--levels", "20"]);
     let shards = [":20", "20:"].map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
