@@ -9,7 +9,7 @@ use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
 use std::io::BufRead;
 use std::path::Path;
-use support::{Door, Place, Server, fine, ifonly};
+use support::{COLUMNS, Door, Place, Server, Truth, fine, ifonly};
 
 /// The flags of whoever is inside.
 fn inside(place: &Place) -> [String; 6] {
@@ -121,34 +121,69 @@ fn an_order_through_buckets_has_the_same_bits_from_shards() {
 }
 
 #[test]
-fn a_server_of_shards_takes_part_in_sealed_searches() {
-    let place = Place::new(120, 5, &["--servers", "3", "--levels", "20"]);
-    let shards = [":40", "40:"].map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
-    let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
-    let (cert, key) = (place.path("cert.pem"), place.path("cert.key"));
-    let own = ["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key];
-    let peers = ["--peers-listen", "127.0.0.1:0", "--next", &doors[1].address];
-    let known = ["--next-cert", &cert, "--previous-cert", &cert];
-    let mut first = front(&place, "bundle", &shards, &[&own[..], &peers, &known].concat());
-    let mut line = String::new();
-    first.lines.read_line(&mut line).unwrap();
-    doors[0].leads_to(line.trim().strip_prefix("peers on ").unwrap());
-    let others = [2, 3].map(|index| place.peer_server(index, &doors));
-    let whole: [Door; 3] = std::array::from_fn(|_| Door::open());
-    let whole: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &whole)).collect();
-    for (person, _) in place.rows.iter().filter(|row| !row.1).take(5) {
-        let profile = place.profile(person);
-        let ask = |urls: [&str; 3]| -> serde_json::Value {
-            let mut arguments = vec!["ask", "--json", "--ca", &cert, "--profile", profile.to_str().unwrap()];
-            arguments.extend(["--scheme", "sealed", "--top", "2"]);
-            urls.iter().for_each(|url| arguments.extend(["--server", url]));
-            serde_json::from_str(&fine(&arguments)).unwrap()
-        };
-        let found = ask([&first.url, &others[0].url, &others[1].url]);
-        let right = ask([&whole[0].url, &whole[1].url, &whole[2].url]);
-        assert_eq!((&found["cost"], &found["record"]), (&right["cost"], &right["record"]));
-        assert_eq!(found["scheme"], "sealed");
+fn servers_of_any_number_of_shards_take_part_in_sealed_searches() {
+    let place = Place::new(60, 5, &["--servers", "3", "--scheme", "sealed", "--levels", "20", "--scale", "paper"]);
+    let summary =
+        serde_json::from_str::<serde_json::Value>(&fine(&["inspect", &place.path("bundle"), "--json"])).unwrap();
+    let truth = Truth::new(&summary["manifest"]);
+    let accepted: Vec<&[String; 4]> = place.rows.iter().filter(|row| row.1).map(|row| &row.0).collect();
+    let people: Vec<&[String; 4]> = place.rows.iter().filter(|row| !row.1).map(|row| &row.0).take(3).collect();
+    assert!(accepted.len() > 20 && people.len() == 3);
+    let mut right: Vec<serde_json::Value> = vec![];
+    // How many shards each of the three has; none on one machine, which comes first.
+    for counts in [[0; 3], [1, 0, 0], [2, 0, 0], [3, 0, 0], [7, 0, 0], [2, 3, 1]] {
+        let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
+        let (servers, _shards): (Vec<Server>, Vec<Vec<Server>>) =
+            (1..).zip(counts).map(|(index, count)| sealed_server(&place, index, count, accepted.len(), &doors)).unzip();
+        for (number, person) in people.iter().enumerate() {
+            let found = ask_sealed(&place, person, &servers);
+            assert_eq!(found["scheme"], "sealed");
+            let Some(right) = right.get(number) else {
+                // The nearest row of all, by brute force.
+                let is_record = |row: &&&[String; 4]| {
+                    COLUMNS.iter().zip(row.iter()).all(|(name, value)| match &found["record"][*name] {
+                        serde_json::Value::Number(number) => number.as_f64() == value.parse().ok(),
+                        other => other == value.as_str(),
+                    })
+                };
+                let row = accepted.iter().find(is_record).unwrap_or_else(|| panic!("{found} is no row"));
+                let (quantised, cost) = truth.table_cost(person, row);
+                let cheaper = accepted.iter().any(|row| truth.table_cost(person, row).0 < quantised - 1e-6);
+                assert!(!cheaper && (found["cost"].as_f64().unwrap() - cost).abs() < 1e-9, "{found}");
+                right.push(found);
+                continue;
+            };
+            for what in ["cost", "record", "nearest"] {
+                assert_eq!(found[what], right[what], "{what} with {counts:?} shards");
+            }
+        }
     }
+}
+
+/// One of three servers, whose rows are in so many shards, or all in itself if that is none; it is ready.
+fn sealed_server(place: &Place, index: usize, count: usize, rows: usize, doors: &[Door; 3]) -> (Server, Vec<Server>) {
+    if count == 0 {
+        return (place.peer_server(index, doors), vec![]);
+    }
+    let cut = |number: usize| rows * number / count;
+    let shard = |number| shard(place, "bundle", Some(&format!("{}:{}", cut(number), cut(number + 1))), "root.key");
+    let shards: Vec<Server> = (0..count).map(shard).collect();
+    let addresses: Vec<&str> = shards.iter().map(Server::address).collect();
+    let [_, _, _, cert, _, key] = inside(place);
+    let addresses = addresses.join(",");
+    let inside = ["--shards", &addresses, "--shards-cert", &cert, "--shards-key", &key];
+    let mut server = place.peer_server_with(index, doors, &[&inside[..], &["--admin", "127.0.0.1:0"]].concat());
+    let admin = admin_of(&mut server);
+    until(|| support::get(&admin, "/readyz").contains(" 200 "));
+    (server, shards)
+}
+
+fn ask_sealed(place: &Place, person: &[String; 4], servers: &[Server]) -> serde_json::Value {
+    let (profile, ca) = (place.profile(person), place.path("cert.pem"));
+    let mut arguments = vec!["ask", "--json", "--ca", &ca, "--profile", profile.to_str().unwrap()];
+    arguments.extend(["--scheme", "sealed", "--top", "2"]);
+    servers.iter().for_each(|server| arguments.extend(["--server", &server.url]));
+    serde_json::from_str(&fine(&arguments)).unwrap()
 }
 
 #[test]
