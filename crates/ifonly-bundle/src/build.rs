@@ -23,7 +23,7 @@ use crate::source::Source;
 use crate::source::{Progress, Watch};
 use crate::tables::Tables;
 use crate::work::Work;
-use crate::write::{self, Workplace};
+use crate::write::{self, Made, Workplace};
 use ifonly_core::scheme;
 use ifonly_core::signature::SIGNATURE_LENGTH;
 use ifonly_values::manifest::Manifest;
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Build {
 impl Build {
     /// Brings options and data together: opens every file, and refuses what contradicts itself before anything is read.
     pub fn new(options: BuildOptions, inputs: Inputs, watch: Watch<'_>) -> Result<Build, BuildError> {
-        write::check_target(&options.output, options.replace)?;
+        write::check_target(&options.output, Made::Bundle, options.replace)?;
         let keeping = Keeping::of(&options)?;
         let settings = match (&options.schema, inputs.settings) {
             (Some(_), Some(_)) => {

@@ -49,14 +49,19 @@ impl std::fmt::Debug for Bundle {
 impl Bundle {
     /// Maps and checks a bundle.
     pub fn open(directory: &Path) -> Result<Bundle, OpenError> {
+        Ok(Bundle::open_listed(directory)?.0)
+    }
+
+    /// With the checksums that its files were compared with.
+    pub(crate) fn open_listed(directory: &Path) -> Result<(Bundle, Hashes), OpenError> {
         let (manifest, hashes) = read_manifest(directory)?;
         if let Some(what) = cut::instead_of_a_bundle(directory) {
             return Err(OpenError::Malformed { path: directory.into(), reason: what.into() });
         }
         let rows = checked_rows(directory, &manifest, manifest.rows(), &hashes[1])?;
         let records = checked_records(directory, &manifest, manifest.rows(), &hashes[2])?;
-        let data_digest = data_digest(&hashes);
-        Ok(Bundle { manifest, rows: Arc::new(rows), records: Arc::new(Records::File(records)), data_digest })
+        let (rows, records) = (Arc::new(rows), Arc::new(Records::File(records)));
+        Ok((Bundle { manifest, rows, records, data_digest: data_digest(&hashes) }, hashes))
     }
 
     /// A bundle without files, from its three parts: for demonstrations, measurements, tests and other programs. Its digest is that of the
@@ -193,7 +198,16 @@ fn in_words(error: StoreError, manifest: &Manifest) -> String {
     }
 }
 
-pub(crate) fn data_digest(hashes: &[blake3::Hash; 3]) -> [u8; 32] {
+/// BLAKE3 of the manifest, the rows and the records.
+pub(crate) type Hashes = [blake3::Hash; 3];
+const LISTED: [&str; 3] = [format::MANIFEST, format::ROWS, format::RECORDS];
+
+/// The text of `checksums`.
+pub(crate) fn list(hashes: &Hashes) -> String {
+    format::checksums(&LISTED.into_iter().zip(*hashes).collect::<Vec<_>>())
+}
+
+pub(crate) fn data_digest(hashes: &Hashes) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("ifonly bundle data v1");
     hashes.iter().for_each(|hash| {
         hasher.update(hash.as_bytes());
@@ -201,12 +215,20 @@ pub(crate) fn data_digest(hashes: &[blake3::Hash; 3]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, [blake3::Hash; 3]), OpenError> {
+pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), OpenError> {
     const MAX_CHECKSUMS: u64 = 1 << 10;
     let path = directory.join(format::CHECKSUMS);
+    if !path.exists() && cut::is_split(directory) {
+        let (part, front) = (directory.join("part-0"), directory.join("front"));
+        let reason = format!(
+            "these are the parts of a bundle: `ifonly shard {}` serves the first, and `ifonly serve {} --shards …` is a front of all",
+            part.display(),
+            front.display()
+        );
+        return Err(OpenError::Malformed { path: directory.into(), reason });
+    }
     let text = read_limited(&path, MAX_CHECKSUMS)?;
-    let names = [format::MANIFEST, format::ROWS, format::RECORDS];
-    let hashes = std::str::from_utf8(&text).ok().and_then(|text| format::parse_checksums(text, names));
+    let hashes = std::str::from_utf8(&text).ok().and_then(|text| format::parse_checksums(text, LISTED));
     let hashes = hashes.ok_or_else(|| OpenError::Malformed {
         path: path.clone(),
         reason: "this is not the list of checksums of a bundle; copy the bundle again".into(),

@@ -2,12 +2,13 @@
 //!
 //! A part is cut out of a whole bundle when it is opened, or beforehand by [`Bundle::split`], so that no machine needs more than its own
 //! rows. Then it is a directory with the manifest and the checksums of the whole bundle, `rows` and `records` of its rows alone, and `part`, which says
-//! which rows these are and what their files hash to. A front's directory has the manifest and the checksums only.
+//! which rows these are and what all of its files hash to. The checksums are among them: a front believes whoever has the same, so that rows beside the
+//! checksums of another bundle would be answered as that bundle's. A front's directory has the manifest and the checksums only.
 
-use crate::bundle::{self, Bundle, Records};
+use crate::bundle::{self, Bundle, Hashes, Records};
 use crate::error::{BuildError, OpenError};
 use crate::format;
-use crate::write::Staging;
+use crate::write::{self, Folder, Made, Staging};
 use ifonly_scan::RowStore;
 use ifonly_values::manifest::Manifest;
 use std::ops::Range;
@@ -16,7 +17,9 @@ use std::sync::Arc;
 
 /// What a part says about itself, as JSON.
 const PART: &str = "part";
-/// More than it ever takes.
+/// A front's folder among the parts.
+const FRONT: &str = "front";
+/// More than a label ever takes.
 const MOST_BYTES: u64 = 1 << 12;
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -26,6 +29,8 @@ struct Label {
     first: usize,
     /// How many.
     count: usize,
+    /// BLAKE3 of the file `checksums`, which has the manifest's.
+    checksums: String,
     /// BLAKE3 of the file `rows`.
     rows: String,
     /// BLAKE3 of the file `records`.
@@ -41,6 +46,23 @@ pub(crate) fn instead_of_a_bundle(directory: &Path) -> Option<&'static str> {
     (!rows).then_some("there are no rows here: this is for a front, which needs shards that have them (--shards)")
 }
 
+/// Whether a directory has what a bundle was split into.
+pub(crate) fn is_split(directory: &Path) -> bool {
+    directory.join("part-0").join(PART).is_file() && directory.join(FRONT).join(format::CHECKSUMS).is_file()
+}
+
+/// Whether it has nothing else.
+pub(crate) fn is_split_alone(directory: &Path) -> bool {
+    let is_ours = |name: &str| {
+        let number = name.strip_prefix("part-").unwrap_or_default();
+        name == FRONT || (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let ours = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(is_ours))
+    };
+    is_split(directory) && std::fs::read_dir(directory).is_ok_and(|mut entries| entries.all(ours))
+}
+
 /// A bundle without its rows: what a front needs.
 #[derive(Debug)]
 pub struct Outline {
@@ -51,8 +73,12 @@ pub struct Outline {
 impl Outline {
     /// Reads and checks the manifest and the list of checksums of a bundle, a part or a front's directory.
     pub fn open(directory: &Path) -> Result<Outline, OpenError> {
+        Ok(Outline::open_listed(directory)?.0)
+    }
+
+    fn open_listed(directory: &Path) -> Result<(Outline, Hashes), OpenError> {
         let (manifest, hashes) = bundle::read_manifest(directory)?;
-        Ok(Outline { manifest, data_digest: bundle::data_digest(&hashes) })
+        Ok((Outline { manifest, data_digest: bundle::data_digest(&hashes) }, hashes))
     }
 
     /// The public part.
@@ -97,11 +123,15 @@ impl BundlePart {
             }
             return Ok(whole.cut(wanted));
         }
-        let outline = Outline::open(directory)?;
-        let label: Label = serde_json::from_slice(&bundle::read_limited(&path, MOST_BYTES)?)
-            .map_err(|error| malformed(format!("this is not the label of a part of a bundle: {error}")))?;
+        let (outline, listed) = Outline::open_listed(directory)?;
+        let label: Label = serde_json::from_slice(&bundle::read_limited(&path, MOST_BYTES)?).map_err(|error| {
+            malformed(format!("this is not the label of a part of a bundle: {error}; split the bundle again"))
+        })?;
         let hash = |hex: &str| blake3::Hash::from_hex(hex).map_err(|error| malformed(error.to_string()));
         let hashes = [hash(&label.rows)?, hash(&label.records)?];
+        if hash(&label.checksums)? != blake3::hash(bundle::list(&listed).as_bytes()) {
+            return Err(OpenError::Mixed { path: directory.into() });
+        }
         let manifest = &outline.manifest;
         let rows = label.first..label.first.saturating_add(label.count);
         if rows.is_empty() || rows.end > manifest.rows() {
@@ -146,12 +176,12 @@ impl BundlePart {
         self.records.bytes()[self.before * length..][..self.rows.rows() * length].chunks_exact(length)
     }
 
-    fn write(&self, directory: &Path, checksums: &[u8]) -> Result<(), BuildError> {
-        let staging = outline_at(directory, self.manifest(), checksums)?;
-        let mut rows = staging.file(format::ROWS)?;
-        let io = |source| BuildError::Io { action: "write", path: directory.join(format::ROWS), source };
-        self.rows.write_to(&mut rows).map_err(io)?;
-        let mut records = staging.file(format::RECORDS)?;
+    fn write(&self, folder: &Folder, checksums: &[u8]) -> Result<(), BuildError> {
+        write_outline(folder, self.manifest(), checksums)?;
+        let mut rows = folder.file(format::ROWS)?;
+        let path = rows.path().to_owned();
+        self.rows.write_to(&mut rows).map_err(|source| BuildError::Io { action: "write", path, source })?;
+        let mut records = folder.file(format::RECORDS)?;
         records.write(&format::records_header(self.rows.rows(), self.manifest().record_length()))?;
         for record in self.records() {
             records.write(record)?;
@@ -160,26 +190,26 @@ impl BundlePart {
         let label = Label {
             first: self.first_row,
             count: self.rows.rows(),
+            checksums: blake3::hash(checksums).to_hex().to_string(),
             rows: hash(rows.finish()?),
             records: hash(records.finish()?),
         };
-        let mut part = staging.file(PART)?;
+        let mut part = folder.file(PART)?;
         // Numbers and hashes always are JSON.
         part.write(serde_json::to_string_pretty(&label).unwrap_or_default().as_bytes())?;
         part.finish()?;
-        staging.commit(false)
+        folder.sync()
     }
 }
 
-/// A directory in the making with the manifest and the checksums of a bundle.
-fn outline_at(directory: &Path, manifest: &Manifest, checksums: &[u8]) -> Result<Staging, BuildError> {
-    let staging = Staging::new(directory, false)?;
+/// The manifest and the checksums of a bundle.
+fn write_outline(folder: &Folder, manifest: &Manifest, checksums: &[u8]) -> Result<(), BuildError> {
     for (name, bytes) in [(format::MANIFEST, manifest.json().as_bytes()), (format::CHECKSUMS, checksums)] {
-        let mut file = staging.file(name)?;
+        let mut file = folder.file(name)?;
         file.write(bytes)?;
         file.finish()?;
     }
-    Ok(staging)
+    folder.sync()
 }
 
 impl Bundle {
@@ -192,31 +222,35 @@ impl Bundle {
         BundlePart { outline, first_row, rows, records: self.records.clone(), before }
     }
 
-    /// Cuts the bundle in `directory` into `parts` parts of nearly equal length, below `output`: `part-0` and so on, and `front`. Calls `done` after each
-    /// with what it has written.
+    /// Cuts the bundle in `directory` into `parts` parts of nearly equal length: `part-0` and so on in `output`, and `front`. Says which rows each has, the front
+    /// none. All of them are written, or none; what a bundle was split into before is replaced if `replace` says so.
     pub fn split(
         directory: &Path,
         parts: usize,
         output: &Path,
-        mut done: impl FnMut(&str, Range<usize>),
-    ) -> Result<(), SplitError> {
-        let whole = Bundle::open(directory)?;
+        replace: bool,
+    ) -> Result<Vec<(String, Range<usize>)>, SplitError> {
+        write::check_target(output, Made::Parts, replace)?;
+        let (whole, hashes) = Bundle::open_listed(directory)?;
         let rows = whole.manifest().rows();
         if parts == 0 || parts > rows {
             return Err(SplitError::Count { parts, rows });
         }
-        let checksums = bundle::read_limited(&directory.join(format::CHECKSUMS), MOST_BYTES)?;
+        // Not the file once more: it may be another bundle's by now.
+        let checksums = bundle::list(&hashes).into_bytes();
+        let staging = Staging::new(output, Made::Parts, replace)?;
         let cut = |part: usize| (rows as u128 * part as u128 / parts as u128) as usize;
+        let mut written = vec![];
         for number in 0..parts {
             let part = whole.cut(cut(number)..cut(number + 1));
             let name = format!("part-{number}");
-            part.write(&output.join(&name), &checksums)?;
-            done(&name, part.rows());
+            part.write(&staging.folder().folder(&name)?, &checksums)?;
+            written.push((name, part.rows()));
         }
-        let front = outline_at(&output.join("front"), whole.manifest(), &checksums)?;
-        front.commit(false)?;
-        done("front", 0..0);
-        Ok(())
+        write_outline(&staging.folder().folder(FRONT)?, whole.manifest(), &checksums)?;
+        written.push((FRONT.into(), 0..0));
+        staging.commit(replace)?;
+        Ok(written)
     }
 }
 

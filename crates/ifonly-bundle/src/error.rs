@@ -171,6 +171,14 @@ pub enum OpenError {
         /// Which file.
         path: PathBuf,
     },
+    /// A part whose files are of different splits.
+    #[error(
+        "{path} has the checksums of one bundle and the rows of another, as after a copy that broke off; copy the whole part again, or split the bundle again"
+    )]
+    Mixed {
+        /// The part.
+        path: PathBuf,
+    },
     /// A file is not what its name says.
     #[error("{path}: {reason}")]
     Malformed {

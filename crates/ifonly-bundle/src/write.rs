@@ -1,43 +1,69 @@
-//! Writing a bundle whole or not at all: into a hidden directory beside the target, then one rename. Rows and records are for the
+//! Writing a bundle, or all parts of one, whole or not at all: into a hidden directory beside the target, then one rename. Rows and records are for the
 //! owner's eyes only, like a root key.
 
+use crate::cut;
 use crate::error::BuildError;
+use crate::format;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A bundle in the making. Dropped before [`Staging::commit`], it leaves nothing behind.
+/// What is written, and so what may be replaced by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// A bundle, or what has its checksums.
+    Bundle,
+    /// The folders of a bundle's parts.
+    Parts,
+}
+
+impl Made {
+    fn is_at(self, target: &Path) -> bool {
+        match self {
+            Made::Bundle => target.join(format::CHECKSUMS).is_file(),
+            Made::Parts => cut::is_split_alone(target),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Made::Bundle => "a bundle",
+            Made::Parts => "what a bundle was split into, and that alone",
+        }
+    }
+}
+
+/// A bundle, or the parts of one, in the making. Dropped before [`Staging::commit`], it leaves nothing behind.
 pub(crate) struct Staging {
-    directory: PathBuf,
+    folder: Folder,
     target: PathBuf,
+    made: Made,
 }
 
 impl Staging {
     /// Begins; the target must not exist unless it is to be replaced.
-    pub(crate) fn new(target: &Path, replace: bool) -> Result<Staging, BuildError> {
-        check_target(target, replace)?;
-        let directory = private_beside(target, "new")?;
-        Ok(Staging { directory, target: target.into() })
+    pub(crate) fn new(target: &Path, made: Made, replace: bool) -> Result<Staging, BuildError> {
+        check_target(target, made, replace)?;
+        let folder = Folder(private_beside(target, "new")?);
+        Ok(Staging { folder, target: target.into(), made })
     }
 
-    /// A file of the bundle.
-    pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
-        let path = self.directory.join(name);
-        let file = private_file().open(&path).map_err(io("create", &path))?;
-        Ok(HashedFile { hashed: BufWriter::with_capacity(1 << 16, Hashed::new(file)), path })
+    /// Where its files go.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
-    /// Puts the bundle in its place.
+    /// Puts it in its place.
     pub(crate) fn commit(self, replace: bool) -> Result<(), BuildError> {
-        sync(&self.directory)?;
-        check_target(&self.target, replace)?;
+        self.folder.sync()?;
+        check_target(&self.target, self.made, replace)?;
         let old = beside(&self.target, "old");
         let replaced = self.target.exists();
         if replaced {
             let _ = fs::remove_dir_all(&old);
             fs::rename(&self.target, &old).map_err(io("replace", &self.target))?;
         }
-        if let Err(error) = fs::rename(&self.directory, &self.target).map_err(io("create", &self.target)) {
+        if let Err(error) = fs::rename(&self.folder.0, &self.target).map_err(io("create", &self.target)) {
             if replaced {
                 let _ = fs::rename(&old, &self.target);
             }
@@ -56,7 +82,31 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         // After a commit there is nothing under this name any more.
-        let _ = fs::remove_dir_all(&self.directory);
+        let _ = fs::remove_dir_all(&self.folder.0);
+    }
+}
+
+/// A folder that only its owner may look into.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// A new file in it.
+    pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
+        let path = self.0.join(name);
+        let file = private_file().open(&path).map_err(io("create", &path))?;
+        Ok(HashedFile { hashed: BufWriter::with_capacity(1 << 16, Hashed::new(file)), path })
+    }
+
+    /// A new folder in it.
+    pub(crate) fn folder(&self, name: &str) -> Result<Folder, BuildError> {
+        let path = self.0.join(name);
+        private_directory().create(&path).map_err(io("create", &path))?;
+        Ok(Folder(path))
+    }
+
+    /// Returns when the names of its files are on the disk.
+    pub(crate) fn sync(&self) -> Result<(), BuildError> {
+        sync(&self.0)
     }
 }
 
@@ -115,8 +165,8 @@ fn private_file() -> OpenOptions {
     options
 }
 
-/// Refuses a target that exists, and to replace anything but a bundle.
-pub(crate) fn check_target(target: &Path, replace: bool) -> Result<(), BuildError> {
+/// Refuses a target that exists, and to replace anything but its like.
+pub(crate) fn check_target(target: &Path, made: Made, replace: bool) -> Result<(), BuildError> {
     if target.file_name().is_none() {
         let reason = "this is no name for a bundle".into();
         return Err(BuildError::File { path: target.into(), reason });
@@ -127,8 +177,8 @@ pub(crate) fn check_target(target: &Path, replace: bool) -> Result<(), BuildErro
     if !replace {
         return Err(BuildError::Exists { path: target.into() });
     }
-    if !target.join(crate::format::CHECKSUMS).is_file() {
-        let reason = "this is not a bundle, so it is not replaced; choose another name".into();
+    if !made.is_at(target) {
+        let reason = format!("this is not {}, so it is not replaced; choose another name", made.name());
         return Err(BuildError::File { path: target.into(), reason });
     }
     Ok(())
@@ -155,6 +205,10 @@ pub(crate) struct HashedFile {
 }
 
 impl HashedFile {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), BuildError> {
         self.hashed.write_all(bytes).map_err(io("write", &self.path))
     }

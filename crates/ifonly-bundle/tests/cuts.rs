@@ -6,8 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn bundle(folder: &Path) -> PathBuf {
+    let income = |row| 900 + row;
+    bundle_of(folder, income)
+}
+
+fn bundle_of(folder: &Path, income: impl Fn(usize) -> usize) -> PathBuf {
     let (data, output) = (folder.join("loans.csv"), folder.join("loans.bundle"));
-    let rows: String = (0..200).map(|row| format!("{},{},yes\n", 900 + row, ["nurse", "baker"][row % 2])).collect();
+    let rows: String = (0..200).map(|row| format!("{},{},yes\n", income(row), ["nurse", "baker"][row % 2])).collect();
     fs::write(&data, format!("income,job,approved\n{rows}")).unwrap();
     let (target, accept) = (Some("approved".into()), vec!["yes".into()]);
     build(
@@ -26,8 +31,7 @@ fn parts_together_are_the_bundle() {
     let (levels, records): (Vec<_>, Vec<_>) = (whole.rows().levels().collect(), whole.records().collect());
     for parts in [1, 3, 7] {
         let output = desk.path().join(format!("parts-{parts}"));
-        let mut told = vec![];
-        Bundle::split(&whole_at, parts, &output, |name, rows| told.push((name.to_owned(), rows))).unwrap();
+        let told = Bundle::split(&whole_at, parts, &output, false).unwrap();
         assert_eq!(told.len(), parts + 1);
         let mut next = 0;
         for (name, rows) in &told[..parts] {
@@ -52,8 +56,46 @@ fn parts_together_are_the_bundle() {
         assert!(BundlePart::open(&output.join("front"), None).is_err());
     }
     for parts in [0, 201] {
-        let refused = Bundle::split(&whole_at, parts, &desk.path().join("none"), |_, _| {});
+        let refused = Bundle::split(&whole_at, parts, &desk.path().join("none"), false);
         assert!(matches!(refused, Err(SplitError::Count { rows: 200, .. })));
+    }
+}
+
+#[test]
+fn parts_are_replaced_when_asked_and_nothing_else_is() {
+    let desk = tempfile::tempdir().unwrap();
+    let whole = bundle(desk.path());
+    let output = desk.path().join("parts");
+    let names = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = entries.collect();
+        names.sort();
+        names
+    };
+    Bundle::split(&whole, 3, &output, false).unwrap();
+    let refused = |output: &Path, replace| Bundle::split(&whole, 2, output, replace).unwrap_err().to_string();
+    assert!(refused(&output, false).contains("exists already"));
+    assert_eq!(names(&output), ["front", "part-0", "part-1", "part-2"]);
+    Bundle::split(&whole, 2, &output, true).unwrap();
+    assert_eq!(names(&output), ["front", "part-0", "part-1"]);
+    assert_eq!(BundlePart::open(&output.join("part-1"), None).unwrap().rows(), 100..200);
+    // Too many parts: the earlier ones stay.
+    assert!(Bundle::split(&whole, 201, &output, true).is_err());
+    // Neither a bundle nor parts with something of somebody else's among them are taken for parts.
+    assert!(refused(&whole, true).contains("not replaced"));
+    fs::write(output.join("notes"), "mine").unwrap();
+    assert!(refused(&output, true).contains("not replaced"));
+    assert_eq!(names(&output), ["front", "notes", "part-0", "part-1"]);
+    let beside: Vec<String> = names(desk.path()).into_iter().filter(|name| name.starts_with('.')).collect();
+    assert!(beside.is_empty(), "{beside:?}");
+    // All of them together are no bundle.
+    for said in [
+        Bundle::open(&output).unwrap_err().to_string(),
+        BundlePart::open(&output, None).unwrap_err().to_string(),
+        Outline::open(&output).unwrap_err().to_string(),
+        Bundle::split(&output, 2, &desk.path().join("again"), false).unwrap_err().to_string(),
+    ] {
+        assert!(said.contains("parts/part-0") && said.contains("parts/front"), "{said}");
     }
 }
 
@@ -65,7 +107,7 @@ fn damaged_and_other_parts_are_refused() {
         assert!(BundlePart::open(&whole, Some(rows)).unwrap_err().to_string().contains("200 rows"));
     }
     let output = desk.path().join("parts");
-    Bundle::split(&whole, 2, &output, |_, _| {}).unwrap();
+    Bundle::split(&whole, 2, &output, false).unwrap();
     let part = output.join("part-1");
     let other = BundlePart::open(&part, Some(0..100)).unwrap_err().to_string();
     assert!(other.contains("100:200") && other.contains("0:100"), "{other}");
@@ -92,4 +134,62 @@ fn damaged_and_other_parts_are_refused() {
         fs::write(part.join("part"), label.replace(from, to)).unwrap();
         assert!(BundlePart::open(&part, None).is_err(), "{to}");
     }
+}
+
+#[test]
+fn files_of_two_splits_never_pass_for_a_part() {
+    let desk = tempfile::tempdir().unwrap();
+    let key = desk.path().join("key");
+    // Rows 10 and 11 of the second table have each other's income: everything public is the same.
+    let split = |name: &str, income: fn(usize) -> usize| {
+        let folder = desk.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        // The signer is public too.
+        if key.exists() {
+            fs::copy(&key, folder.join("loans.bundle.signing.key")).unwrap();
+        }
+        let whole = bundle_of(&folder, income);
+        fs::copy(folder.join("loans.bundle.signing.key"), &key).unwrap();
+        Bundle::split(&whole, 2, &folder.join("parts"), false).unwrap();
+        (whole, folder.join("parts"))
+    };
+    let (old, old_parts) = split("old", |row| 900 + 7 * row % 200);
+    let (new, new_parts) = split("new", |row| 900 + 7 * if row / 2 == 5 { row ^ 1 } else { row } % 200);
+    let [old_whole, new_whole] = [&old, &new].map(|whole| Bundle::open(whole).unwrap());
+    assert_eq!(old_whole.manifest().digest(), new_whole.manifest().digest());
+    assert_ne!(old_whole.data_digest(), new_whole.data_digest());
+    // Every way in which a copy of the new part over the old one can break off, but for none and all of it.
+    const FILES: [&str; 5] = ["manifest.json", "checksums", "rows", "records", "part"];
+    let mixed = desk.path().join("mixed");
+    for number in 0..2 {
+        let part = format!("part-{number}");
+        for copied in 0u32..1 << FILES.len() {
+            let _ = fs::remove_dir_all(&mixed);
+            fs::create_dir(&mixed).unwrap();
+            for (place, file) in FILES.into_iter().enumerate() {
+                let from = if copied >> place & 1 == 1 { &new_parts } else { &old_parts };
+                fs::copy(from.join(&part).join(file), mixed.join(file)).unwrap();
+            }
+            let whole = [&old_whole, &new_whole].map(|whole| whole.data_digest());
+            let rows: Vec<_> = [&old_whole, &new_whole]
+                .map(|whole| whole.rows().levels().skip(100 * number).take(100).collect::<Vec<_>>())
+                .into();
+            match BundlePart::open(&mixed, None) {
+                // What opens has the rows of the bundle whose checksums it has.
+                Ok(part) => {
+                    let which = whole.iter().position(|digest| *digest == part.data_digest()).unwrap();
+                    assert_eq!(part.store().levels().collect::<Vec<_>>(), rows[which], "{copied:05b}");
+                }
+                Err(OpenError::Mixed { path }) => assert_eq!(path, mixed),
+                Err(OpenError::Checksum { .. }) => {}
+                Err(error) => panic!("{copied:05b}: {error}"),
+            }
+        }
+    }
+    fs::copy(old_parts.join("part-0/checksums"), new_parts.join("part-0/checksums")).unwrap();
+    let said = BundlePart::open(&new_parts.join("part-0"), None).unwrap_err().to_string();
+    assert!(said.contains("new/parts/part-0") && said.contains("copy the whole part again"), "{said}");
+    // A whole bundle compares all of its files with their checksums, whichever rows are wanted.
+    fs::copy(old.join("checksums"), new.join("checksums")).unwrap();
+    assert!(matches!(BundlePart::open(&new, Some(0..50)), Err(OpenError::Checksum { .. })));
 }

@@ -95,13 +95,18 @@ impl RecordScanner {
             return self.gf256(records, length / stripes.max(1), coefficients);
         }
         check_selection(coefficients.len(), count.saturating_mul(stripes))?;
-        let tables = nibble_tables();
         let stripe = length.div_ceil(stripes);
+        if count == 0 {
+            return Ok(vec![0; stripe]);
+        }
+        let tables = nibble_tables();
+        // No more than there is to sum: a few records may have many stripes. What is copied is then as long as records and coefficients together.
+        let tile = TILE.min(count);
         let sizes = Sizes { record: length, selection: SPAN * stripes, sum: stripe };
         Ok(self.sum(records, sizes, coefficients, |records, coefficients, sum| {
             // A few records at a time go where every stripe is whole; they stay in the cache until they are summed.
-            let mut whole = vec![0; TILE * stripe * stripes];
-            for (records, coefficients) in records.chunks(TILE * length).zip(coefficients.chunks(TILE * stripes)) {
+            let mut whole = vec![0; tile * stripe * stripes];
+            for (records, coefficients) in records.chunks(tile * length).zip(coefficients.chunks(tile * stripes)) {
                 for (whole, record) in whole.chunks_exact_mut(stripe * stripes).zip(records.chunks_exact(length)) {
                     whole[..length].copy_from_slice(record);
                 }
@@ -221,6 +226,18 @@ mod tests {
                 assert_eq!(pool.install(run), Ok(sum.clone()), "{backend}, two threads");
             }
         }
+    }
+
+    #[test]
+    fn memory_for_stripes_is_bounded_by_what_is_summed() {
+        let scanner = RecordScanner::new();
+        // 64 times as many bytes as there are stripes would be more than any machine has.
+        assert_eq!(scanner.gf256_striped(&[], 3, 1 << 44, &[]), Ok(vec![0]));
+        // As many stripes as bytes, and many behind them that are empty.
+        let mut coefficients = vec![7; 5000];
+        coefficients[..3].copy_from_slice(&[1, 0, 2]);
+        let sum = Gf256.mul(2, 9) ^ 4;
+        assert_eq!(scanner.gf256_striped(&[4, 5, 9], 3, 5000, &coefficients), Ok(vec![sum]));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::ledger::{self, LedgerConfig};
 use crate::peers::PeersConfig;
-use crate::shards::ShardsConfig;
+use crate::shards::{self, ShardsConfig};
 use crate::tokens::TokenEntry;
 use http::HeaderValue;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -186,6 +186,11 @@ pub enum ConfigError {
         "shards need addresses or a file of addresses, and a certificate with its key: give shards.addresses or shards.file (--shards, --shards-file), shards.certificate and shards.key (--shards-cert, --shards-key)"
     )]
     Shards,
+    /// Something in the place of a shard's address.
+    #[error(
+        "shards.addresses (--shards): {0:?} is no address of a shard; write it as host:port, such as 10.0.0.4:7001"
+    )]
+    ShardAddress(String),
     /// A limit that lets nothing through, or a time that no clock reaches.
     #[error("limits.{0} must be at least 1, and seconds at most a year (31536000)")]
     Limit(&'static str),
@@ -217,7 +222,9 @@ impl Config {
         let shards = config
             .shards
             .iter_mut()
-            .flat_map(|shards| [&mut shards.certificate, &mut shards.key].into_iter().chain(&mut shards.file));
+            .flat_map(|shards| [&mut shards.certificate, &mut shards.key].into_iter().chain(&mut shards.file))
+            // What is not given stays empty, and is asked for by name.
+            .filter(|path| !path.as_os_str().is_empty());
         let ledger = config.ledger.iter_mut().flat_map(LedgerConfig::paths);
         let paths = config.bundle.iter_mut().chain(&mut config.keys).chain(ledger).chain(tls).chain(peers);
         for path in paths.chain(shards) {
@@ -264,6 +271,10 @@ impl Config {
         };
         if self.shards.as_ref().is_some_and(nowhere) {
             return Err(ConfigError::Shards);
+        }
+        let mut addresses = self.shards.iter().flat_map(|shards| &shards.addresses);
+        if let Some(wrong) = addresses.find(|address| shards::address(address).is_none()) {
+            return Err(ConfigError::ShardAddress(wrong.clone()));
         }
         match self.listen {
             Some(listen) if self.tls.is_none() && !self.plain_http && !listen.ip().is_loopback() => {
@@ -332,6 +343,38 @@ mod tests {
         // A label of more than 63 letters is no name, so nobody is asked for it.
         assert!(address(&format!("{}.example:1", "x".repeat(64))).is_err_and(|error| error.contains("looked up")));
         assert!(Config::parse("admin = \"localhost\"").unwrap_err().to_string().contains("host:port"));
+    }
+
+    #[test]
+    fn shards_without_a_certificate_are_told_what_is_missing_wherever_the_file_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("server.toml");
+        let load = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            Config::load(&path).unwrap()
+        };
+        for given in ["", "certificate = \"inside.pem\"", "key = \"inside.key\""] {
+            let config = load(&format!("[shards]\naddresses = [\"a.example:1\"]\n{given}"));
+            assert!(matches!(config.check(), Err(ConfigError::Shards)), "{given}");
+        }
+        let config = load("[shards]\nfile = \"shards\"\ncertificate = \"inside.pem\"\nkey = \"inside.key\"");
+        config.check().unwrap();
+        let shards = config.shards.unwrap();
+        assert_eq!(shards.file, Some(folder.path().join("shards")));
+        assert_eq!([shards.certificate, shards.key], ["inside.pem", "inside.key"].map(|name| folder.path().join(name)));
+    }
+
+    #[test]
+    fn addresses_of_shards_that_are_none_are_refused_by_name() {
+        let check = |address: &str| {
+            let inside = "certificate = \"inside.pem\"\nkey = \"inside.key\"";
+            Config::parse(&format!("[shards]\naddresses = [\"a.example:1\", {address:?}]\n{inside}")).unwrap().check()
+        };
+        check("https://b.example:7001").unwrap();
+        for wrong in ["b.example", "http://b.example:7001", ""] {
+            let said = check(wrong).unwrap_err().to_string();
+            assert!(said.contains("--shards") && said.contains(&format!("{wrong:?}")), "{said}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ifonly_core::search::Search;
 use ifonly_core::secret::Secret;
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
-use support::{Door, Place, Server, fine, ifonly};
+use support::{COLUMNS, Door, Place, Server, Truth, fine, ifonly};
 
 /// The flags of whoever is inside.
 fn inside(place: &Place) -> [String; 6] {
@@ -206,34 +206,69 @@ impl Http2 {
 }
 
 #[test]
-fn a_server_of_shards_takes_part_in_sealed_searches() {
-    let place = Place::new(120, 5, &["--servers", "3", "--levels", "20"]);
-    let shards = [":40", "40:"].map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
-    let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
-    let (cert, key) = (place.path("cert.pem"), place.path("cert.key"));
-    let own = ["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key];
-    let peers = ["--peers-listen", "127.0.0.1:0", "--next", &doors[1].address];
-    let known = ["--next-cert", &cert, "--previous-cert", &cert];
-    let mut first = front(&place, "bundle", &shards, &[&own[..], &peers, &known].concat());
-    let mut line = String::new();
-    first.lines.read_line(&mut line).unwrap();
-    doors[0].leads_to(line.trim().strip_prefix("peers on ").unwrap());
-    let others = [2, 3].map(|index| place.peer_server(index, &doors));
-    let whole: [Door; 3] = std::array::from_fn(|_| Door::open());
-    let whole: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &whole)).collect();
-    for (person, _) in place.rows.iter().filter(|row| !row.1).take(5) {
-        let profile = place.profile(person);
-        let ask = |urls: [&str; 3]| -> serde_json::Value {
-            let mut arguments = vec!["ask", "--json", "--ca", &cert, "--profile", profile.to_str().unwrap()];
-            arguments.extend(["--scheme", "sealed", "--top", "2"]);
-            urls.iter().for_each(|url| arguments.extend(["--server", url]));
-            serde_json::from_str(&fine(&arguments)).unwrap()
-        };
-        let found = ask([&first.url, &others[0].url, &others[1].url]);
-        let right = ask([&whole[0].url, &whole[1].url, &whole[2].url]);
-        assert_eq!((&found["cost"], &found["record"]), (&right["cost"], &right["record"]));
-        assert_eq!(found["scheme"], "sealed");
+fn servers_of_any_number_of_shards_take_part_in_sealed_searches() {
+    let place = Place::new(60, 5, &["--servers", "3", "--scheme", "sealed", "--levels", "20", "--scale", "paper"]);
+    let summary =
+        serde_json::from_str::<serde_json::Value>(&fine(&["inspect", &place.path("bundle"), "--json"])).unwrap();
+    let truth = Truth::new(&summary["manifest"]);
+    let accepted: Vec<&[String; 4]> = place.rows.iter().filter(|row| row.1).map(|row| &row.0).collect();
+    let people: Vec<&[String; 4]> = place.rows.iter().filter(|row| !row.1).map(|row| &row.0).take(3).collect();
+    assert!(accepted.len() > 20 && people.len() == 3);
+    let mut right: Vec<serde_json::Value> = vec![];
+    // How many shards each of the three has; none on one machine, which comes first.
+    for counts in [[0; 3], [1, 0, 0], [2, 0, 0], [3, 0, 0], [7, 0, 0], [2, 3, 1]] {
+        let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
+        let (servers, _shards): (Vec<Server>, Vec<Vec<Server>>) =
+            (1..).zip(counts).map(|(index, count)| sealed_server(&place, index, count, accepted.len(), &doors)).unzip();
+        for (number, person) in people.iter().enumerate() {
+            let found = ask_sealed(&place, person, &servers);
+            assert_eq!(found["scheme"], "sealed");
+            let Some(right) = right.get(number) else {
+                // The nearest row of all, by brute force.
+                let is_record = |row: &&&[String; 4]| {
+                    COLUMNS.iter().zip(row.iter()).all(|(name, value)| match &found["record"][*name] {
+                        serde_json::Value::Number(number) => number.as_f64() == value.parse().ok(),
+                        other => other == value.as_str(),
+                    })
+                };
+                let row = accepted.iter().find(is_record).unwrap_or_else(|| panic!("{found} is no row"));
+                let (quantised, cost) = truth.table_cost(person, row);
+                let cheaper = accepted.iter().any(|row| truth.table_cost(person, row).0 < quantised - 1e-6);
+                assert!(!cheaper && (found["cost"].as_f64().unwrap() - cost).abs() < 1e-9, "{found}");
+                right.push(found);
+                continue;
+            };
+            for what in ["cost", "record", "nearest"] {
+                assert_eq!(found[what], right[what], "{what} with {counts:?} shards");
+            }
+        }
     }
+}
+
+/// One of three servers, whose rows are in so many shards, or all in itself if that is none; it is ready.
+fn sealed_server(place: &Place, index: usize, count: usize, rows: usize, doors: &[Door; 3]) -> (Server, Vec<Server>) {
+    if count == 0 {
+        return (place.peer_server(index, doors), vec![]);
+    }
+    let cut = |number: usize| rows * number / count;
+    let shard = |number| shard(place, "bundle", Some(&format!("{}:{}", cut(number), cut(number + 1))), "root.key");
+    let shards: Vec<Server> = (0..count).map(shard).collect();
+    let addresses: Vec<&str> = shards.iter().map(Server::address).collect();
+    let [_, _, _, cert, _, key] = inside(place);
+    let addresses = addresses.join(",");
+    let inside = ["--shards", &addresses, "--shards-cert", &cert, "--shards-key", &key];
+    let mut server = place.peer_server_with(index, doors, &[&inside[..], &["--admin", "127.0.0.1:0"]].concat());
+    let admin = admin_of(&mut server);
+    until(|| support::get(&admin, "/readyz").contains(" 200 "));
+    (server, shards)
+}
+
+fn ask_sealed(place: &Place, person: &[String; 4], servers: &[Server]) -> serde_json::Value {
+    let (profile, ca) = (place.profile(person), place.path("cert.pem"));
+    let mut arguments = vec!["ask", "--json", "--ca", &ca, "--profile", profile.to_str().unwrap()];
+    arguments.extend(["--scheme", "sealed", "--top", "2"]);
+    servers.iter().for_each(|server| arguments.extend(["--server", &server.url]));
+    serde_json::from_str(&fine(&arguments)).unwrap()
 }
 
 #[test]
@@ -275,9 +310,7 @@ fn shards_that_do_not_make_the_database_are_named() {
     (flags[place_of], flags[place_of + 1]) = ("--shards-file".into(), file.clone());
     flags.extend(["--admin".into(), "127.0.0.1:0".into()]);
     let mut server = Server::start(&flags.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut line = String::new();
-    server.lines.read_line(&mut line).unwrap();
-    let admin = line.trim().strip_prefix("admin on http://").unwrap().to_owned();
+    let admin = admin_of(&mut server);
     let ready = || support::get(&admin, "/readyz");
     let missing = format!("no shard has rows 40 to {rows}");
     assert!(ready().contains(" 503 ") && ready().contains(&missing), "{}", ready());
@@ -315,9 +348,14 @@ fn said_by(flags: &[String]) -> String {
     let admin = ["--admin".to_owned(), "127.0.0.1:0".into()];
     let flags: Vec<&str> = flags.iter().chain(&admin).map(String::as_str).collect();
     let mut server = Server::start(&flags);
+    support::get(&admin_of(&mut server), "/readyz")
+}
+
+/// Where a server that says so next listens for operators.
+fn admin_of(server: &mut Server) -> String {
     let mut line = String::new();
     server.lines.read_line(&mut line).unwrap();
-    support::get(line.trim().strip_prefix("admin on http://").unwrap(), "/readyz")
+    line.trim().strip_prefix("admin on http://").unwrap_or_else(|| panic!("{line:?}")).to_owned()
 }
 
 /// Waits for something that happens by itself; the test's own time limit is whoever runs it.
@@ -344,4 +382,105 @@ fn nobody_without_the_certificate_talks_to_a_shard() {
     // Without any certificate there is not even a handshake.
     let output = std::process::Command::new("curl").args(["-sk", &format!("{}/shard", shards[0].url)]).output();
     assert!(output.is_err() || !output.unwrap().status.success());
+}
+
+#[test]
+fn a_shard_that_stands_still_is_named_until_it_goes_on() {
+    let place = Place::new(120, 13, &["--levels", "20"]);
+    let rows = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap().rows();
+    let shards = [":40", "40:"].map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
+    let config = place.path("front.toml");
+    std::fs::write(&config, "[shards]\nsilent_seconds = 1\n").unwrap();
+    let mut front = front(&place, "bundle", &shards, &["--config", &config, "--admin", "127.0.0.1:0"]);
+    let admin = admin_of(&mut front);
+    let ready = || support::get(&admin, "/readyz");
+    until(|| ready().contains(" 200 "));
+    let second = place.server(2, &[]);
+    let profile = place.profile(&place.rows[0].0);
+    let ask = || {
+        let servers = ["--server", &front.url, "--server", &second.url];
+        let output = ifonly(&[&["ask", "--profile", profile.to_str().unwrap()], &servers[..]].concat());
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = ask();
+    assert_eq!(code, 0, "{said}");
+    shards[1].signal("-STOP");
+    let said = problem(&place, front.address());
+    assert!(said.contains(" 503 ") && said.contains("urn:ifonly:problem:shards"), "{said}");
+    assert!(said.contains(shards[1].address()) && said.contains(&format!("rows 40 to {rows}")), "{said}");
+    assert_eq!(ask().0, 5, "too few servers can answer");
+    let missing = format!("no shard has rows 40 to {rows}");
+    until(|| ready().contains(" 503 "));
+    assert!(ready().contains(&missing) && ready().contains(shards[1].address()), "{}", ready());
+    assert!(!ready().contains(shards[0].address()), "{}", ready());
+    shards[1].signal("-CONT");
+    until(|| ready().contains(" 200 "));
+    let (code, said) = ask();
+    assert_eq!(code, 0, "{said}");
+}
+
+/// What a server says, head and all, to the first message of a search that it cannot answer.
+fn problem(place: &Place, address: &str) -> String {
+    let manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
+    let own = vec![0; manifest.schema().ranges().len()];
+    let deployment = manifest.deployments().next().unwrap().clone();
+    let mut search = Search::new(deployment, Secret::new(own), manifest.audience()).unwrap();
+    let message = search.next(&mut SeededRandom::new(14)).unwrap().messages[0].to_vec();
+    let head = format!(
+        "POST /v1/answer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        message.len()
+    );
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    std::io::Write::write_all(&mut stream, &[head.as_bytes(), &message].concat()).unwrap();
+    let mut said = vec![];
+    std::io::Read::read_to_end(&mut stream, &mut said).unwrap();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+#[test]
+fn addresses_that_are_none_are_named() {
+    let place = Place::new(60, 11, &["--levels", "20"]);
+    let shards = [":20", "20:"].map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
+    // At the start.
+    for wrong in ["", "10.0.0.4", "http://10.0.0.4:7001"] {
+        let flags = front_flags(&place, "bundle", wrong);
+        let output = ifonly(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(4), "{said}");
+        assert!(said.contains("--shards") && said.contains(&format!("{wrong:?}")), "{said}");
+    }
+    // In a file, which may change; URLs as shards print them are addresses.
+    let (file, log) = (place.path("shards"), place.path("log"));
+    let announce = |lines: &[&str]| {
+        std::fs::write(format!("{file}.new"), lines.join("\n")).unwrap();
+        std::fs::rename(format!("{file}.new"), &file).unwrap();
+    };
+    let mut flags = front_flags(&place, "bundle", "");
+    let at = |flag: &str| flags.iter().position(|given| given == flag).unwrap();
+    let (shards_at, log_at) = (at("--shards"), at("--log") + 1);
+    (flags[shards_at], flags[shards_at + 1], flags[log_at]) = ("--shards-file".into(), file.clone(), "warn".into());
+    flags.extend(["--admin".into(), "127.0.0.1:0".into()]);
+    let stderr = std::fs::File::create(&log).unwrap();
+    let mut front = Server::start_logging(&flags.iter().map(String::as_str).collect::<Vec<_>>(), stderr.into());
+    let admin = admin_of(&mut front);
+    let ready = || support::get(&admin, "/readyz");
+    let logged = |what: &[&str]| {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.lines().filter(|line| what.iter().all(|what| line.contains(what))).count()
+    };
+    assert!(ready().contains(" 503 ") && ready().contains(&file), "{}", ready());
+    announce(&["# nobody yet"]);
+    until(|| ready().contains("names no shard"));
+    announce(&[&shards[0].url, "10.0.0.4"]);
+    until(|| ready().contains("\"10.0.0.4\" is no address"));
+    assert!(ready().contains(" 503 ") && ready().contains("no shard has rows 20 to"), "{}", ready());
+    assert!(logged(&["10.0.0.4"]) > 0);
+    // Whoever is not needed is named in the log, once.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    announce(&[&shards[0].url, &shards[1].url, &closed]);
+    until(|| ready().contains(" 200 ") && logged(&["without this shard"]) == 1);
+    announce(&[&shards[0].url, &shards[1].url, &closed, "10.0.0.4"]);
+    until(|| logged(&["without this shard"]) == 2);
+    assert_eq!(logged(&["without this shard", &closed]), 1);
+    assert!(ready().contains(" 200 "), "{}", ready());
 }

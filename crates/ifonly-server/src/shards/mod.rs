@@ -9,6 +9,7 @@
 //! once and puts together what they say, with order, pads and packing by the position in the whole (`set.rs`, `remote.rs`). Answers have the
 //! same bits for every cut. Neither keeps anything of a query.
 
+mod addresses;
 mod daemon;
 mod line;
 mod remote;
@@ -17,6 +18,7 @@ pub(crate) mod set;
 mod tls;
 mod wire;
 
+pub(crate) use addresses::address;
 pub use daemon::{ShardConfig, run};
 pub use service::{ShardHolding, ShardServer};
 pub use set::{Shards, ShardsConfig, ShardsError};

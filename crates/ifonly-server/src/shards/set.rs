@@ -4,6 +4,7 @@
 //! while the rows of all shards together are exactly the rows of the database. Addresses may come from a file that is read again when it changes: a
 //! shard that was started elsewhere is taken in within a second, and so is one that is back.
 
+use super::addresses::{Away, addresses};
 use super::line::Shard;
 use super::remote::{IDENTITY, Remote, RemoteRecords, RemoteRows};
 use super::service::Identity;
@@ -29,14 +30,12 @@ const SOON: Duration = Duration::from_millis(500);
 const LATER: Duration = Duration::from_secs(5);
 /// The longest answer of a shard about itself.
 const MOST_IDENTITY: u64 = 64 << 10;
-/// More shards than anybody has.
-const MOST_SHARDS: usize = 4096;
 
 /// The shards of a front, in its configuration.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ShardsConfig {
-    /// Their addresses, `host:port`.
+    /// Their addresses, `host:port`; `https://` before it is read over.
     pub addresses: Vec<String>,
     /// A file with an address per line, read again when it changes.
     pub file: Option<PathBuf>,
@@ -67,9 +66,14 @@ pub enum ShardsError {
         /// What is wrong.
         reason: String,
     },
-    /// A shard cannot be reached, or says nothing that can be understood.
-    #[error("{0}")]
-    Away(String),
+    /// More addresses than a front asks.
+    #[error("{have} addresses of shards; a front takes at most {most}")]
+    TooMany {
+        /// Different ones.
+        have: usize,
+        /// As many as there may be.
+        most: usize,
+    },
     /// A shard of another bundle.
     #[error("shard {address} has rows of another bundle (its manifest is {manifest})")]
     OtherBundle {
@@ -124,7 +128,7 @@ pub enum ShardsError {
 impl ShardsError {
     /// Whether waiting may help.
     pub(crate) fn passes(&self) -> bool {
-        matches!(self, ShardsError::Away(_) | ShardsError::Missing { .. } | ShardsError::File { .. })
+        matches!(self, ShardsError::Missing { .. } | ShardsError::File { .. })
     }
 }
 
@@ -191,46 +195,44 @@ impl Shards {
         self.wake.notify_one();
     }
 
-    /// Asks all shards once. What contradicts is an error; what is missing may come later.
-    pub(crate) async fn survey(&self) -> Result<(), ShardsError> {
+    /// Asks all shards once. What contradicts is an error; what is missing may come later. Gives whoever is away although all rows are there.
+    pub(crate) async fn survey(&self) -> Result<Vec<Away>, ShardsError> {
         let found = self.look().await;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        match found {
-            Ok(known) => {
-                let same = |(a, b): (&Known, &Known)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
-                if state.layout.is_ok() && state.known.len() == known.len() && state.known.iter().zip(&known).all(same)
-                {
-                    return Ok(());
-                }
-                let layout = self.layout_of(&known);
-                state.known = known;
-                state.layout = layout.map(Arc::new);
-            }
-            Err(error) => state.layout = Err(error),
+        let (known, away) = found.inspect_err(|error| state.layout = Err(error.clone()))?;
+        let same = |(a, b): (&Known, &Known)| Arc::ptr_eq(&a.0, &b.0) && a.1 == b.1;
+        if state.layout.is_err() || state.known.len() != known.len() || !state.known.iter().zip(&known).all(same) {
+            let layout = self.layout_of(&known);
+            state.known = known;
+            state.layout = layout.map(Arc::new);
         }
-        state.layout.clone().map(|_| ())
+        state.layout.clone().map(|_| away)
     }
 
     /// Asks again and again, as long as somebody has these shards.
     pub(crate) fn watch(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
         self.runtime.spawn(async move {
-            let mut before = None;
+            let (mut before, mut missed) = (None, vec![]);
             while let Some(shards) = Weak::upgrade(&weak) {
-                let now = shards.survey().await.err();
+                let surveyed = shards.survey().await;
+                if let Ok(away) = &surveyed {
+                    missed = warn_once(missed, away);
+                }
+                let now = surveyed.err();
                 match &now {
                     Some(error) if now != before => tracing::error!(%error, "the shards are not complete"),
                     None if before.is_some() => tracing::info!("the shards are complete"),
                     _ => {}
                 }
-                let file = shards.addresses().ok();
+                let file = addresses(&shards.config).ok();
                 let pause = if now.is_some() { SOON } else { LATER };
                 before = now;
                 let mut waited = Duration::ZERO;
                 while waited < pause {
                     let woken = tokio::time::timeout(SOON, shards.wake.notified()).await.is_ok();
                     waited += SOON;
-                    if woken || shards.addresses().ok() != file {
+                    if woken || addresses(&shards.config).ok() != file {
                         break;
                     }
                 }
@@ -238,22 +240,9 @@ impl Shards {
         });
     }
 
-    fn addresses(&self) -> Result<Vec<String>, ShardsError> {
-        let mut addresses = self.config.addresses.clone();
-        if let Some(path) = &self.config.file {
-            let refused = |reason: String| ShardsError::File { path: path.clone(), reason };
-            let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
-            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-            addresses.extend(lines.map(String::from));
-        }
-        addresses.truncate(MOST_SHARDS);
-        addresses.sort();
-        addresses.dedup();
-        Ok(addresses)
-    }
-
-    /// Who is there, in the order of their rows, which are all rows.
-    async fn look(&self) -> Result<Vec<Known>, ShardsError> {
+    /// Who is there, in the order of their rows, which are all rows; and who is not.
+    async fn look(&self) -> Result<(Vec<Known>, Vec<Away>), ShardsError> {
+        let (addresses, mut away) = addresses(&self.config)?;
         let shards: Vec<Arc<Shard>> = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let known = |address: &str| state.known.iter().find(|(shard, _)| shard.address() == address);
@@ -262,7 +251,7 @@ impl Shards {
                 Some((shard, _)) => shard.clone(),
                 None => Arc::new(Shard::new(address, self.inside.clone(), patience)),
             };
-            self.addresses()?.into_iter().map(shard).collect()
+            addresses.into_iter().map(shard).collect()
         };
         let asking: Vec<_> = shards
             .into_iter()
@@ -274,18 +263,22 @@ impl Shards {
                 })
             })
             .collect();
-        let (mut known, mut away) = (vec![], vec![]);
+        let mut known = vec![];
         for asked in asking {
             match asked.await {
                 Ok((shard, Ok(identity))) => {
                     let rows = self.believe(&shard, &identity)?;
                     known.push((shard, rows));
                 }
-                Ok((_, Err(error))) => away.push(error),
-                Err(error) => away.push(error.to_string()),
+                Ok((shard, Err(why))) => away.push(Away { who: shard.address().into(), why }),
+                Err(error) => away.push(Away { who: "a shard".into(), why: error.to_string() }),
             }
         }
         known.sort_by_key(|(_, rows)| (rows.start, rows.end));
+        let missing = |rows, away: Vec<Away>| {
+            let away = away.into_iter().map(|away| away.why).collect();
+            Err(ShardsError::Missing { rows, away })
+        };
         let mut next = 0;
         let mut before: Option<&Known> = None;
         for entry in &known {
@@ -295,13 +288,13 @@ impl Shards {
                 return Err(ShardsError::Overlap { first, second, row: rows.start });
             }
             if rows.start > next {
-                return Err(ShardsError::Missing { rows: next..rows.start, away });
+                return missing(next..rows.start, away);
             }
             (next, before) = (rows.end, Some(entry));
         }
         match next == self.rows {
-            true => Ok(known),
-            false => Err(ShardsError::Missing { rows: next..self.rows, away }),
+            true => Ok((known, away)),
+            false => missing(next..self.rows, away),
         }
     }
 
@@ -350,10 +343,18 @@ impl Shards {
                 Err(error) if error.passes() && tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(SOON).await
                 }
-                result => return result,
+                result => return result.map(|_| ()),
             }
         }
     }
+}
+
+/// Warns of everybody who is away and not needed, once as long as it lasts. Gives who they are.
+fn warn_once(before: Vec<String>, away: &[Away]) -> Vec<String> {
+    for away in away.iter().filter(|away| !before.contains(&away.who)) {
+        tracing::warn!(reason = away.why, "all rows are there without this shard; take it off the list, or see to it");
+    }
+    away.iter().map(|away| away.who.clone()).collect()
 }
 
 async fn identity(shard: &Arc<Shard>) -> Result<Identity, String> {

@@ -17,6 +17,8 @@ use zeroize::Zeroizing;
 
 /// More forms than any program has.
 const MOST_FORMS: u8 = 32;
+/// More stripes than records have: at most one for every server, and those are the elements of GF(2^8) other than zero.
+const MOST_STRIPES: usize = 255;
 /// A higher degree than any scheme's.
 const MOST_DEGREE: u8 = 64;
 
@@ -133,7 +135,8 @@ pub(crate) fn read_records(bytes: &[u8]) -> Option<(u32, Selection<'_>)> {
     let (epoch, stripes) = (word()?, word()? as usize);
     let selection = match stripes {
         0 => Selection::Subset(reader.0),
-        stripes => Selection::Factors { stripes, factors: reader.0 },
+        1..=MOST_STRIPES => Selection::Factors { stripes, factors: reader.0 },
+        _ => return None,
     };
     Some((epoch, selection))
 }
@@ -219,5 +222,9 @@ mod tests {
         let factors = records(7, &Selection::Factors { stripes: 2, factors: &[1, 2, 3, 4] });
         assert!(matches!(read_records(&factors), Some((7, Selection::Factors { stripes: 2, factors: [1, 2, 3, 4] }))));
         assert!(read_records(&[0; 7]).is_none());
+        // Stripes as no front cuts them would only take memory.
+        let cut_into = |stripes| records(7, &Selection::Factors { stripes, factors: &[1; 512] });
+        assert!(read_records(&cut_into(255)).is_some() && read_records(&cut_into(256)).is_none());
+        assert!(read_records(&cut_into(u32::MAX as usize)).is_none());
     }
 }

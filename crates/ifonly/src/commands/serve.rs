@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// The certificate of the server before this one, PEM.
     #[arg(long, value_name = "FILE", requires = "peers_listen")]
     previous_cert: Option<PathBuf>,
-    /// Be a front: these shards (`ifonly shard`) have the rows, HOST:PORT each.
+    /// Be a front: these shards (`ifonly shard`) have the rows, HOST:PORT each, or as they print it.
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     shards: Vec<String>,
     /// A file with the address of a shard on each line, read again when it changes.

@@ -1,6 +1,6 @@
 //! `ifonly split`: a bundle in parts, one for every shard.
 
-use crate::exit::{Done, Failure};
+use crate::exit::{Done, Failure, out};
 use ifonly_bundle::{Bundle, SplitError};
 use std::path::PathBuf;
 
@@ -15,22 +15,26 @@ pub(crate) struct Args {
     /// How many parts, of nearly equal length.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     parts: u32,
-    /// Where to write them; nothing that exists is overwritten.
+    /// Where to write them: all of them, or none where something goes wrong.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Replace what a bundle was split into under that name.
+    #[arg(long)]
+    replace: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
-    let written = Bundle::split(&args.bundle, args.parts as usize, &args.output, |name, rows| {
+    let written =
+        Bundle::split(&args.bundle, args.parts as usize, &args.output, args.replace).map_err(|error| match error {
+            SplitError::Write(error) => Failure::of(error.blame(), error),
+            error => Failure::input(error),
+        })?;
+    for (name, rows) in written {
         let path = args.output.join(name);
         match rows.is_empty() {
-            true => println!("{}", path.display()),
-            false => println!("{}  rows {}:{}", path.display(), rows.start, rows.end),
+            true => out(&format!("{}\n", path.display()))?,
+            false => out(&format!("{}  rows {}:{}\n", path.display(), rows.start, rows.end))?,
         }
-    });
-    match written {
-        Ok(()) => Ok(Done::Fine),
-        Err(error @ SplitError::Write(_)) => Err(Failure::machine(error)),
-        Err(error) => Err(Failure::input(error)),
     }
+    Ok(Done::Fine)
 }

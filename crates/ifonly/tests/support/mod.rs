@@ -167,10 +167,16 @@ pub struct Server {
 
 impl Server {
     pub fn start(arguments: &[&str]) -> Server {
+        Server::start_logging(arguments, Stdio::inherit())
+    }
+
+    /// With its log going elsewhere.
+    pub fn start_logging(arguments: &[&str], log: Stdio) -> Server {
         let mut process = Command::new(env!("CARGO_BIN_EXE_ifonly"))
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap());
