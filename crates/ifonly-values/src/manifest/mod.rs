@@ -7,6 +7,7 @@
 use crate::schema::{Schema, nearest};
 use ifonly_algebra::field::FieldRule;
 use ifonly_core::deployment::{Deployment, DeploymentError};
+use ifonly_core::package::MAX_RECORD;
 use ifonly_core::params::{Params, Terms};
 use ifonly_core::scheme::{self, Metric, Scheme};
 use ifonly_core::sealed::{self, Sealed};
@@ -23,8 +24,6 @@ pub use offer::{Offer, Offered, offers};
 pub(crate) const FORMAT: u32 = 2;
 /// A manifest's text ends here, in bytes.
 pub const MAX_JSON: usize = 16 << 20;
-/// Records end here, in bytes.
-pub(crate) const MAX_RECORD: usize = 1 << 20;
 /// Σ(R_k + 1) ends here, so that cost tables stay small beside the answers.
 pub const MAX_LEVELS: usize = 1 << 22;
 /// So many records may be fetched per search at most.

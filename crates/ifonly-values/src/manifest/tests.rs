@@ -131,6 +131,7 @@ fn what_is_wrong_is_named() {
     says(&|c| c.rows = usize::MAX, "rows");
     says(&|c| c.record_length = 0, "record_length = 0");
     says(&|c| c.record_length = usize::MAX, "record_length");
+    says(&|c| c.record_length = MAX_RECORD + 1, "must be in 1..=1048576");
     says(&|c| c.signer = Some(SigningKey::new(&[1; 32]).public()), "no room for a text");
     says(&|c| c.terms.top_limit = 0, "top_limit");
     says(&|c| c.terms.exponent = 3, "exponent = 3");
