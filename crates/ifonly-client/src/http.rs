@@ -181,9 +181,8 @@ impl Exchange for HttpServer {
     fn greet(&self) -> Pending<'_, Greeting> {
         Box::pin(async {
             let response = self.request(Method::GET, service::MANIFEST_PATH, Bytes::new()).await?;
-            let index =
-                response.headers().get(service::SERVER_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
-            let index = index.ok_or(TransportError::NotAServer("it does not say which server it is"))?;
+            let claimed = response.headers().get(service::SERVER_HEADER).and_then(|value| value.to_str().ok());
+            let index = reply::index(claimed)?;
             let named = response.headers().get(service::EARLIER_HEADER).cloned();
             let manifest = HttpServer::body(response, MAX_JSON).await?;
             let mut earlier = vec![];

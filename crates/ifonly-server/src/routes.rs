@@ -110,12 +110,16 @@ pub fn public(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+pub(crate) const HEALTH_PATH: &str = "/healthz";
+pub(crate) const READY_PATH: &str = "/readyz";
+pub(crate) const METRICS_PATH: &str = "/metrics";
+
 /// The paths for operators.
 pub fn admin(app: Arc<App>) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { "alive\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
+        .route(HEALTH_PATH, get(|| async { "alive\n" }))
+        .route(READY_PATH, get(ready))
+        .route(METRICS_PATH, get(metrics))
         .fallback(|| async { Problem::NotFound })
         .with_state(app)
 }

@@ -164,8 +164,7 @@ impl Exchange for Server {
     fn greet(&self) -> Pending<'_, Greeting> {
         Box::pin(async {
             let response = self.request(MANIFEST_PATH, None).await?;
-            let index = response.header(SERVER_HEADER).and_then(|index| index.parse().ok());
-            let index = index.ok_or(TransportError::NotAServer("it does not say which server it is"))?;
+            let index = reply::index(response.header(SERVER_HEADER).as_deref())?;
             let named = response.header(EARLIER_HEADER).unwrap_or_default();
             let manifest = response.body(MAX_JSON).await?.into();
             let mut earlier = vec![];

@@ -10,6 +10,7 @@ use crate::admission::{Admission, Permit};
 use crate::config::Limits;
 use crate::database::SCANNER;
 use crate::holding::{HoldingError, check_keys, shard_check};
+use crate::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
 use crate::serve::ServeError;
 use axum::Router;
 use axum::body::Body;
@@ -218,9 +219,9 @@ fn routes(shard: Arc<Shard>) -> Router {
 
 fn admin_routes(shard: Arc<Shard>) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { "alive\n" }))
-        .route("/readyz", get(|| async { "ready\n" }))
-        .route("/metrics", get(|State(shard): State<Arc<Shard>>| async move { metrics(&shard) }))
+        .route(HEALTH_PATH, get(|| async { "alive\n" }))
+        .route(READY_PATH, get(|| async { "ready\n" }))
+        .route(METRICS_PATH, get(|State(shard): State<Arc<Shard>>| async move { metrics(&shard) }))
         .with_state(shard)
 }
 

@@ -10,7 +10,7 @@ use crate::show;
 use ifonly_client::{Answer, Pins, Values, WishList};
 use ifonly_core::signature::PublicKey;
 use ifonly_values::schema::Value;
-use ifonly_values::wishes::Pricing;
+use ifonly_values::wishes::{Pricing, UnknownPricing};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -208,13 +208,7 @@ fn once<T>(list: &mut BTreeMap<String, T>, flag: &str, name: &str, value: T) -> 
 }
 
 fn pricing(flag: &str, metric: &str) -> Result<Pricing, Failure> {
-    match metric {
-        "l2" => Ok(Pricing::L2),
-        "l1" => Ok(Pricing::L1),
-        "mad" => Ok(Pricing::Mad),
-        "count" => Ok(Pricing::Count),
-        other => Err(Failure::Input(format!("{flag} {other}: it is one of l2, l1, mad, count"))),
-    }
+    metric.parse().map_err(|error: UnknownPricing| Failure::Input(format!("{flag} {metric}: {error}")))
 }
 
 fn text(answer: &Answer) -> String {
