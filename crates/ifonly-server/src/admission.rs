@@ -1,7 +1,7 @@
 //! How many requests are inside at once: some running, some waiting, the rest turned away at the door.
 //!
-//! A [`Ticket`] is taken when the message is there, a [`Permit`] before the scan; both are given back before the answer goes out, so
-//! neither is ever held for somebody's network. One address has a share of the tickets and no more. Whoever finds no ticket is
+//! A [`Turn`] is taken when the message is there, a [`Permit`] before the scan; both are given back before the answer goes out, so
+//! neither is ever held for somebody's network. One address has a share of the turns and no more. Whoever gets no turn is
 //! told when to come again.
 
 use std::collections::HashMap;
@@ -27,21 +27,21 @@ struct Addresses {
 
 /// One more from an address, until it is dropped.
 #[derive(Debug)]
-struct Share(Arc<Addresses>, IpAddr);
+struct Portion(Arc<Addresses>, IpAddr);
 
-impl Share {
-    fn take(addresses: &Arc<Addresses>, address: IpAddr) -> Option<Share> {
+impl Portion {
+    fn take(addresses: &Arc<Addresses>, address: IpAddr) -> Option<Portion> {
         let mut inside = addresses.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let count = inside.entry(address).or_default();
         if *count >= addresses.share {
             return None;
         }
         *count += 1;
-        Some(Share(addresses.clone(), address))
+        Some(Portion(addresses.clone(), address))
     }
 }
 
-impl Drop for Share {
+impl Drop for Portion {
     fn drop(&mut self) {
         let mut inside = self.0.inside.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = inside.get_mut(&self.1) {
@@ -55,9 +55,9 @@ impl Drop for Share {
 
 /// The right to be inside, waiting.
 #[derive(Debug)]
-pub struct Ticket {
+pub struct Turn {
     inside: OwnedSemaphorePermit,
-    share: Share,
+    portion: Portion,
     running: Arc<Semaphore>,
 }
 
@@ -65,7 +65,7 @@ pub struct Ticket {
 #[derive(Debug)]
 pub struct Permit {
     _inside: OwnedSemaphorePermit,
-    _share: Share,
+    _portion: Portion,
     _running: OwnedSemaphorePermit,
 }
 
@@ -83,11 +83,11 @@ impl Admission {
         }
     }
 
-    /// A ticket for somebody from this address, unless the queue or the address's part of it is full.
-    pub fn enter(&self, address: IpAddr) -> Option<Ticket> {
-        let share = Share::take(&self.addresses, address)?;
+    /// A turn for somebody from this address, unless the queue or the address's part of it is full.
+    pub fn enter(&self, address: IpAddr) -> Option<Turn> {
+        let portion = Portion::take(&self.addresses, address)?;
         let inside = self.inside.clone().try_acquire_owned().ok()?;
-        Some(Ticket { inside, share, running: self.running.clone() })
+        Some(Turn { inside, portion, running: self.running.clone() })
     }
 
     /// Requests at work.
@@ -101,11 +101,11 @@ impl Admission {
     }
 }
 
-impl Ticket {
+impl Turn {
     /// Waits for its turn, first come, first served. The semaphore is never closed, so there is always a permit in the end.
     pub async fn run(self) -> Option<Permit> {
         let running = self.running.acquire_owned().await.ok()?;
-        Some(Permit { _inside: self.inside, _share: self.share, _running: running })
+        Some(Permit { _inside: self.inside, _portion: self.portion, _running: running })
     }
 }
 
@@ -133,9 +133,9 @@ mod tests {
     #[test]
     fn one_address_does_not_shut_out_another() {
         let door = Admission::new(2, 6, 50);
-        let mut here: Vec<Ticket> = std::iter::from_fn(|| door.enter(HERE)).collect();
+        let mut here: Vec<Turn> = std::iter::from_fn(|| door.enter(HERE)).collect();
         assert_eq!(here.len(), 4);
-        let there: Vec<Ticket> = std::iter::from_fn(|| door.enter(THERE)).collect();
+        let there: Vec<Turn> = std::iter::from_fn(|| door.enter(THERE)).collect();
         assert_eq!((there.len(), door.inside()), (4, 8));
         here.pop();
         assert!(door.enter(HERE).is_some());

@@ -3,7 +3,7 @@
 //! A message names the manifest that its client has read. After a reload, searches that began under the old manifest
 //! are answered from the old database until the grace is over.
 
-use crate::database::{Database, Sealed};
+use crate::database::{Database, SealedRecords};
 use crate::shards::Shards;
 use bytes::Bytes;
 use ifonly_algebra::keys::RootKey;
@@ -69,7 +69,7 @@ impl Holding {
             for (row, (record, sealed)) in (0..).zip(bundle.records().zip(places)) {
                 empty.replica.seal_into(key, row, record, sealed);
             }
-            Sealed { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
+            SealedRecords { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
         };
         let sealed = keys.iter().map(seal).collect();
         Ok(Holding { database: Database::new(bundle.rows().clone(), sealed), ..empty })

@@ -271,10 +271,10 @@ impl Feed {
     }
 }
 
-type Work = fn(&Shard, &[u8], &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused>;
+type Task = fn(&Shard, &[u8], &mut dyn FnMut(u64) -> Feed) -> Result<(), Refused>;
 
 /// A request, from its place in the queue to the first byte of its answer.
-async fn answer(shard: Arc<Shard>, request: Request, work: Work) -> Response {
+async fn answer(shard: Arc<Shard>, request: Request, work: Task) -> Response {
     match begin(&shard, request, work).await {
         Ok((length, body)) => {
             shard.counts.answered.fetch_add(1, Ordering::Relaxed);
@@ -289,7 +289,7 @@ async fn answer(shard: Arc<Shard>, request: Request, work: Work) -> Response {
     }
 }
 
-async fn begin(shard: &Arc<Shard>, request: Request, work: Work) -> Result<(u64, Pieces), Refused> {
+async fn begin(shard: &Arc<Shard>, request: Request, work: Task) -> Result<(u64, Pieces), Refused> {
     let reading = Limited::new(request.into_body(), shard.holding.longest).collect();
     let upload = Duration::from_secs(shard.limits.upload_seconds);
     let body = match tokio::time::timeout(upload, reading).await {
@@ -298,9 +298,9 @@ async fn begin(shard: &Arc<Shard>, request: Request, work: Work) -> Result<(u64,
         Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time").into()),
     };
     let overloaded = || Refused::from((StatusCode::SERVICE_UNAVAILABLE, "the shard has as much to do as it takes"));
-    let ticket = shard.admission.enter(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).ok_or_else(overloaded)?;
+    let turn = shard.admission.enter(IpAddr::V4(Ipv4Addr::UNSPECIFIED)).ok_or_else(overloaded)?;
     let waiting = Duration::from_secs(shard.limits.queue_seconds);
-    let permit: Permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or_else(overloaded)?;
+    let permit: Permit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or_else(overloaded)?;
     let (head, answered) = tokio::sync::oneshot::channel();
     let (shard, runtime) = (shard.clone(), tokio::runtime::Handle::current());
     tokio::task::spawn_blocking(move || {
