@@ -12,7 +12,7 @@ use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_algebra::wire;
 use ifonly_client::patience::Timer;
-use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::transport::{Call, Exchange, Pending};
 use ifonly_client::{Client, Clock, Greeting, Pins, Receive, Route, Transport};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::replica::Replica;
@@ -273,10 +273,10 @@ impl Exchange for Canned {
         self.clock.clone()
     }
 
-    fn send<'a>(&'a self, route: Route, _: Bytes, _: usize, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
         Box::pin(async move {
             let case = self.watch.case.load(Ordering::Relaxed);
-            match route {
+            match call.route {
                 Route::Answer => {
                     // As a network brings it.
                     for piece in self.answers[case].chunks(16 << 10) {
