@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The door.
 #[derive(Clone, Debug)]
-pub struct Admission {
+pub(crate) struct Admission {
     inside: Arc<Semaphore>,
     running: Arc<Semaphore>,
     limits: (usize, usize),
@@ -55,7 +55,7 @@ impl Drop for Portion {
 
 /// The right to be inside, waiting.
 #[derive(Debug)]
-pub struct Turn {
+pub(crate) struct Turn {
     inside: OwnedSemaphorePermit,
     portion: Portion,
     running: Arc<Semaphore>,
@@ -63,7 +63,7 @@ pub struct Turn {
 
 /// The right to run.
 #[derive(Debug)]
-pub struct Permit {
+pub(crate) struct Permit {
     _inside: OwnedSemaphorePermit,
     _portion: Portion,
     _running: OwnedSemaphorePermit,
@@ -71,7 +71,7 @@ pub struct Permit {
 
 impl Admission {
     /// At most `running` at work and `queue` waiting, of which one address may have `share` percent.
-    pub fn new(running: usize, queue: usize, share: usize) -> Admission {
+    pub(crate) fn new(running: usize, queue: usize, share: usize) -> Admission {
         let running = running.clamp(1, Semaphore::MAX_PERMITS / 2);
         let inside = running + queue.min(Semaphore::MAX_PERMITS / 2);
         let share = (inside * share.clamp(1, 100) / 100).max(1);
@@ -84,26 +84,26 @@ impl Admission {
     }
 
     /// A turn for somebody from this address, unless the queue or the address's part of it is full.
-    pub fn enter(&self, address: IpAddr) -> Option<Turn> {
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<Turn> {
         let portion = Portion::take(&self.addresses, address)?;
         let inside = self.inside.clone().try_acquire_owned().ok()?;
         Some(Turn { inside, portion, running: self.running.clone() })
     }
 
     /// Requests at work.
-    pub fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.limits.1.saturating_sub(self.running.available_permits())
     }
 
     /// Requests inside, at work or waiting.
-    pub fn inside(&self) -> usize {
+    pub(crate) fn inside(&self) -> usize {
         self.limits.0.saturating_sub(self.inside.available_permits())
     }
 }
 
 impl Turn {
     /// Waits for its turn, first come, first served. The semaphore is never closed, so there is always a permit in the end.
-    pub async fn run(self) -> Option<Permit> {
+    pub(crate) async fn run(self) -> Option<Permit> {
         let running = self.running.acquire_owned().await.ok()?;
         Some(Permit { _inside: self.inside, _portion: self.portion, _running: running })
     }

@@ -118,12 +118,12 @@ impl Holding {
     }
 
     /// The manifest's digest.
-    pub fn digest(&self) -> &[u8; 32] {
+    pub(crate) fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
 
     /// The most records of one search.
-    pub fn most_records(&self) -> u64 {
+    pub(crate) fn most_records(&self) -> u64 {
         self.most_records
     }
 
@@ -185,7 +185,7 @@ pub struct Shelf {
 
 impl Shelf {
     /// With one version.
-    pub fn new(holding: Holding) -> Shelf {
+    pub(crate) fn new(holding: Holding) -> Shelf {
         Shelf { holdings: RwLock::new(vec![(Arc::new(holding), None)]) }
     }
 
@@ -207,7 +207,7 @@ impl Shelf {
     }
 
     /// All versions that are answered, the current one first. Drops those whose grace is over.
-    pub fn all(&self) -> Vec<Arc<Holding>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Holding>> {
         let now = Instant::now();
         let over = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
         let live: Vec<Arc<Holding>> = {
@@ -223,12 +223,12 @@ impl Shelf {
     }
 
     /// The longest message that any version takes.
-    pub fn longest_message(&self) -> usize {
+    pub(crate) fn longest_message(&self) -> usize {
         self.all().iter().map(|holding| holding.longest_message).max().unwrap_or(0)
     }
 
     /// The version with this manifest digest.
-    pub fn find(&self, digest: &[u8; 32]) -> Result<Arc<Holding>, Refusal> {
+    pub(crate) fn find(&self, digest: &[u8; 32]) -> Result<Arc<Holding>, Refusal> {
         self.all().into_iter().find(|holding| holding.digest == *digest).ok_or(Refusal::Manifest)
     }
 }

@@ -215,7 +215,7 @@ impl Contents {
     }
 
     /// Lists the gated schemes that fit, after the other fields have been set: people need no others, and others tell more about rows.
-    pub fn offer_gated(&mut self) {
+    fn offer_gated(&mut self) {
         self.offer_all();
         self.schemes.retain(|offer| scheme::named(&offer.name).is_some_and(Scheme::is_gated));
     }
