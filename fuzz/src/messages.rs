@@ -8,7 +8,7 @@ use ifonly_algebra::keys::RootKey;
 use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
 use ifonly_algebra::random::SeededRandom;
-use ifonly_core::scheme;
+use ifonly_core::scheme::{self, Gate, Metric, Phase, Reading};
 use ifonly_core::search::{Outgoing, Search};
 use ifonly_core::secret::Secret;
 use ifonly_core::transcript::{Message, messages};
@@ -19,9 +19,15 @@ pub(crate) static DEPLOYMENTS: LazyLock<Vec<Deployment>> = LazyLock::new(|| {
     let plain = Params { shuffle: true, ..Params::new(vec![4, 9, 1], 3) };
     let spare = Params { silent: 1, lying: 1, ..plain.clone() };
     let verified = Params { verified: true, ..plain.clone() };
-    [("gated-tables", &plain), ("two-phase-4", &plain), ("diff", &spare), ("gated", &verified)]
-        .map(|(name, params)| {
-            let scheme = scheme::named(name).expect("a scheme");
+    let first = |like: fn(&Phase) -> bool| {
+        let mut all = scheme::ALL.iter().copied();
+        all.find(|scheme| scheme.phases.iter().any(like)).expect("a scheme")
+    };
+    let carrying = first(|phase| phase.slots.iter().any(|slot| slot.carried));
+    let differences = first(|phase| matches!(phase.reading, Reading::Difference));
+    let gated = scheme::leanest(Metric::Squared, Gate::Zeros);
+    [(scheme::DEFAULT, &plain), (carrying, &plain), (differences, &spare), (gated, &verified)]
+        .map(|(scheme, params)| {
             Deployment::new(scheme, params.clone(), FieldRule::Deployment).expect("a deployment")
         })
         .into()

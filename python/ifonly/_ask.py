@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from . import _ifonly, _tables
 from ._progress import Bar
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._build import StrPath
 
 Metric = Literal["l2", "l1", "mad", "count"]
+METRICS: tuple[str, ...] = get_args(Metric)
 
 #: Searches at a time, unless somebody says otherwise.
 CONCURRENCY = 4
@@ -291,17 +292,17 @@ def _wish_list(
         if feature_weights != "inverse_mad":
             raise InputError(f"feature_weights = {feature_weights!r}: give a weight for each feature, or 'inverse_mad'")
         metric, feature_weights = "mad", None
-    if metric not in ("l2", "l1", "mad", "count"):
-        raise InputError(f"metric = {metric!r}: it is one of 'l2', 'l1', 'mad', 'count'")
+    if metric not in METRICS:
+        raise InputError(f"metric = {metric!r}: it is one of {', '.join(map(repr, METRICS))}")
     prices: dict[str, str] = {}
     asymmetric: dict[str, tuple[float, float]] = {}
     for name, price in (cost or {}).items():
-        if isinstance(price, str) and price in ("l2", "l1", "mad", "count"):
+        if isinstance(price, str) and price in METRICS:
             prices[name] = price
         elif isinstance(price, Mapping) and price and set(price) <= {"up", "down"}:
             asymmetric[name] = (_number(price.get("up", 1.0), f"cost of {name}"), _number(price.get("down", 1.0), f"cost of {name}"))
         else:
-            raise InputError(f"cost of {name}: it is 'l2', 'l1', 'mad', 'count', or {{'up': 3, 'down': 0.5}}")
+            raise InputError(f"cost of {name}: it is {', '.join(map(repr, METRICS))}, or {{'up': 3, 'down': 0.5}}")
     if few_changes is not None and not (isinstance(few_changes, int) and few_changes >= 0):
         raise InputError(f"few_changes = {few_changes!r}: it is a whole number")
     wishes = {

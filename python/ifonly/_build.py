@@ -156,6 +156,12 @@ def _here(data: Any, options: str, settings: str | None, mask: tuple[bytes, str]
     return _ifonly.build(data, options, settings, mask, lambda stage, share: bar.at(share, stage))
 
 
+#: Arguments of ``build`` that are no options of a build: what it reads and shows, and keys of the schema file.
+_TRANSLATED = frozenset(
+    "data accepted accepted_by continuous categorical immutable exclude features one_hot others d_min progress".split()
+)
+
+
 def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
     """Builds with the arguments of ``build``, by name, in this process or by others."""
     data, schema, accept = wanted["data"], wanted["schema"], wanted["accept"]
@@ -183,34 +189,19 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
     target, mask = _acceptance(wanted["accepted"], wanted["accepted_by"], data)
     output = os.fspath(wanted["output"])
     options: dict[str, Any] = {
+        **{key: value for key, value in wanted.items() if key not in _TRANSLATED},
         "output": output,
         "target": target,
         "accept": [_tables.text(value) for value in ([accept] if isinstance(accept, (str, int, float)) else accept)],
         "schema": None if schema is None or isinstance(schema, Mapping) else os.fspath(schema),
-        "levels": wanted["levels"],
-        "scale": wanted["scale"],
-        "missing": wanted["missing"],
         "delimiter": None if delimiter is None else _delimiter(delimiter),
         # A table in memory is called by its bundle's name.
         "name": wanted["name"] or (None if _tables.are_paths(data) else Path(output).stem or "table"),
-        "version": wanted["version"],
         "sign": None if sign is None else os.fspath(sign),
         "replace": bool(wanted["replace"]),
-        "servers": wanted["servers"],
         "operators": _tables.names(wanted["operators"]),
-        "threshold": wanted["threshold"],
-        "silent": wanted["silent"],
-        "lying": wanted["lying"],
-        "shuffle": wanted["shuffle"],
-        "verified": wanted["verified"],
-        "weight_limit": wanted["weight_limit"],
-        "immutable_limit": wanted["immutable_limit"],
         "mask": wanted["d_min"],
-        "exponent": wanted["exponent"],
-        "cost_limit": wanted["cost_limit"],
-        "top_limit": wanted["top_limit"],
         "schemes": _tables.names(wanted["schemes"]),
-        "default_scheme": wanted["default_scheme"],
         "epochs": list(wanted["epochs"]),
     }
     options = {key: value for key, value in options.items() if value is not None}

@@ -241,7 +241,7 @@ def test_control_c_stops_a_batch_within_a_second(desk: Path) -> None:
         table = pd.DataFrame({"age": range(20, 70), "job": ["nurse", "baker"] * 25})
         with ifonly.serve(ifonly.build(table, "jobs.bundle")) as deployment:
             explainer = deployment.explainer()
-            print("go", flush=True)
+            say_go_at_work()
             explainer.generate_counterfactuals([{"age": 30, "job": "baker"}] * 1_000_000)
         """
     )

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 from typing import Any
 
@@ -188,20 +187,28 @@ def test_control_c_stops_a_long_build_within_a_second_and_leaves_nothing(desk: P
         import pyarrow as pa, sys, ifonly
         rows = 3_000_000
         table = pa.table({f"c{k}": pa.array(range(k, rows + k)) for k in range(4)})
-        print("go", flush=True)
+        say_go_at_work()
         ifonly.build(table, "long.bundle", exclude=[])
     """
     stopped_after(program)
     assert list(desk.iterdir()) == []
 
 
+#: Whoever moves the bar is at work, and far from done where the work is long.
+SAY_GO_AT_WORK = """
+def say_go_at_work():
+    import functools, ifonly._progress
+    go = functools.cache(lambda: print("go", flush=True))
+    ifonly._progress.Bar.at = lambda *_: go()
+"""
+
+
 def stopped_after(program: str) -> None:
-    """Runs a program until it says go and works, interrupts it, and expects it to end at once."""
-    running = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """Runs a program until it says that it is at work, interrupts it, and expects it to end at once."""
+    command = [sys.executable, "-c", SAY_GO_AT_WORK + textwrap.dedent(program)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert running.stdout is not None and running.stderr is not None
     assert running.stdout.readline() == "go\n", running.stderr.read()
-    time.sleep(0.5)
-    assert running.poll() is None, "it was over before it could be stopped"
     before = used(running.pid)
     running.send_signal(signal.SIGINT)
     running.wait(60)

@@ -196,14 +196,7 @@ impl Rows {
         let mut values = vec![];
         for (number, row) in rows.into_iter().enumerate() {
             let row = row.as_ref();
-            if row.len() != ranges.len() {
-                return Err(RowsError::Width { row: number, have: row.len(), need: ranges.len() });
-            }
-            for (feature, (&level, &range)) in row.iter().zip(ranges).enumerate() {
-                if u32::from(level) > range {
-                    return Err(RowsError::Level { row: number, feature, level, range });
-                }
-            }
+            check_row(ranges, number, row)?;
             values.extend_from_slice(row);
         }
         Ok(Rows { width: ranges.len(), values })
@@ -221,6 +214,17 @@ impl Rows {
     /// All rows in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u16]> {
         (0..self.len()).map(|i| self.row(i))
+    }
+}
+
+/// Whether row number `row` has a level for every range, none above it.
+pub fn check_row(ranges: &[u32], row: usize, levels: &[u16]) -> Result<(), RowsError> {
+    if levels.len() != ranges.len() {
+        return Err(RowsError::Width { row, have: levels.len(), need: ranges.len() });
+    }
+    match levels.iter().zip(ranges).position(|(&level, &range)| u32::from(level) > range) {
+        Some(feature) => Err(RowsError::Level { row, feature, level: levels[feature], range: ranges[feature] }),
+        None => Ok(()),
     }
 }
 

@@ -175,7 +175,7 @@ impl TranscriptKeys {
     }
 
     /// The key of that stream, for whoever is to have this stream and no other.
-    pub fn stream_key(&self, purpose: Purpose) -> Zeroizing<[u8; 16]> {
+    pub(crate) fn stream_key(&self, purpose: Purpose) -> Zeroizing<[u8; 16]> {
         let mut key = derive(&self.key, &[b"stream", &purpose.label()]);
         let mut short = Zeroizing::new([0; 16]);
         short.copy_from_slice(&key[..16]);
@@ -214,7 +214,7 @@ impl std::fmt::Debug for KeyStream {
 }
 
 impl KeyStream {
-    /// The stream of a [`TranscriptKeys::stream_key`].
+    /// The stream of a key that [`TranscriptKeys`] derived.
     pub fn new(key: &[u8; 16]) -> KeyStream {
         KeyStream { cipher: Aes128::new(key.into()) }
     }

@@ -7,6 +7,7 @@ use crate::cut;
 use crate::error::{BuildError, OpenError};
 use crate::format::{self, RECORDS_HEADER};
 use crate::write::Hashed;
+use ifonly_algebra::form::RowsError;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_scan::{FileBytes, RowStore, StoreError};
 use ifonly_values::manifest::{Contents, MAX_JSON, Manifest};
@@ -189,7 +190,7 @@ fn check_rows(manifest: &Manifest, count: usize, rows: &RowStore) -> Result<(), 
 /// A fault of the rows with the names that people know: features by theirs, rows counted from 1.
 fn in_words(error: StoreError, manifest: &Manifest) -> String {
     match error {
-        StoreError::Level { row, feature, level, range } => {
+        StoreError::Row(RowsError::Level { row, feature, level, range }) => {
             let name = manifest.schema().features().get(feature).map_or("", |feature| &feature.name);
             format!("row {}, feature {name:?}: level {level} is above {range}", row + 1)
         }

@@ -7,7 +7,7 @@ use crate::error::ClientError;
 use crate::pace::Clock;
 use crate::patience::{Patient, Policy, Timer};
 use crate::reply;
-use crate::transport::{Checked, Exchange, Greeting, Pending, Receive, Transport, TransportError};
+use crate::transport::{Call, Checked, Exchange, Greeting, Pending, Receive, Transport, TransportError};
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use ifonly_core::service::{self, Route};
+use ifonly_core::service;
 use ifonly_values::manifest::MAX_JSON;
 use rustls::client::Resumption;
 use rustls::crypto::aws_lc_rs;
@@ -181,9 +181,8 @@ impl Exchange for HttpServer {
     fn greet(&self) -> Pending<'_, Greeting> {
         Box::pin(async {
             let response = self.request(Method::GET, service::MANIFEST_PATH, Bytes::new()).await?;
-            let index =
-                response.headers().get(service::SERVER_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
-            let index = index.ok_or(TransportError::NotAServer("it does not say which server it is"))?;
+            let claimed = response.headers().get(service::SERVER_HEADER).and_then(|value| value.to_str().ok());
+            let index = reply::index(claimed)?;
             let named = response.headers().get(service::EARLIER_HEADER).cloned();
             let manifest = HttpServer::body(response, MAX_JSON).await?;
             let mut earlier = vec![];
@@ -195,14 +194,9 @@ impl Exchange for HttpServer {
         })
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
         Box::pin(async move {
+            let Call { route, message, length } = call;
             let mut checked = Checked::new(length, response);
             let response = self.request(Method::POST, route.path(), message).await?;
             reply::check_length(header(&response, CONTENT_LENGTH).as_deref(), length)?;

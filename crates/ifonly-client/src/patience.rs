@@ -5,10 +5,8 @@
 //! by the same policy.
 
 use crate::pace::Clock;
-use crate::transport::{Exchange, Greeting, Pending, Receive, Transport, TransportError};
-use bytes::Bytes;
+use crate::transport::{Call, Exchange, Greeting, Pending, Receive, Transport, TransportError};
 use futures_util::future::{Either, select};
-use ifonly_core::service::Route;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,17 +55,11 @@ impl Exchange for Patient {
         }))
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
         Box::pin(self.policy.within(&*self.clock, async move {
             let mut attempt = 1;
             loop {
-                match self.inner.send(route, message.clone(), length, &mut *response).await {
+                match self.inner.send(call.clone(), &mut *response).await {
                     Err(error) if self.policy.again(attempt, &error, &*self.clock).await => attempt += 1,
                     result => return result,
                 }
@@ -158,6 +150,8 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
+    use ifonly_core::service::Route;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     /// Fails so many times, halfway, then answers.
@@ -172,7 +166,7 @@ mod tests {
             Box::pin(async { Err(self.1.clone()) })
         }
 
-        fn send<'a>(&'a self, _: Route, _: Bytes, _: usize, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+        fn send<'a>(&'a self, _: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
             response.part(b"half");
             let fails = self.2.fetch_add(1, Ordering::Relaxed) < self.0;
             Box::pin(async move {
@@ -188,8 +182,9 @@ mod tests {
     async fn after(failures: u32, error: TransportError) -> (u32, Result<String, TransportError>) {
         let inner = Arc::new(Fails(failures, error, AtomicU32::new(0)));
         let mut response = vec![];
+        let call = Call { route: Route::Answer, message: Bytes::new(), length: 13 };
         let patient = Patient::new(inner.clone(), Policy::default(), Arc::new(Timer::start()));
-        let sent = patient.send(Route::Answer, Bytes::new(), 13, &mut response).await;
+        let sent = patient.send(call, &mut response).await;
         let text = sent.map(|()| String::from_utf8(response).unwrap());
         (inner.2.load(Ordering::Relaxed), text)
     }

@@ -38,6 +38,12 @@ pub fn check_length(claimed: Option<&str>, length: usize) -> Result<(), Transpor
     }
 }
 
+/// Which server it is, by its header.
+pub fn index(claimed: Option<&str>) -> Result<u8, TransportError> {
+    let index = claimed.and_then(|claimed| claimed.parse().ok());
+    index.ok_or(TransportError::NotAServer("it does not say which server it is"))
+}
+
 /// Where the manifests are whose digests a header names; a few at most.
 pub fn earlier_paths(named: &[u8]) -> Vec<String> {
     const MOST: usize = 4;
@@ -103,6 +109,14 @@ mod tests {
         assert_eq!(check_length(None, 4), Ok(()));
         assert_eq!(check_length(Some("20"), 4), Ok(()));
         assert_eq!(check_length(Some("21"), 4), Err(TransportError::Length { have: 21, need: 20 }));
+    }
+
+    #[test]
+    fn a_server_says_which_one_it_is() {
+        assert_eq!(index(Some("3")), Ok(3));
+        for claimed in [None, Some(""), Some("x"), Some("256")] {
+            assert!(matches!(index(claimed), Err(TransportError::NotAServer(_))));
+        }
     }
 
     #[test]

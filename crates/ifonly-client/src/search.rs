@@ -8,7 +8,7 @@ use crate::client::Client;
 use crate::error::{ClientError, Trouble};
 use crate::machine::Machine;
 use crate::pace::{self, Clock};
-use crate::transport::{Receive, TransportError};
+use crate::transport::{Call, Receive, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_algebra::random::OsRandom;
@@ -128,11 +128,11 @@ impl Client {
         let exchanges = messages.into_iter().enumerate().map(|(place, message)| async move {
             let Some(Some(server)) = self.seats.get(place) else { return Exchanged::default() };
             // Wiped when the last retry has let go of it.
-            let bytes = Bytes::from_owner(message);
-            let up = bytes.len() as u64;
+            let call = Call { route, message: Bytes::from_owner(message), length: response_length };
+            let up = call.message.len() as u64;
             let clock = self.clock.as_deref();
             let mut part = Part { search, server: place + 1, received: 0, clock, last: None };
-            let result = server.send(route, bytes, response_length, &mut part).await;
+            let result = server.send(call, &mut part).await;
             // Transports promise the length; one that does not keep it is worth as much as silence.
             let have = part.received as u64;
             match result {

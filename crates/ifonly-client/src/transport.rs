@@ -44,15 +44,20 @@ pub trait Exchange {
         None
     }
 
-    /// Sends a message. The response's bytes go to `response` as they come, exactly `length` in the end; anything else is an
+    /// Sends a message. The response's bytes go to `response` as they come, exactly `call.length` in the end; anything else is an
     /// error, found before memory is used for it. After an error, what was received is worth nothing.
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()>;
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()>;
+}
+
+/// A message to one server. It holds shares, so it cannot be printed.
+#[derive(Clone)]
+pub struct Call {
+    /// Where it goes.
+    pub route: Route,
+    /// The message.
+    pub message: Bytes,
+    /// How many bytes the response has.
+    pub length: usize,
 }
 
 /// Takes a response piece by piece.

@@ -3,7 +3,7 @@
 mod support;
 
 use bytes::Bytes;
-use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::transport::{Call, Exchange, Pending};
 use ifonly_client::{Client, ClientError, Greeting, Pins, Receive, Route, Transport, Values, WishList};
 use ifonly_core::transcript::Message;
 use ifonly_values::schema::Value;
@@ -192,15 +192,9 @@ impl Exchange for Keeper {
         self.0.greet()
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
-        self.1.lock().unwrap().push(message.clone());
-        self.0.send(route, message, length, response)
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+        self.1.lock().unwrap().push(call.message.clone());
+        self.0.send(call, response)
     }
 }
 

@@ -2,10 +2,9 @@
 
 mod support;
 
-use bytes::Bytes;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::wire;
-use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::transport::{Call, Exchange, Pending};
 use ifonly_client::{Answer, Client, ClientError, Greeting, Pins, Receive, Route, Transport, WishList};
 use ifonly_core::replica::Replica;
 use ifonly_core::search::Fault;
@@ -76,16 +75,10 @@ impl Exchange for Forger {
         self.inner.greet()
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
         Box::pin(async move {
-            let mut bytes = vec![];
-            self.inner.send(route, message, length, &mut bytes).await?;
+            let (route, mut bytes) = (call.route, vec![]);
+            self.inner.send(call, &mut bytes).await?;
             self.bend(route, &mut bytes);
             response.part(&bytes);
             Ok(())

@@ -2,8 +2,7 @@
 
 mod support;
 
-use bytes::Bytes;
-use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::transport::{Call, Exchange, Pending};
 use ifonly_client::{Client, Clock, Greeting, Pins, Receive, Route, Transport};
 use ifonly_core::secret::Secret;
 use std::sync::{Arc, Mutex};
@@ -59,17 +58,11 @@ impl Exchange for Watched {
         Some(self.clock.clone())
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
         Box::pin(async move {
             let came = *self.clock.now.lock().unwrap();
-            let mut bytes = vec![];
-            self.inner.send(route, message, length, &mut bytes).await?;
+            let (route, mut bytes) = (call.route, vec![]);
+            self.inner.send(call, &mut bytes).await?;
             *self.clock.tick.lock().unwrap() = self.tick;
             self.log.lock().unwrap().push((route, came, *self.clock.now.lock().unwrap()));
             response.part(&bytes);

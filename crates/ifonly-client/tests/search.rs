@@ -5,7 +5,7 @@ mod support;
 use bytes::Bytes;
 use ifonly_algebra::decode::DecodeError;
 use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_client::transport::{Exchange, Pending};
+use ifonly_client::transport::{Call, Exchange, Pending};
 use ifonly_client::{Client, ClientError, Greeting, Pins, Policy, Receive, Route, Transport};
 use ifonly_core::deployment::Deployment;
 use ifonly_core::scheme::{Gate, Metric};
@@ -312,7 +312,7 @@ impl Exchange for OnlyGreets {
         Box::pin(async { Ok(Greeting { index: self.0, manifest: self.1.clone(), earlier: vec![] }) })
     }
 
-    fn send<'a>(&'a self, _: Route, _: Bytes, _: usize, _: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, _: Call, _: &'a mut dyn Receive) -> Pending<'a, ()> {
         panic!("a message was sent")
     }
 }

@@ -2,9 +2,8 @@
 
 mod support;
 
-use bytes::Bytes;
-use ifonly_client::transport::{Exchange, Pending};
-use ifonly_client::{Client, ClientError, Greeting, Pins, Receive, Route, Transport};
+use ifonly_client::transport::{Call, Exchange, Pending};
+use ifonly_client::{Client, ClientError, Greeting, Pins, Receive, Transport};
 use ifonly_core::secret::Secret;
 use std::sync::Arc;
 use support::World;
@@ -29,14 +28,8 @@ impl Exchange for Claims {
         Box::pin(async { Ok(Greeting { index: self.claim, ..self.inner.greet().await? }) })
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
-        self.inner.send(route, message, length, response)
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+        self.inner.send(call, response)
     }
 }
 

@@ -19,6 +19,9 @@ pub struct Deployment {
     points: Points,
 }
 
+/// Servers are numbered from 1 in a byte.
+pub const MAX_SERVERS: usize = u8::MAX as usize;
+
 /// Why a deployment cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -53,7 +56,7 @@ pub enum DeploymentError {
         have: usize,
     },
     /// Servers are numbered in a byte.
-    #[error("scheme {scheme} would need {servers} servers under these parameters; 255 is the most")]
+    #[error("scheme {scheme} would need {servers} servers under these parameters; {MAX_SERVERS} is the most")]
     TooManyServers {
         /// The scheme.
         scheme: &'static str,
@@ -147,7 +150,7 @@ impl Deployment {
         points: Points,
     ) -> Result<Deployment, DeploymentError> {
         let need = servers(scheme, &params);
-        if need > 255 {
+        if need > MAX_SERVERS {
             return Err(DeploymentError::TooManyServers { scheme: scheme.name, servers: need });
         }
         if points.as_slice().len() != need {

@@ -7,6 +7,8 @@
 const ZEROS: usize = 8;
 const KEY: usize = 16;
 
+/// Records end here, in bytes.
+pub const MAX_RECORD: usize = 1 << 20;
 /// Bytes that the encoding adds.
 pub const OVERHEAD: usize = ZEROS + KEY;
 

@@ -103,7 +103,7 @@ pub struct ParamsError {
     /// Its value.
     pub value: u128,
     /// What is wrong with it.
-    pub reason: &'static str,
+    pub reason: Box<str>,
 }
 
 impl Params {
@@ -115,6 +115,8 @@ impl Params {
     pub const MAX_FEATURES: usize = 4096;
     /// Thresholds end here, so that server counts stay in a byte.
     pub(crate) const MAX_THRESHOLD: usize = 16;
+    /// Exponents end here.
+    const MAX_EXPONENT: u32 = 16;
 
     /// The plain deployment: T = 1, S = B = 0, no weights, any feature may be immutable, masks of one value.
     pub fn new(ranges: Vec<u32>, rows: usize) -> Params {
@@ -171,21 +173,27 @@ impl Params {
 
     /// Whether the numbers make sense by themselves.
     pub fn check(&self) -> Result<(), ParamsError> {
-        let refuse = |parameter, value: u128, reason| Err(ParamsError { parameter, value, reason });
+        let refuse =
+            |parameter, value: u128, reason: &str| Err(ParamsError { parameter, value, reason: reason.into() });
+        let up_to = |most| format!("must be in 1..={most}");
         if self.ranges.is_empty() || self.ranges.len() > Self::MAX_FEATURES {
-            return refuse("features", self.ranges.len() as u128, "must be in 1..=4096");
+            return refuse("features", self.ranges.len() as u128, &up_to(Self::MAX_FEATURES));
         }
         if let Some(&range) = self.ranges.iter().find(|&&range| range == 0 || range > Self::MAX_RANGE) {
-            return refuse("ranges", range.into(), "must be in 1..=65535");
+            return refuse("ranges", range.into(), &up_to(Self::MAX_RANGE as usize));
         }
         if self.rows == 0 || self.rows > Self::MAX_ROWS {
-            return refuse("rows", self.rows as u128, "must be in 1..2^32");
+            return refuse("rows", self.rows as u128, &up_to(Self::MAX_ROWS));
         }
         if self.threshold == 0 || self.threshold > Self::MAX_THRESHOLD {
-            return refuse("threshold", self.threshold as u128, "must be in 1..=16");
+            return refuse("threshold", self.threshold as u128, &up_to(Self::MAX_THRESHOLD));
         }
         if self.silent > Self::MAX_THRESHOLD || self.lying > Self::MAX_THRESHOLD {
-            return refuse("silent or lying", self.silent.max(self.lying) as u128, "must be at most 16");
+            return refuse(
+                "silent or lying",
+                self.silent.max(self.lying) as u128,
+                &format!("must be at most {}", Self::MAX_THRESHOLD),
+            );
         }
         if self.weight_limit == 0 {
             return refuse("weight_limit", 0, "must be at least 1");
@@ -196,8 +204,12 @@ impl Params {
         if self.mask == 0 {
             return refuse("mask", 0, "must be at least 1 (1 masks nothing)");
         }
-        if self.exponent < 2 || self.exponent % 2 == 1 || self.exponent > 16 {
-            return refuse("exponent", self.exponent.into(), "must be even and in 2..=16");
+        if self.exponent < 2 || self.exponent % 2 == 1 || self.exponent > Self::MAX_EXPONENT {
+            return refuse(
+                "exponent",
+                self.exponent.into(),
+                &format!("must be even and in 2..={}", Self::MAX_EXPONENT),
+            );
         }
         if self.cost_limit == 0 {
             return refuse("cost_limit", 0, "must be at least 1");

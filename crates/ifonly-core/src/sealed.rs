@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 /// Servers of a sealed search.
 pub const SERVERS: usize = 3;
 /// The most bits of a row's value.
-const MOST_BITS: u32 = 63;
+pub const MOST_BITS: u32 = 63;
 /// The most rows that one search finds.
 pub const MOST_TOP: usize = 64;
 
@@ -135,7 +135,7 @@ impl Sealed {
     }
 
     /// Bytes of what the machine adds for a rank: the sealed record of `record_length` bytes.
-    pub fn sealed_length(record_length: usize) -> usize {
+    pub const fn sealed_length(record_length: usize) -> usize {
         record_length + package::OVERHEAD
     }
 

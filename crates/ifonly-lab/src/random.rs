@@ -3,7 +3,9 @@
 //!
 //! The stream is BLAKE3's extendable output; integers below n come from masked rejection, so they are exactly uniform.
 //! [`NumpyShuffle`] is the generator of `numpy.random.RandomState` (MT19937), needed to repeat the paper's split of
-//! COMPAS. Nothing here serves the protocol: its randomness lives in `ifonly-core`.
+//! COMPAS. Nothing here serves the protocol: its randomness lives in `ifonly-algebra`.
+
+use ifonly_algebra::random::mask_for;
 
 /// A repeatable stream of uniform integers.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ impl Stream {
         if n <= 1 {
             return 0;
         }
-        let mask = u64::MAX >> (n - 1).leading_zeros();
+        let mask = mask_for(n);
         loop {
             let value = self.word() & mask;
             if value < n {

@@ -4,7 +4,7 @@ use ifonly_algebra::field::Symbol;
 use ifonly_lab::attack::{
     EngineSessions, ModelSessions, World, collecting, linking, partials, radix, replay, stopping, trilateration,
 };
-use ifonly_lab::leakage::{Decoded, Order, Scheme};
+use ifonly_lab::leakage::{Decoded, Listing, Scheme};
 
 fn world() -> World {
     World::uniform(100, 11, 500, 1)
@@ -14,7 +14,7 @@ fn world() -> World {
 fn six_sessions_of_baseline_or_diff_give_the_whole_database() {
     let world = world();
     for decoded in [Decoded::Values, Decoded::Differences] {
-        let mut sessions = ModelSessions::new(&world, decoded, 1, Order::Fixed, 1);
+        let mut sessions = ModelSessions::new(&world, decoded, 1, Listing::Fixed, 1);
         let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert_eq!(shares.len(), 6);
         assert_eq!(shares[5].rows, 1.0);
@@ -25,11 +25,11 @@ fn six_sessions_of_baseline_or_diff_give_the_whole_database() {
 #[test]
 fn four_sessions_of_single_phase_do_and_a_shuffle_only_doubles_them() {
     let world = world();
-    let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Order::Fixed, 1);
-    let shares = partials::run_sessions(&world, Order::Fixed, &mut sessions).unwrap();
+    let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Listing::Fixed, 1);
+    let shares = partials::run_sessions(&world, Listing::Fixed, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
-    let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Order::Shuffled, 1);
-    let shares = partials::run_sessions(&world, Order::Shuffled, &mut sessions).unwrap();
+    let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Listing::Shuffled, 1);
+    let shares = partials::run_sessions(&world, Listing::Shuffled, &mut sessions).unwrap();
     assert_eq!(shares.len(), 7);
     assert!(shares[6].rows > 0.9, "{:?}", shares[6]);
 }
@@ -38,7 +38,7 @@ fn four_sessions_of_single_phase_do_and_a_shuffle_only_doubles_them() {
 fn masks_cost_the_attacker_sessions_and_wide_ones_more() {
     let world = world();
     let after = |d_min, rounds| {
-        let mut sessions = ModelSessions::new(&world, Decoded::Masked, d_min, Order::Fixed, 1);
+        let mut sessions = ModelSessions::new(&world, Decoded::Masked, d_min, Listing::Fixed, 1);
         *trilateration::masked(&world, rounds, &mut sessions).unwrap().last().unwrap()
     };
     assert_eq!(after(2, 1).rows, 1.0);
@@ -50,7 +50,7 @@ fn masks_cost_the_attacker_sessions_and_wide_ones_more() {
 #[test]
 fn trilateration_fails_on_shuffled_rows() {
     let world = world();
-    let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Order::Shuffled, 1);
+    let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Listing::Shuffled, 1);
     let shares = trilateration::distances(&world, Decoded::Values, &mut sessions).unwrap();
     assert!(shares.iter().all(|share| share.rows == 0.0));
 }
@@ -59,7 +59,7 @@ fn trilateration_fails_on_shuffled_rows() {
 fn linking_undoes_the_shuffle_of_a_small_database_and_more_sessions_of_a_larger_one() {
     let attack = |m, families| {
         let world = World::uniform(100, 11, m, 1);
-        let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Order::Shuffled, 1);
+        let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Listing::Shuffled, 1);
         linking::attack(&world, 1, families, &mut sessions).unwrap().rows
     };
     assert_eq!(linking::sessions_used(11, 1), 12);
@@ -137,17 +137,18 @@ fn masks_slow_a_cheating_client_down() {
 fn the_real_protocol_gives_trilateration_what_the_model_gives() {
     let world = World::uniform(100, 11, 500, 2);
     for (name, decoded) in [("baseline", Decoded::Values), ("diff", Decoded::Differences)] {
-        let mut sessions = EngineSessions::new(&world, Scheme::named(name).unwrap(), 1, Order::Fixed, 3).unwrap();
+        let mut sessions = EngineSessions::new(&world, Scheme::named(name).unwrap(), 1, Listing::Fixed, 3).unwrap();
         let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert_eq!((shares.len(), shares[5].rows), (6, 1.0), "{name}");
-        let mut sessions = EngineSessions::new(&world, Scheme::named(name).unwrap(), 1, Order::Shuffled, 3).unwrap();
+        let mut sessions = EngineSessions::new(&world, Scheme::named(name).unwrap(), 1, Listing::Shuffled, 3).unwrap();
         let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert!(shares[5].rows < 0.01, "{name}: {:?}", shares[5]);
     }
-    let mut sessions = EngineSessions::new(&world, Scheme::named("single-phase").unwrap(), 1, Order::Fixed, 3).unwrap();
-    let shares = partials::run_sessions(&world, Order::Fixed, &mut sessions).unwrap();
+    let mut sessions =
+        EngineSessions::new(&world, Scheme::named("single-phase").unwrap(), 1, Listing::Fixed, 3).unwrap();
+    let shares = partials::run_sessions(&world, Listing::Fixed, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
-    let mut sessions = EngineSessions::new(&world, Scheme::named("mask").unwrap(), 10, Order::Fixed, 3).unwrap();
+    let mut sessions = EngineSessions::new(&world, Scheme::named("mask").unwrap(), 10, Listing::Fixed, 3).unwrap();
     let shares = trilateration::masked(&world, 1, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[11].rows), (12, 1.0));
 }

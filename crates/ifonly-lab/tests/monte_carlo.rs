@@ -1,6 +1,6 @@
 //! Sampling agrees with the exact values, says how far it may be off, and repeats itself.
 
-use ifonly_lab::leakage::{Drawing, Order, Population, Sampling, Scheme, Setting, estimate, exact};
+use ifonly_lab::leakage::{Drawing, Listing, Population, Sampling, Scheme, Setting, estimate, exact};
 use ifonly_lab::progress::Quiet;
 use ifonly_lab::random::Stream;
 
@@ -9,7 +9,7 @@ const SAMPLING: Sampling = Sampling { samples: 40_000, queries: 200, seed: 1 };
 #[test]
 fn estimates_lie_within_four_standard_errors_of_the_exact_value() {
     for (name, d_min) in [("baseline", 1), ("diff", 1), ("mask", 2), ("mask", 3)] {
-        for order in [Order::Fixed, Order::Shuffled] {
+        for order in [Listing::Fixed, Listing::Shuffled] {
             for drawing in [Drawing::WithoutReplacement, Drawing::WithReplacement] {
                 let scheme = Scheme::named(name).unwrap();
                 let setting = Setting { d_min, order, drawing, ..Setting::new(scheme, 3, 2, 4) };
@@ -32,7 +32,9 @@ fn given_rows_are_sampled_without_bias_and_with_all_queries_used() {
         |n: usize| -> Vec<Vec<u32>> { (0..n).map(|_| (0..4).map(|_| stream.below(5) as u32).collect()).collect() };
     let (rows, queries) = (list(30), list(10));
     let population = Population::Rows { rows: &rows, queries: &queries };
-    for (name, d_min, order) in [("diff", 1, Order::Fixed), ("mask", 2, Order::Fixed), ("mask", 2, Order::Shuffled)] {
+    for (name, d_min, order) in
+        [("diff", 1, Listing::Fixed), ("mask", 2, Listing::Fixed), ("mask", 2, Listing::Shuffled)]
+    {
         let setting = Setting { d_min, order, ..Setting::new(Scheme::named(name).unwrap(), 4, 4, 3) };
         let truth = exact(&setting, population).unwrap();
         let found = estimate(&setting, population, SAMPLING, &Quiet).unwrap();

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use ifonly_lab::leakage::{Decoded, Drawing, Order, Population, Scheme, Setting, exact};
+use ifonly_lab::leakage::{Decoded, Drawing, Listing, Population, Scheme, Setting, exact};
 
 /// The symbols that a gated scheme's user decodes live in this field; it exceeds every distance below.
 const Q: i64 = 7;
@@ -84,8 +84,8 @@ fn views(setting: &Setting, x: &[i64], rows: &[Vec<i64>]) -> Vec<Seen> {
             .collect();
     }
     let orders = match setting.order {
-        Order::Fixed => vec![(0..rows.len()).collect()],
-        Order::Shuffled => permutations(rows.len()),
+        Listing::Fixed => vec![(0..rows.len()).collect()],
+        Listing::Shuffled => permutations(rows.len()),
     };
     let mut seen = Vec::new();
     for view in &views {
@@ -148,7 +148,7 @@ fn classes_give_what_the_definition_gives() {
         ("sealed", 2, 2, 3, 1, 1),
         ("sealed", 1, 3, 2, 1, 2),
     ] {
-        for order in [Order::Fixed, Order::Shuffled] {
+        for order in [Listing::Fixed, Listing::Shuffled] {
             for drawing in [Drawing::WithoutReplacement, Drawing::WithReplacement] {
                 let scheme = Scheme::named(name).unwrap();
                 let setting = Setting { d_min, immutable, order, drawing, ..Setting::new(scheme, r, d, m) };

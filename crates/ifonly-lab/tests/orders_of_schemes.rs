@@ -1,6 +1,6 @@
 //! Which scheme leaks less than which: exact computations over many small worlds.
 
-use ifonly_lab::leakage::{Decoded, Drawing, Metric, Order, Population, Scheme, Setting, exact};
+use ifonly_lab::leakage::{Decoded, Drawing, Listing, Metric, Population, Scheme, Setting, exact};
 
 const WORLDS: [(u32, u32, u32); 5] = [(3, 3, 3), (4, 2, 5), (2, 4, 4), (6, 2, 3), (1, 6, 5)];
 
@@ -16,7 +16,7 @@ fn setting(name: &str, (r, d, m): (u32, u32, u32)) -> Setting {
 fn gated_leaks_exactly_what_two_phase_leaks_for_every_immutable_set() {
     for world in WORLDS {
         for drawing in [Drawing::WithoutReplacement, Drawing::WithReplacement] {
-            for order in [Order::Fixed, Order::Shuffled] {
+            for order in [Listing::Fixed, Listing::Shuffled] {
                 for immutable in 0..=world.1 {
                     let of = |name| bits(&Setting { immutable, order, drawing, ..setting(name, world) });
                     assert_eq!(of("gated"), of("two-phase"));
@@ -45,7 +45,7 @@ fn a_shuffle_never_leaks_more() {
             let immutable = u32::from(scheme.has_constraints());
             for drawing in [Drawing::WithoutReplacement, Drawing::WithReplacement] {
                 let fixed = Setting { d_min, immutable, drawing, ..setting(scheme.name, world) };
-                let shuffled = Setting { order: Order::Shuffled, ..fixed.clone() };
+                let shuffled = Setting { order: Listing::Shuffled, ..fixed.clone() };
                 assert!(bits(&shuffled) <= bits(&fixed) + 1e-12, "{} {world:?}", scheme.name);
                 assert!(bits(&shuffled) >= -1e-12, "{} {world:?}", scheme.name);
             }

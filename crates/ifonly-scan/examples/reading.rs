@@ -8,10 +8,11 @@ use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_algebra::wire;
 use ifonly_core::deployment::Deployment;
 use ifonly_core::params::Params;
+use ifonly_core::scheme::{self, Gate, Metric};
 use ifonly_core::search::{Audience, Search};
 use ifonly_core::secret::Secret;
+use ifonly_core::spir;
 use ifonly_core::transcript::Stage;
-use ifonly_core::{scheme, spir};
 use ifonly_scan::decode::ByKernels;
 use std::error::Error;
 use std::hint::black_box;
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "lie" => (true, true),
         other => return Err(format!("no case {other:?}").into()),
     };
-    let scheme = scheme::named("gated").ok_or("no such scheme")?;
+    let scheme = scheme::leanest(Metric::Squared, Gate::Zeros);
     let deployment = Deployment::new(scheme, Params::new(vec![200; 4], rows.parse()?), FieldRule::Deployment)?;
     let (field, bound) = (deployment.field(), 4 * 200 * 200);
     let random = &mut SeededRandom::new(1);

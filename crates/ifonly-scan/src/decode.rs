@@ -88,7 +88,7 @@ impl Part {
 
 /// A run of decoded rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Values<'a> {
+pub struct Run<'a> {
     /// The first row's position.
     pub first_row: usize,
     /// Symbols per row.
@@ -97,7 +97,7 @@ pub struct Values<'a> {
     words: Words<'a>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> Run<'a> {
     /// All symbols, row by row, as they lie there.
     pub fn words(&self) -> Words<'a> {
         self.words
@@ -178,12 +178,7 @@ impl Decoder {
     }
 
     /// The next bytes of one server; `visit` sees every run of rows that they complete.
-    pub fn feed(
-        &mut self,
-        server: usize,
-        mut bytes: &[u8],
-        visit: &mut dyn FnMut(Values<'_>),
-    ) -> Result<(), DecodeError> {
+    pub fn feed(&mut self, server: usize, mut bytes: &[u8], visit: &mut dyn FnMut(Run<'_>)) -> Result<(), DecodeError> {
         let part = &mut self.parts[server];
         part.received += bytes.len();
         if part.received > self.answer_length() {
@@ -202,7 +197,7 @@ impl Decoder {
         parts: &mut [Part],
         server: usize,
         bytes: &mut &[u8],
-        visit: &mut dyn FnMut(Values<'_>),
+        visit: &mut dyn FnMut(Run<'_>),
     ) -> Result<(), DecodeError> {
         loop {
             let begun = parts[server].ahead().len();
@@ -228,7 +223,7 @@ impl Decoder {
     }
 
     /// Decodes all runs that every server has ahead; returns how many bytes of each that took.
-    fn decode_runs(&mut self, mut ahead: Vec<&[u8]>, visit: &mut dyn FnMut(Values<'_>)) -> Result<usize, DecodeError> {
+    fn decode_runs(&mut self, mut ahead: Vec<&[u8]>, visit: &mut dyn FnMut(Run<'_>)) -> Result<usize, DecodeError> {
         let mut used = 0;
         while self.next_row < self.rows {
             let run = self.run_bytes();
@@ -243,7 +238,7 @@ impl Decoder {
     }
 
     /// Whole answers at once.
-    pub fn decode_all(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
+    pub fn decode_all(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Run<'_>)) -> Result<(), DecodeError> {
         for (server, answer) in answers.iter().enumerate() {
             self.parts[server].received += answer.len();
         }
@@ -278,7 +273,7 @@ impl Decoder {
     }
 
     /// Decodes the next run, with which each part begins.
-    fn decode_run(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(Values<'_>)) -> Result<(), DecodeError> {
+    fn decode_run(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(Run<'_>)) -> Result<(), DecodeError> {
         let rows = self.run_rows();
         let count = rows * self.outputs();
         let words = match Width::of(&self.interpolation.field) {
@@ -291,7 +286,7 @@ impl Decoder {
                 Words::Wide(&self.values)
             }
         };
-        visit(Values {
+        visit(Run {
             first_row: self.next_row,
             outputs: self.interpolation.constants.len(),
             kernels: self.kernels,
@@ -397,7 +392,7 @@ impl Nearest {
     }
 
     /// Looks at a run of rows; runs come in order.
-    pub fn visit(&mut self, values: Values<'_>) {
+    pub fn visit(&mut self, values: Run<'_>) {
         let found = match (self.rule, values.words) {
             (Rule::Plain, Words::Narrow(words)) => {
                 // The place is looked for only where there is something better than before.

@@ -83,7 +83,7 @@ impl RecordScanner {
 
     /// `Σ_{i,s} coefficient_{i·stripes+s}·stripe_s(record_i)` in GF(2^8), for records cut into `stripes` equal stripes. The last
     /// may be shorter; what it lacks is zero.
-    pub fn gf256_striped(
+    pub(crate) fn gf256_striped(
         &self,
         records: &[u8],
         length: usize,

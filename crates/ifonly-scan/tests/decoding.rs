@@ -63,7 +63,7 @@ fn values_and_nearest_row_are_right_for_every_field_and_number_of_servers() {
                     let mut values = vec![];
                     let mut nearest = if outputs == 1 { Nearest::plain() } else { Nearest::gated() };
                     let parts: Vec<&[u8]> = case.answers.iter().map(Vec::as_slice).collect();
-                    let mut visit = |run: ifonly_scan::decode::Values<'_>| {
+                    let mut visit = |run: ifonly_scan::decode::Run<'_>| {
                         values.extend(run.iter());
                         if outputs < 3 {
                             nearest.visit(run);
@@ -96,7 +96,7 @@ fn bytes_may_arrive_in_any_pieces_and_a_decoder_starts_again() {
                 while at.iter().zip(&case.answers).any(|(&at, answer)| at < answer.len()) {
                     let server = random.below(servers as u64) as usize;
                     let end = case.answers[server].len().min(at[server] + random.below(longest) as usize);
-                    let mut visit = |run: ifonly_scan::decode::Values<'_>| values.extend(run.iter());
+                    let mut visit = |run: ifonly_scan::decode::Run<'_>| values.extend(run.iter());
                     decoder.feed(server, &case.answers[server][at[server]..end], &mut visit).unwrap();
                     at[server] = end;
                 }

@@ -1,5 +1,6 @@
 //! A row store gives back its rows, survives its serialised form, and believes nothing that does not fit.
 
+use ifonly_algebra::form::RowsError;
 use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_scan::FileBytes;
 use ifonly_scan::store::{LevelBytes, RowStore, RowWriter, StoreError};
@@ -121,7 +122,7 @@ fn levels_above_their_range_and_dirty_padding_are_refused() {
         RowStore::from_bytes(changed)
     };
     let level = with(4 * 5 + 1, 4).unwrap_err();
-    assert!(matches!(level, StoreError::Level { row: 5, feature: 1, level: 4, range: 3 }), "{level}");
+    assert!(matches!(level, StoreError::Row(RowsError::Level { row: 5, feature: 1, level: 4, range: 3 })), "{level}");
     // Byte 1 of the second group is no feature; row 6 of the second block is no row.
     assert!(matches!(with(256 + 1, 1), Err(StoreError::Padding)));
     assert!(matches!(with(512 + 4 * 6, 1), Err(StoreError::Padding)));

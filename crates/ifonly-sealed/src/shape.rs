@@ -5,14 +5,15 @@
 //! ⌈rows/words⌉ lanes are in use. Places without a row hold the value 2^k − 1, which never qualifies; all other lanes are 0.
 
 use crate::error::Error;
+use ifonly_core::package::MAX_RECORD;
+use ifonly_core::params::Params;
+use ifonly_core::sealed::{MOST_BITS, MOST_TOP, Sealed};
 
 /// Words of payload in one frame at most: 16 KiB, as much as TLS sends in one piece.
 pub const FRAME_WORDS: usize = 2048;
 
-const MOST_ROWS: u64 = 1 << 32;
-const MOST_BITS: u64 = 63;
-const MOST_TOP: u64 = 64;
-const MOST_RECORD: u64 = 1 << 20;
+/// The longest record, with what sealing adds.
+const MOST_RECORD: usize = Sealed::sealed_length(MAX_RECORD);
 
 /// The public parameters of a search, the same at all three servers and the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,9 +29,9 @@ impl Shape {
     /// The nearest of `rows` rows, whose values have `bits` bits (k), the lower `cost_bits` (c) of which are the cost and the
     /// others the violations. Records have no bytes until [`Shape::record_bytes`] says otherwise.
     pub fn new(rows: usize, bits: usize, cost_bits: usize) -> Result<Shape, Error> {
-        within("the number of rows", rows, 1, MOST_ROWS)?;
-        within("the number of bits of a value", bits, 1, MOST_BITS)?;
-        within("the number of bits of a cost", cost_bits, 0, bits as u64 - 1)?;
+        within("the number of rows", rows, 1, Params::MAX_ROWS)?;
+        within("the number of bits of a value", bits, 1, MOST_BITS as usize)?;
+        within("the number of bits of a cost", cost_bits, 0, bits - 1)?;
         Ok(Shape { rows, bits, cost_bits, top: 1, record_bytes: 0 })
     }
 
@@ -107,7 +108,7 @@ pub(crate) fn lane_mask(lanes: u32) -> u64 {
     u64::MAX.checked_shr(64 - lanes).unwrap_or(0)
 }
 
-fn within(what: &'static str, value: usize, least: u64, most: u64) -> Result<(), Error> {
-    let value = value as u64;
-    if (least..=most).contains(&value) { Ok(()) } else { Err(Error::Shape { what, value, least, most }) }
+fn within(what: &'static str, value: usize, least: usize, most: usize) -> Result<(), Error> {
+    let refused = Error::Shape { what, value: value as u64, least: least as u64, most: most as u64 };
+    if (least..=most).contains(&value) { Ok(()) } else { Err(refused) }
 }

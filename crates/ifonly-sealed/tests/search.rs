@@ -1,10 +1,12 @@
 //! The user's side: what servers are sent is uniform, whoever asks, and what does not fit together is no result.
 
 use ifonly_algebra::random::{Exhaustive, Random, SeededRandom};
+use ifonly_core::package::MAX_RECORD;
 use ifonly_core::params::Params;
 use ifonly_core::sealed::Sealed;
 use ifonly_core::search::{Audience, Fault};
 use ifonly_core::secret::Secret;
+use ifonly_core::service::CHECK_LENGTH;
 use ifonly_core::transcript::Message;
 use ifonly_sealed::Search;
 use std::collections::BTreeMap;
@@ -68,6 +70,17 @@ fn any_two_servers_are_sent_every_pair_of_shares_equally_often_whoever_asks() {
         }
     }
     assert!(views.iter().all(|view| *view == views[0]));
+}
+
+#[test]
+fn a_search_ends_with_records_as_long_as_a_manifest_allows() {
+    let (sealed, audience) = (sealed(vec![3, 2], 50), Audience { record_length: MAX_RECORD, ..audience() });
+    let mut search = Search::new(sealed.clone(), Secret::new(vec![1, 2]), audience, 1).unwrap();
+    let length = search.next(&mut SeededRandom::new(3)).unwrap().response_length;
+    assert_eq!(ifonly_sealed::shape(&sealed, 1, MAX_RECORD).unwrap().answer_bytes(), length - CHECK_LENGTH);
+    search.receive(vec![Some(vec![0; length]); 3]);
+    assert_eq!(search.finish().map(|outcome| outcome.found.len()), Ok(0), "nobody qualifies");
+    assert!(ifonly_sealed::shape(&sealed, 1, MAX_RECORD + 1).is_err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! How many requests are inside at once: some running, some waiting, the rest turned away at the door.
 //!
-//! A [`Ticket`] is taken when the message is there, a [`Permit`] before the scan; both are given back before the answer goes out, so
-//! neither is ever held for somebody's network. One address has a share of the tickets and no more. Whoever finds no ticket is
+//! A [`Turn`] is taken when the message is there, a [`Permit`] before the scan; both are given back before the answer goes out, so
+//! neither is ever held for somebody's network. One address has a share of the turns and no more. Whoever gets no turn is
 //! told when to come again.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The door.
 #[derive(Clone, Debug)]
-pub struct Admission {
+pub(crate) struct Admission {
     inside: Arc<Semaphore>,
     running: Arc<Semaphore>,
     limits: (usize, usize),
@@ -27,21 +27,21 @@ struct Addresses {
 
 /// One more from an address, until it is dropped.
 #[derive(Debug)]
-struct Share(Arc<Addresses>, IpAddr);
+struct Portion(Arc<Addresses>, IpAddr);
 
-impl Share {
-    fn take(addresses: &Arc<Addresses>, address: IpAddr) -> Option<Share> {
+impl Portion {
+    fn take(addresses: &Arc<Addresses>, address: IpAddr) -> Option<Portion> {
         let mut inside = addresses.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let count = inside.entry(address).or_default();
         if *count >= addresses.share {
             return None;
         }
         *count += 1;
-        Some(Share(addresses.clone(), address))
+        Some(Portion(addresses.clone(), address))
     }
 }
 
-impl Drop for Share {
+impl Drop for Portion {
     fn drop(&mut self) {
         let mut inside = self.0.inside.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = inside.get_mut(&self.1) {
@@ -55,23 +55,23 @@ impl Drop for Share {
 
 /// The right to be inside, waiting.
 #[derive(Debug)]
-pub struct Ticket {
+pub(crate) struct Turn {
     inside: OwnedSemaphorePermit,
-    share: Share,
+    portion: Portion,
     running: Arc<Semaphore>,
 }
 
 /// The right to run.
 #[derive(Debug)]
-pub struct Permit {
+pub(crate) struct Permit {
     _inside: OwnedSemaphorePermit,
-    _share: Share,
+    _portion: Portion,
     _running: OwnedSemaphorePermit,
 }
 
 impl Admission {
     /// At most `running` at work and `queue` waiting, of which one address may have `share` percent.
-    pub fn new(running: usize, queue: usize, share: usize) -> Admission {
+    pub(crate) fn new(running: usize, queue: usize, share: usize) -> Admission {
         let running = running.clamp(1, Semaphore::MAX_PERMITS / 2);
         let inside = running + queue.min(Semaphore::MAX_PERMITS / 2);
         let share = (inside * share.clamp(1, 100) / 100).max(1);
@@ -83,29 +83,29 @@ impl Admission {
         }
     }
 
-    /// A ticket for somebody from this address, unless the queue or the address's part of it is full.
-    pub fn enter(&self, address: IpAddr) -> Option<Ticket> {
-        let share = Share::take(&self.addresses, address)?;
+    /// A turn for somebody from this address, unless the queue or the address's part of it is full.
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<Turn> {
+        let portion = Portion::take(&self.addresses, address)?;
         let inside = self.inside.clone().try_acquire_owned().ok()?;
-        Some(Ticket { inside, share, running: self.running.clone() })
+        Some(Turn { inside, portion, running: self.running.clone() })
     }
 
     /// Requests at work.
-    pub fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.limits.1.saturating_sub(self.running.available_permits())
     }
 
     /// Requests inside, at work or waiting.
-    pub fn inside(&self) -> usize {
+    pub(crate) fn inside(&self) -> usize {
         self.limits.0.saturating_sub(self.inside.available_permits())
     }
 }
 
-impl Ticket {
+impl Turn {
     /// Waits for its turn, first come, first served. The semaphore is never closed, so there is always a permit in the end.
-    pub async fn run(self) -> Option<Permit> {
+    pub(crate) async fn run(self) -> Option<Permit> {
         let running = self.running.acquire_owned().await.ok()?;
-        Some(Permit { _inside: self.inside, _share: self.share, _running: running })
+        Some(Permit { _inside: self.inside, _portion: self.portion, _running: running })
     }
 }
 
@@ -133,9 +133,9 @@ mod tests {
     #[test]
     fn one_address_does_not_shut_out_another() {
         let door = Admission::new(2, 6, 50);
-        let mut here: Vec<Ticket> = std::iter::from_fn(|| door.enter(HERE)).collect();
+        let mut here: Vec<Turn> = std::iter::from_fn(|| door.enter(HERE)).collect();
         assert_eq!(here.len(), 4);
-        let there: Vec<Ticket> = std::iter::from_fn(|| door.enter(THERE)).collect();
+        let there: Vec<Turn> = std::iter::from_fn(|| door.enter(THERE)).collect();
         assert_eq!((there.len(), door.inside()), (4, 8));
         here.pop();
         assert!(door.enter(HERE).is_some());

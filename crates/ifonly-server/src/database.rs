@@ -50,7 +50,7 @@ enum Source {
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) rows: RowParts,
-    pub(crate) sealed: Vec<Sealed>,
+    pub(crate) sealed: Vec<SealedRecords>,
 }
 
 impl std::fmt::Debug for Database {
@@ -73,7 +73,7 @@ pub enum Ended {
 
 /// All records under one epoch's key.
 #[derive(Debug)]
-pub struct Sealed {
+pub struct SealedRecords {
     /// Which epoch.
     pub epoch: u32,
     /// One for each row.
@@ -82,7 +82,7 @@ pub struct Sealed {
 
 impl Database {
     /// These rows and records.
-    pub fn new(rows: impl Into<RowParts>, sealed: Vec<Sealed>) -> Database {
+    pub fn new(rows: impl Into<RowParts>, sealed: Vec<SealedRecords>) -> Database {
         let rows = rows.into();
         let passes = Box::new(Passes::new(SCANNER.clone(), rows.clone()));
         Database { source: Source::Here { layout: Arc::new(Layout { rows, sealed }), passes } }
@@ -268,12 +268,15 @@ mod tests {
         let records = |from, to| LocalRecords::new(from, length, sealed[from..to].concat());
         if count == 1 {
             let records = records(0, rows.len()).into();
-            return Database::new(store(0, rows.len()), vec![Sealed { epoch: 3, records }]);
+            return Database::new(store(0, rows.len()), vec![SealedRecords { epoch: 3, records }]);
         }
         let row_part = |(from, to)| Arc::new(LocalPart::new(&SCANNER, store(from, to), from)) as Arc<dyn Part>;
         let record_part = |(from, to)| Arc::new(records(from, to)) as Arc<dyn RecordPart>;
         let records = RecordParts::new(pieces().map(record_part).collect()).unwrap();
-        Database::new(RowParts::new(pieces().map(row_part).collect()).unwrap(), vec![Sealed { epoch: 3, records }])
+        Database::new(
+            RowParts::new(pieces().map(row_part).collect()).unwrap(),
+            vec![SealedRecords { epoch: 3, records }],
+        )
     }
 
     #[test]

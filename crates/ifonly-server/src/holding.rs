@@ -3,7 +3,7 @@
 //! A message names the manifest that its client has read. After a reload, searches that began under the old manifest
 //! are answered from the old database until the grace is over.
 
-use crate::database::{Database, Sealed};
+use crate::database::{Database, SealedRecords};
 use crate::shards::Shards;
 use bytes::Bytes;
 use ifonly_algebra::keys::RootKey;
@@ -69,7 +69,7 @@ impl Holding {
             for (row, (record, sealed)) in (0..).zip(bundle.records().zip(places)) {
                 empty.replica.seal_into(key, row, record, sealed);
             }
-            Sealed { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
+            SealedRecords { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
         };
         let sealed = keys.iter().map(seal).collect();
         Ok(Holding { database: Database::new(bundle.rows().clone(), sealed), ..empty })
@@ -118,12 +118,12 @@ impl Holding {
     }
 
     /// The manifest's digest.
-    pub fn digest(&self) -> &[u8; 32] {
+    pub(crate) fn digest(&self) -> &[u8; 32] {
         &self.digest
     }
 
     /// The most records of one search.
-    pub fn most_records(&self) -> u64 {
+    pub(crate) fn most_records(&self) -> u64 {
         self.most_records
     }
 
@@ -185,7 +185,7 @@ pub struct Shelf {
 
 impl Shelf {
     /// With one version.
-    pub fn new(holding: Holding) -> Shelf {
+    pub(crate) fn new(holding: Holding) -> Shelf {
         Shelf { holdings: RwLock::new(vec![(Arc::new(holding), None)]) }
     }
 
@@ -207,7 +207,7 @@ impl Shelf {
     }
 
     /// All versions that are answered, the current one first. Drops those whose grace is over.
-    pub fn all(&self) -> Vec<Arc<Holding>> {
+    pub(crate) fn all(&self) -> Vec<Arc<Holding>> {
         let now = Instant::now();
         let over = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
         let live: Vec<Arc<Holding>> = {
@@ -223,12 +223,12 @@ impl Shelf {
     }
 
     /// The longest message that any version takes.
-    pub fn longest_message(&self) -> usize {
+    pub(crate) fn longest_message(&self) -> usize {
         self.all().iter().map(|holding| holding.longest_message).max().unwrap_or(0)
     }
 
     /// The version with this manifest digest.
-    pub fn find(&self, digest: &[u8; 32]) -> Result<Arc<Holding>, Refusal> {
+    pub(crate) fn find(&self, digest: &[u8; 32]) -> Result<Arc<Holding>, Refusal> {
         self.all().into_iter().find(|holding| holding.digest == *digest).ok_or(Refusal::Manifest)
     }
 }

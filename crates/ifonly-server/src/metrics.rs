@@ -42,7 +42,7 @@ struct Histogram {
 
 impl Metrics {
     /// One request to `route` ended with `status`.
-    pub fn request(&self, route: &'static str, status: u16, took: Duration) {
+    pub(crate) fn request(&self, route: &'static str, status: u16, took: Duration) {
         let seconds = took.as_secs_f64();
         if let Ok(mut requests) = self.requests.lock() {
             *requests.entry((route, status)).or_default() += 1;
@@ -57,7 +57,7 @@ impl Metrics {
     }
 
     /// The text.
-    pub fn render(&self, running: usize, inside: usize, in_transit: u64) -> String {
+    pub(crate) fn render(&self, running: usize, inside: usize, in_transit: u64) -> String {
         let mut text = String::new();
         let mut number = |name: &str, kind: &str, help: &str, value: u64| {
             // Unwrap safety: writing to a string cannot fail; the same holds below.

@@ -110,12 +110,16 @@ pub fn public(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+pub(crate) const HEALTH_PATH: &str = "/healthz";
+pub(crate) const READY_PATH: &str = "/readyz";
+pub(crate) const METRICS_PATH: &str = "/metrics";
+
 /// The paths for operators.
 pub fn admin(app: Arc<App>) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { "alive\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
+        .route(HEALTH_PATH, get(|| async { "alive\n" }))
+        .route(READY_PATH, get(ready))
+        .route(METRICS_PATH, get(metrics))
         .fallback(|| async { Problem::NotFound })
         .with_state(app)
 }
@@ -219,7 +223,7 @@ async fn admit(app: &Arc<App>, route: Route, request: HttpRequest, started: Inst
     let overloaded = Problem::Overloaded { retry_after: app.limits.retry_after_seconds };
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
     let address = connection.as_ref().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |connection| connection.address());
-    // Whoever would find no ticket is told so before the body is read; the ticket itself waits for no upload.
+    // Whoever would get no turn is told so before the body is read; the turn itself waits for no upload.
     drop(app.admission.enter(address).ok_or(overloaded.clone())?);
     let seat = app.transit.enter(address, claimed.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
     let body = tokio::select! {
@@ -237,9 +241,9 @@ async fn admit(app: &Arc<App>, route: Route, request: HttpRequest, started: Inst
         app.metrics.bytes_out.fetch_add(whole.len() as u64, Ordering::Relaxed);
         return Ok((whole.len(), Body::from(whole)));
     }
-    let ticket = app.admission.enter(address).ok_or(overloaded.clone())?;
+    let turn = app.admission.enter(address).ok_or(overloaded.clone())?;
     let waiting = Duration::from_secs(app.limits.queue_seconds);
-    let permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or(overloaded)?;
+    let permit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
     let at_work = AtWork { _permit: permit, _working: working, seat: None };
     let answering = Answering { app: app.clone(), route, bearer, started, address, connection };

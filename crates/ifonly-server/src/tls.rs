@@ -45,6 +45,11 @@ pub(crate) fn pem_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_file(path).map_err(|error| TlsError::Pem { path: path.into(), error })
 }
 
+/// Whether the other end has shown this very certificate.
+pub(crate) fn shows(shown: Option<&[CertificateDer<'_>]>, expected: &CertificateDer<'_>) -> bool {
+    shown.and_then(<[_]>::first).is_some_and(|first| first == expected)
+}
+
 /// The server's side for a certificate chain and its key, for whoever has them in memory.
 pub fn with(
     chain: Vec<CertificateDer<'static>>,

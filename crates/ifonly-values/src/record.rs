@@ -6,7 +6,7 @@
 
 use crate::schema::{Schema, SchemaError, Value};
 
-/// A text of a record ends here, in bytes.
+/// A text of a record, a schema or a manifest ends here, in bytes.
 pub const MAX_TEXT: usize = 4096;
 
 /// An original row, column by column.

@@ -456,3 +456,12 @@ fn impossible_wishes_are_refused_with_the_reason() {
          scheme is asked for)"
     );
 }
+
+#[test]
+fn metrics_have_the_same_names_in_data_and_on_the_command_line() {
+    for (name, pricing) in Pricing::NAMED {
+        assert_eq!(serde_json::to_value(pricing).unwrap(), name);
+        assert_eq!(name.parse(), Ok(pricing));
+    }
+    assert_eq!("l3".parse::<Pricing>().unwrap_err().to_string(), "it is one of l2, l1, mad, count");
+}

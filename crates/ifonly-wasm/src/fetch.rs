@@ -5,10 +5,9 @@
 
 use crate::clock::Timer;
 use crate::watch::Watch;
-use bytes::Bytes;
 use ifonly_client::reply;
-use ifonly_client::transport::{Checked, Exchange, Greeting, Pending, Receive, TransportError};
-use ifonly_client::{ClientError, Clock, Route};
+use ifonly_client::transport::{Call, Checked, Exchange, Greeting, Pending, Receive, TransportError};
+use ifonly_client::{ClientError, Clock};
 use ifonly_core::service::{EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, SERVER_HEADER};
 use ifonly_values::manifest::MAX_JSON;
 use js_sys::{Promise, Reflect, Uint8Array};
@@ -164,8 +163,7 @@ impl Exchange for Server {
     fn greet(&self) -> Pending<'_, Greeting> {
         Box::pin(async {
             let response = self.request(MANIFEST_PATH, None).await?;
-            let index = response.header(SERVER_HEADER).and_then(|index| index.parse().ok());
-            let index = index.ok_or(TransportError::NotAServer("it does not say which server it is"))?;
+            let index = reply::index(response.header(SERVER_HEADER).as_deref())?;
             let named = response.header(EARLIER_HEADER).unwrap_or_default();
             let manifest = response.body(MAX_JSON).await?.into();
             let mut earlier = vec![];
@@ -176,14 +174,9 @@ impl Exchange for Server {
         })
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
         Box::pin(async move {
+            let Call { route, message, length } = call;
             let step = self.watch.sends(&self.base, route.path(), &message);
             self.watch.received(&self.base, step, 0, length);
             let mut checked = Checked::new(length, response);

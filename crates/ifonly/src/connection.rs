@@ -1,11 +1,40 @@
-//! The way to servers: whom to trust, which token to show, how long to wait. The same flags wherever servers are asked.
+//! The way to servers: whom to trust, which token to show, how long to wait, what to insist on. The same flags wherever servers are asked.
 
 use crate::exit::Failure;
 use ifonly_client::http::{self, Trust};
 use ifonly_client::{Client, Pins, Policy, Transport};
+use ifonly_core::signature::PublicKey;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// What servers must offer, or they are refused.
+#[derive(Debug, clap::Args)]
+pub(crate) struct PinArgs {
+    /// Refuse servers of which fewer than this many together could learn something.
+    #[arg(long, value_name = "T")]
+    threshold: Option<usize>,
+    /// Refuse another manifest than the one with this digest, which `ifonly inspect` prints.
+    #[arg(long, value_name = "DIGEST")]
+    manifest: Option<String>,
+    /// Refuse records that are not signed by this public key, which `ifonly inspect` prints.
+    #[arg(long, value_name = "KEY")]
+    signer: Option<PublicKey>,
+    /// Refuse servers of other operators than these, in the order of their numbers.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    operators: Option<Vec<String>>,
+}
+
+impl PinArgs {
+    pub(crate) fn pins(&self) -> Pins {
+        Pins {
+            threshold: self.threshold,
+            manifest: self.manifest.clone(),
+            signer: self.signer,
+            operators: self.operators.clone(),
+        }
+    }
+}
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Connection {

@@ -40,7 +40,7 @@ use tokio::runtime::Runtime;
 /// How an answer lists the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Order {
+pub(crate) enum Listing {
     /// In a fresh order for every search, as deployments do unless told otherwise.
     Shuffled,
     /// As they are stored.
@@ -53,7 +53,7 @@ pub(crate) struct EndToEnd {
     /// The scheme.
     scheme: &'static str,
     /// The order of the rows.
-    order: Order,
+    order: Listing,
     /// How many servers it asks.
     servers: usize,
     /// Bytes of a record before it is sealed.
@@ -88,7 +88,7 @@ impl std::fmt::Display for EndToEnd {
             "A search with scheme {} at {} servers, {} rows, records of {} bytes; {} bytes up, {} down; wall clock",
             self.scheme,
             self.servers,
-            if self.order == Order::Shuffled { "shuffled" } else { "unshuffled" },
+            if self.order == Listing::Shuffled { "shuffled" } else { "unshuffled" },
             self.record_bytes,
             self.bytes_up,
             self.bytes_down
@@ -105,7 +105,7 @@ impl std::fmt::Display for EndToEnd {
 }
 
 /// Measures; the answers are compared with brute force before.
-pub(crate) fn measure(options: &Options, scheme: &str, order: Order) -> Result<EndToEnd, Failure> {
+pub(crate) fn measure(options: &Options, scheme: &str, order: Listing) -> Result<EndToEnd, Failure> {
     let world = World::make(options, scheme, order)?;
     let servers = Servers::start(&world)?;
     let runtime = Runtime::new().map_err(Failure::machine)?;
@@ -155,7 +155,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn make(options: &Options, scheme: &str, order: Order) -> Result<World, Failure> {
+    pub(crate) fn make(options: &Options, scheme: &str, order: Listing) -> Result<World, Failure> {
         let scheme = Some(sealed::SCHEME)
             .filter(|sealed| sealed.name == scheme)
             .or_else(|| scheme::named(scheme))
@@ -176,7 +176,7 @@ impl World {
         let mut contents = Contents::new("bench", schema, options.rows, longest.max(options.record_bytes), 1);
         // As `--servers` says where the scheme is linear in the shares: N = T + 1.
         contents.terms.threshold = options.servers - 1;
-        contents.terms.shuffle = order == Order::Shuffled;
+        contents.terms.shuffle = order == Listing::Shuffled;
         let (offer, servers) = if scheme.name == sealed::SCHEME.name {
             let sealed = Sealed::new(contents.params()).map_err(Failure::input)?;
             (Offer::of_sealed(&sealed), sealed::SERVERS)

@@ -6,8 +6,13 @@ use ifonly_client::Values;
 use std::io::Read;
 use std::path::Path;
 
-/// Longer texts are no profiles; tables may be as long as they like.
-const LONGEST: u64 = 16 << 20;
+/// Longer texts are neither profiles nor costs; tables may be as long as they like.
+pub(crate) const LONGEST: u64 = 16 << 20;
+
+/// What is said about longer ones.
+pub(crate) fn too_long() -> String {
+    format!("more than {} MB are too many", LONGEST >> 20)
+}
 
 /// Reads a profile: JSON, TOML, or the row `row` (counted from 1) of a table; `-` is standard input.
 pub(crate) fn profile(path: &Path, row: u64) -> Result<Values, Failure> {
@@ -97,7 +102,7 @@ impl Given {
         };
         read.map_err(|error| refuse(error.to_string()))?;
         if bytes.len() as u64 > LONGEST {
-            return Err(refuse("more than 16 MB are too many".into()));
+            return Err(refuse(too_long()));
         }
         let magic: [&[u8]; 3] = [b"PAR1", &[0x1f, 0x8b], &[0x28, 0xb5, 0x2f, 0xfd]];
         if magic.iter().any(|magic| bytes.starts_with(magic)) {

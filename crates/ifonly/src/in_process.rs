@@ -6,7 +6,7 @@
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use ifonly_bundle::Bundle;
-use ifonly_client::transport::{Exchange, Greeting, Pending, Receive, Transport, TransportError};
+use ifonly_client::transport::{Call, Exchange, Greeting, Pending, Receive, Transport, TransportError};
 use ifonly_core::replica::{Refusal, Request, SealedAsk};
 use ifonly_core::sealed::SERVERS;
 use ifonly_core::service::Route;
@@ -47,15 +47,9 @@ impl InProcess {
         (1..=servers).map(server).collect()
     }
 
-    async fn respond(
-        &self,
-        route: Route,
-        message: &[u8],
-        length: usize,
-        response: &mut dyn Receive,
-    ) -> Result<(), TransportError> {
+    async fn respond(&self, call: Call, response: &mut dyn Receive) -> Result<(), TransportError> {
         let (holding, database) = (&self.holding, self.holding.database());
-        let request = holding.replica().open(message).map_err(|refusal| refused(&refusal.into()))?;
+        let request = holding.replica().open(&call.message).map_err(|refusal| refused(&refusal.into()))?;
         let request = match (request, &self.meeting) {
             (Request::Sealed(ask), Some(meeting)) => {
                 let answer = meeting.join(holding.clone(), ask).await.map_err(|problem| refused(&problem))?;
@@ -64,15 +58,15 @@ impl InProcess {
             }
             (request, _) => request,
         };
-        let have = match (&request, route) {
+        let have = match (&request, call.route) {
             (Request::Answer(ask), Route::Answer) => Database::answer_length(ask),
             (Request::Record(ask), Route::Record) => Database::record_length(ask),
             (Request::Answer(_), _) => return Err(refused(&Problem::WrongPath { path: Route::Answer.path() })),
             (Request::Sealed(_), _) => return Err(refused(&Refusal::Alone.into())),
             (Request::Record(_), _) => return Err(refused(&Problem::WrongPath { path: Route::Record.path() })),
         };
-        if have != length {
-            return Err(TransportError::Length { have: have as u64, need: length });
+        if have != call.length {
+            return Err(TransportError::Length { have: have as u64, need: call.length });
         }
         let mut sink = |bytes: &[u8]| {
             response.part(bytes);
@@ -100,14 +94,8 @@ impl Exchange for InProcess {
         Box::pin(std::future::ready(Ok(greeting)))
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: bytes::Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
-        Box::pin(async move { self.respond(route, &message, length, response).await })
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+        Box::pin(self.respond(call, response))
     }
 }
 

@@ -1,15 +1,13 @@
 //! The person's values from flags and from the keyboard, and what they give beside them. Files are read in `given.rs`.
 
 use crate::exit::Failure;
+use crate::given::{LONGEST, too_long};
 use ifonly::text::plain;
 use ifonly_client::{Values, takes};
 use ifonly_values::schema::{Schema, Value};
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::Path;
-
-/// Longer files are no profiles.
-const LONGEST: u64 = 16 << 20;
 
 /// Takes a `feature=value` flag.
 pub(crate) fn set(values: &mut Values, schema: &Schema, assignment: &str) -> Result<(), Failure> {
@@ -78,7 +76,7 @@ pub(crate) fn costs(path: &Path) -> Result<BTreeMap<String, Vec<(Value, f64)>>, 
 fn read(path: &Path) -> Result<String, String> {
     let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
     if length > LONGEST {
-        return Err("more than 16 MB are too many".into());
+        return Err(too_long());
     }
     std::fs::read_to_string(path).map_err(|error| error.to_string())
 }

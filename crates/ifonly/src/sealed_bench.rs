@@ -4,7 +4,7 @@
 //! go through proxies that hold back every byte for half of it. In every round one search goes over the network and one
 //! through the same code in this thread. Each part keeps its best time; all times are the wall's.
 
-use crate::end_to_end::{Order, Part, Times, World};
+use crate::end_to_end::{Listing, Part, Times, World};
 use crate::exit::Failure;
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::random::OsRandom;
@@ -89,7 +89,7 @@ pub(crate) fn measure(options: &Options, round_trip: Duration, source: Source) -
     let started = Instant::now();
     let now = |what: &str| eprintln!("{:>7.1} s  {what}", started.elapsed().as_secs_f64());
     now("making rows and looking for the nearest by brute force");
-    let world = World::make(options, ifonly_core::sealed::SCHEME.name, Order::Stored)?;
+    let world = World::make(options, ifonly_core::sealed::SCHEME.name, Listing::Stored)?;
     now("making records and sealing them for three servers");
     let servers = Servers::start(&world, round_trip, source)?;
     now("comparing answers with brute force");

@@ -2,6 +2,7 @@
 
 mod support;
 
+use ifonly::client::transport::Call;
 use ifonly::client::{Policy, http};
 use ifonly::{Bundle, Manifest};
 use ifonly_algebra::random::{Random, SeededRandom};
@@ -64,7 +65,8 @@ fn compare(place: &Place, urls: &[String], random: &mut SeededRandom) {
         while let Some(outgoing) = search.next(random) {
             let answers = servers.iter().map(|server| {
                 let (message, mut answer) = (outgoing.messages[0].to_vec().into(), vec![]);
-                let sent = server.send(outgoing.route, message, outgoing.response_length, &mut answer);
+                let call = Call { route: outgoing.route, message, length: outgoing.response_length };
+                let sent = server.send(call, &mut answer);
                 runtime.block_on(sent).unwrap_or_else(|error| panic!("{}: {error}", server.name()));
                 answer
             });

@@ -10,7 +10,7 @@ use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_bundle::Bundle;
 use ifonly_client::patience::Timer;
-use ifonly_client::transport::{Checked, Exchange, Pending};
+use ifonly_client::transport::{Call, Checked, Exchange, Pending};
 use ifonly_client::{Client, Greeting, Patient, Pins, Policy, Receive, Route, Transport, TransportError, Values};
 use ifonly_core::service::{MANIFEST_PATH, SERVER_HEADER};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
@@ -167,16 +167,10 @@ impl Exchange for InProcess {
         })
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
         Box::pin(async move {
-            let (_, body) = self.ask(Method::POST, route.path(), message).await?;
-            let mut checked = Checked::new(length, response);
+            let (_, body) = self.ask(Method::POST, call.route.path(), call.message).await?;
+            let mut checked = Checked::new(call.length, response);
             body.chunks(100).try_for_each(|part| checked.part(part))?;
             checked.finish()
         })
@@ -207,16 +201,10 @@ impl Exchange for Recorder {
         self.inner.greet()
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
-        let seen = Seen::Message { route, bytes: message.len(), answer: length };
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+        let seen = Seen::Message { route: call.route, bytes: call.message.len(), answer: call.length };
         self.log.lock().unwrap().push((self.number, seen));
-        self.inner.send(route, message, length, response)
+        self.inner.send(call, response)
     }
 }
 
@@ -258,19 +246,13 @@ impl Exchange for Misbehaving {
         self.inner.greet()
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
-        self.attempts.lock().unwrap().push(message.clone());
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+        self.attempts.lock().unwrap().push(call.message.clone());
         let first = self.attempts.lock().unwrap().len() == 1;
         Box::pin(async move {
-            let mut bytes = vec![];
-            let lead = Message::decode(&message).unwrap().header.stage.lead();
-            self.inner.send(route, message, length, &mut bytes).await?;
+            let (route, length, mut bytes) = (call.route, call.length, vec![]);
+            let lead = Message::decode(&call.message).unwrap().header.stage.lead();
+            self.inner.send(call, &mut bytes).await?;
             // Whoever dies has already said half of it, and that wrong.
             let half = bytes.iter().take(length / 2).map(|byte| byte ^ 0x55).collect::<Vec<u8>>();
             match (self.fault, route) {

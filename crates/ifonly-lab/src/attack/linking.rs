@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use super::Share;
 use super::sessions::{ModelSessions, Sessions, World};
 use crate::LabError;
-use crate::leakage::{Decoded, Order};
+use crate::leakage::{Decoded, Listing};
 use crate::plot::{Curve, Plot, Scale};
 use crate::progress::Progress;
 use crate::report::{Exhibit, percent};
@@ -140,7 +140,7 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
             .iter()
             .map(|&(d_min, families)| {
                 let decoded = if d_min == 1 { Decoded::Values } else { Decoded::Masked };
-                let mut sessions = ModelSessions::new(&world, decoded, d_min, Order::Shuffled, seed);
+                let mut sessions = ModelSessions::new(&world, decoded, d_min, Listing::Shuffled, seed);
                 let share = attack(&world, d_min, families, &mut sessions)?.rows;
                 progress.advance(1);
                 Ok(share)

@@ -11,12 +11,12 @@ use super::Share;
 use super::pairs::{self, Pair};
 use super::sessions::{Sessions, World};
 use crate::LabError;
-use crate::leakage::Order;
+use crate::leakage::Listing;
 
 type Seen = Vec<Vec<pairs::Candidates>>;
 
 /// What is recovered after 1, 2, … sessions.
-pub fn run_sessions(world: &World, order: Order, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {
+pub fn run_sessions(world: &World, order: Listing, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {
     let d = world.d();
     let half = d.div_ceil(2);
     let held: Vec<bool> = (0..d).map(|k| k < half).collect();
@@ -28,8 +28,8 @@ pub fn run_sessions(world: &World, order: Order, sessions: &mut dyn Sessions) ->
     let norms = ask(&vec![0; d])?;
     let plans = [pairs::pair_up(0..half), pairs::pair_up(half..d)];
     let steps: Vec<[Option<Pair>; 2]> = match order {
-        Order::Fixed => (0..plans[0].len()).map(|i| [plans[0].get(i).copied(), plans[1].get(i).copied()]).collect(),
-        Order::Shuffled => {
+        Listing::Fixed => (0..plans[0].len()).map(|i| [plans[0].get(i).copied(), plans[1].get(i).copied()]).collect(),
+        Listing::Shuffled => {
             let first = plans[0].iter().map(|&pair| [Some(pair), None]);
             first.chain(plans[1].iter().map(|&pair| [None, Some(pair)])).collect()
         }
@@ -63,8 +63,8 @@ pub fn run_sessions(world: &World, order: Order, sessions: &mut dyn Sessions) ->
 }
 
 /// The places in the answer that each row of the first session may have.
-fn linked(order: Order, part: usize, norms: &[[i64; 2]], answer: &[[i64; 2]]) -> Vec<Vec<usize>> {
-    if order == Order::Fixed {
+fn linked(order: Listing, part: usize, norms: &[[i64; 2]], answer: &[[i64; 2]]) -> Vec<Vec<usize>> {
+    if order == Listing::Fixed {
         return (0..norms.len()).map(|row| vec![row]).collect();
     }
     let mut places: HashMap<i64, Vec<usize>> = HashMap::new();
@@ -75,7 +75,7 @@ fn linked(order: Order, part: usize, norms: &[[i64; 2]], answer: &[[i64; 2]]) ->
 }
 
 /// Rows in the order of the first session; a shuffled one is compared with the database as a set.
-fn share(world: &World, order: Order, norms: &[[i64; 2]], seen: &[Seen; 2], half: usize) -> Share {
+fn share(world: &World, order: Listing, norms: &[[i64; 2]], seen: &[Seen; 2], half: usize) -> Share {
     let d = world.d();
     let mut concluded = vec![vec![None; d]; norms.len()];
     for (row, values) in concluded.iter_mut().enumerate() {
@@ -97,7 +97,7 @@ fn share(world: &World, order: Order, norms: &[[i64; 2]], seen: &[Seen; 2], half
             }
         }
     }
-    if order == Order::Fixed {
+    if order == Listing::Fixed {
         return Share::of(&concluded, &world.rows);
     }
     // The attacker does not know the rows' places, and need not: match each first-session row with the true one it

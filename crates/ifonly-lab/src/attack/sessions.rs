@@ -10,7 +10,7 @@ use ifonly_core::secret::Secret;
 
 use crate::LabError;
 use crate::engine::{Engine, record_of};
-use crate::leakage::{Decoded, Order, Scheme};
+use crate::leakage::{Decoded, Listing, Scheme};
 use crate::random::Stream;
 
 /// A database of uniform rows.
@@ -64,13 +64,13 @@ pub struct ModelSessions<'a> {
     world: &'a World,
     decoded: Decoded,
     d_min: u32,
-    order: Order,
+    order: Listing,
     stream: Stream,
 }
 
 impl<'a> ModelSessions<'a> {
     /// Sessions against a scheme that decodes this.
-    pub fn new(world: &'a World, decoded: Decoded, d_min: u32, order: Order, seed: u64) -> Self {
+    pub fn new(world: &'a World, decoded: Decoded, d_min: u32, order: Listing, seed: u64) -> Self {
         ModelSessions { world, decoded, d_min, order, stream: Stream::new(seed, 0x5e55_1015) }
     }
 }
@@ -78,7 +78,7 @@ impl<'a> ModelSessions<'a> {
 impl Sessions for ModelSessions<'_> {
     fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<Session, LabError> {
         let mut order: Vec<usize> = (0..self.world.rows.len()).collect();
-        if self.order == Order::Shuffled {
+        if self.order == Listing::Shuffled {
             self.stream.shuffle(&mut order);
         }
         let scale = self.world.scale();
@@ -115,13 +115,13 @@ pub struct EngineSessions {
 
 impl EngineSessions {
     /// Sessions of a one-phase scheme.
-    pub fn new(world: &World, scheme: Scheme, d_min: u32, order: Order, seed: u64) -> Result<Self, LabError> {
+    pub fn new(world: &World, scheme: Scheme, d_min: u32, order: Listing, seed: u64) -> Result<Self, LabError> {
         let rows: Vec<Vec<u16>> =
             world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
         let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
         let params = Params {
             mask: d_min.into(),
-            shuffle: order == Order::Shuffled,
+            shuffle: order == Listing::Shuffled,
             ..Params::new(vec![world.r; world.d()], rows.len())
         };
         let engine = Engine::new(scheme.described, params, &rows, &records, seed)?;

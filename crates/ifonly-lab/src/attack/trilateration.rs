@@ -11,7 +11,7 @@ use super::pairs;
 use super::sessions::{Sessions, World, costs_from_differences};
 use super::{EngineSessions, Share};
 use crate::LabError;
-use crate::leakage::{Decoded, Order, Scheme};
+use crate::leakage::{Decoded, Listing, Scheme};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells, percent};
 
@@ -106,11 +106,11 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
         EngineSessions::new(&world, Scheme::published(Cost::Squared, decoded)?, d_min, order, seed)
     };
     let mut curves: Vec<(String, Vec<Share>)> = Vec::new();
-    for (order, suffix) in [(Order::Fixed, ""), (Order::Shuffled, ", shuffled")] {
+    for (order, suffix) in [(Listing::Fixed, ""), (Listing::Shuffled, ", shuffled")] {
         for (label, decoded) in [("Baseline", Decoded::Values), ("Diff", Decoded::Differences)] {
             curves.push((format!("{label}{suffix}"), distances(&world, decoded, &mut engine(decoded, 1, order)?)?));
         }
-        let masks: &[(u32, usize)] = if order == Order::Fixed { &[(2, 1), (50, 1), (200, 3)] } else { &[(2, 1)] };
+        let masks: &[(u32, usize)] = if order == Listing::Fixed { &[(2, 1), (50, 1), (200, 3)] } else { &[(2, 1)] };
         for &(d_min, rounds) in masks {
             let mut sessions = engine(Decoded::Masked, d_min, order)?;
             curves.push((format!("Mask {d_min}{suffix}"), masked(&world, rounds, &mut sessions)?));

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bars::Bars;
 use super::print;
 use crate::LabError;
-use crate::leakage::{Drawing, Metric, Order, Population, Sampling, Scheme, Setting, estimate, exact};
+use crate::leakage::{Drawing, Listing, Metric, Population, Sampling, Scheme, Setting, estimate, exact};
 
 /// How much one search tells the user about the database.
 #[derive(Debug, Clone, Args, serde::Deserialize)]
@@ -183,7 +183,7 @@ fn setting(args: &LeakageArgs, population: Population) -> Result<Setting, LabErr
         within: args.within,
         weights: args.weights.clone(),
         metric,
-        order: if args.shuffle { Order::Shuffled } else { Order::Fixed },
+        order: if args.shuffle { Listing::Shuffled } else { Listing::Fixed },
         drawing: if args.replace { Drawing::WithReplacement } else { Drawing::WithoutReplacement },
         ..Setting::new(Scheme::named(&args.scheme)?, need("--r", r)?, need("--d", d)?, need("--m", m)?)
     })

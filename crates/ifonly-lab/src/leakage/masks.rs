@@ -12,17 +12,17 @@ use std::collections::HashMap;
 use super::classes::Classes;
 use super::closed::{log2_factorial, order_entropy, tuple_entropy};
 use super::multisets::{Counts, visit_multisets};
-use super::setting::{Drawing, Order};
+use super::setting::{Drawing, Listing};
 
 /// More states than this are not followed: the probability is then not a number.
 const STATES: usize = 20_000;
 
 /// The leakage for one x, exactly.
-pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: Drawing, order: Order) -> f64 {
+pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: Drawing, order: Listing) -> f64 {
     let (tuple, orders) = masked_entropies(classes, m, d_min, drawing);
     match order {
-        Order::Fixed => tuple - f64::from(m) * f64::from(d_min).log2(),
-        Order::Shuffled => {
+        Listing::Fixed => tuple - f64::from(m) * f64::from(d_min).log2(),
+        Listing::Shuffled => {
             let mut known: HashMap<Counts, f64> = HashMap::new();
             let mut remaining = 0.0;
             visit_multisets(classes, m, drawing, &mut |counts, probability| {

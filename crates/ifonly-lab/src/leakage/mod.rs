@@ -20,7 +20,7 @@ mod setting;
 use rayon::prelude::*;
 
 pub use monte_carlo::{Estimate, Sampling, estimate};
-pub use setting::{Decoded, Drawing, Metric, Order, Scheme, Setting};
+pub use setting::{Decoded, Drawing, Listing, Metric, Scheme, Setting};
 
 use crate::LabError;
 use classes::{Classes, Rule};
@@ -69,8 +69,8 @@ fn exact_for(setting: &Setting, classes: &Classes) -> f64 {
         _ => closed::tuple_entropy(classes, m, drawing),
     };
     match setting.order {
-        Order::Fixed => tuple,
-        Order::Shuffled => tuple - closed::order_entropy(classes, m, drawing),
+        Listing::Fixed => tuple,
+        Listing::Shuffled => tuple - closed::order_entropy(classes, m, drawing),
     }
 }
 
@@ -132,7 +132,7 @@ fn has_closed_form(setting: &Setting) -> bool {
     match setting.scheme.decoded {
         Decoded::Differences => false,
         Decoded::Masked if setting.d_min > 1 => {
-            setting.drawing == Drawing::WithReplacement && setting.order == Order::Fixed
+            setting.drawing == Drawing::WithReplacement && setting.order == Listing::Fixed
         }
         _ => true,
     }

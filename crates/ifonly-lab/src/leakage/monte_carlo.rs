@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use super::classes::{Classes, Rule};
 use super::closed::{log2_falling, tuple_entropy};
 use super::multisets::Counts;
-use super::setting::{Decoded, Drawing, Order, Setting};
+use super::setting::{Decoded, Drawing, Listing, Setting};
 use super::{Population, check, classes_of_rows, closed, differences, grid, masks};
 use crate::LabError;
 use crate::progress::Progress;
@@ -161,8 +161,8 @@ fn leak(setting: &Setting, classes: &Classes, counts: &Counts, costs: f64, strea
         Decoded::Masked if setting.d_min > 1 => {
             let z = masked(counts, setting.d_min, stream);
             let given_rows = match setting.order {
-                Order::Fixed => -f64::from(m) * f64::from(setting.d_min).log2(),
-                Order::Shuffled => {
+                Listing::Fixed => -f64::from(m) * f64::from(setting.d_min).log2(),
+                Listing::Shuffled => {
                     let rows = masks::population(counts);
                     masks::log2_probability(&rows, &z, setting.d_min, Drawing::WithoutReplacement)
                 }
@@ -174,8 +174,8 @@ fn leak(setting: &Setting, classes: &Classes, counts: &Counts, costs: f64, strea
     };
     let repeats: f64 = counts.iter().map(|&(_, k)| closed::log2_factorial(k)).sum();
     match setting.order {
-        Order::Fixed => tuple,
-        Order::Shuffled => tuple - (closed::log2_factorial(m) - repeats),
+        Listing::Fixed => tuple,
+        Listing::Shuffled => tuple - (closed::log2_factorial(m) - repeats),
     }
 }
 

@@ -108,7 +108,7 @@ impl Scheme {
 
 /// Whether the rows come in the database's order or in a fresh random one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum Listing {
     /// Row i is row i in every session.
     Fixed,
     /// The servers permute the rows anew for every query.
@@ -146,7 +146,7 @@ pub struct Setting {
     /// The cost, if it is not the scheme's own.
     pub metric: Option<Metric>,
     /// The order of the rows.
-    pub order: Order,
+    pub order: Listing,
     /// How the database is drawn.
     pub drawing: Drawing,
 }
@@ -164,7 +164,7 @@ impl Setting {
             within: 0,
             weights: Vec::new(),
             metric: None,
-            order: Order::Fixed,
+            order: Listing::Fixed,
             drawing: Drawing::WithoutReplacement,
         }
     }

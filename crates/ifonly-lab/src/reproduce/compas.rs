@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::{Effort, label, remark_on_origin};
 use crate::LabError;
 use crate::data::{COMPAS, CompasSplit};
-use crate::leakage::{Decoded, Order, Population, Sampling, Scheme, Setting, estimate, exact};
+use crate::leakage::{Decoded, Listing, Population, Sampling, Scheme, Setting, estimate, exact};
 use crate::plot::{Curve, Plot, Scale};
 use crate::progress::Progress;
 use crate::random::Stream;
@@ -50,7 +50,7 @@ pub(super) fn run(
             let found = estimate(&setting, population, sampling, progress)?;
             Ok((found.bits, format!("{:.4} ± {:.4}", found.bits, found.standard_error)))
         };
-        let (bits, text) = truth(Order::Fixed)?;
+        let (bits, text) = truth(Listing::Fixed)?;
         if at == 0 {
             baseline = bits;
         }
@@ -61,7 +61,7 @@ pub(super) fn run(
             format!("{:.6}", ceiling / base),
             text,
             format!("{:.6}", bits / base),
-            truth(Order::Shuffled)?.1,
+            truth(Listing::Shuffled)?.1,
         ]);
     }
     Ok(Exhibit {

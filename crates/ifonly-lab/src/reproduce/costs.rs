@@ -6,7 +6,7 @@
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::{self, Gate, Metric as Cost, Scheme};
+use ifonly_core::scheme::{self, Gate, Metric as Cost, Origin, Scheme};
 use ifonly_core::secret::Secret;
 
 use crate::LabError;
@@ -28,7 +28,6 @@ const COST_LIMIT: u64 = WEIGHT_LIMIT * (R as u64).pow(2);
 /// What the paper prints of a scheme: servers, a·d + b·M + c symbols, and what q must exceed. The symbols of ℓ_p and of the dot
 /// product it does not print; they follow from its servers and queries.
 struct Printed {
-    scheme: &'static str,
     servers: usize,
     cost: (i128, i128, i128),
     field: &'static str,
@@ -41,31 +40,32 @@ const DELTA: u128 = SQUARE * D as u128;
 /// R²·L1·d.
 const WEIGHTED: u128 = WEIGHT_LIMIT as u128 * DELTA;
 
-const fn printed(
-    scheme: &'static str,
-    servers: usize,
-    cost: (i128, i128, i128),
-    field: &'static str,
-    bound: u128,
-) -> Printed {
-    Printed { scheme, servers, cost, field, bound }
+const fn printed(servers: usize, cost: (i128, i128, i128), field: &'static str, bound: u128) -> Printed {
+    Printed { servers, cost, field, bound }
 }
 
-const PRINTED: [Printed; 13] = [
-    printed("baseline", 2, (2, 2, 0), "R²d", DELTA),
-    printed("diff", 2, (2, 2, -2), "2R²d", 2 * DELTA),
-    printed("mask", 2, (2, 2, 0), "R²d", DELTA),
-    printed("two-phase", 3, (9, 9, 0), "R²d", DELTA),
-    printed("two-phase-4", 4, (8, 10, 0), "R²d", DELTA),
-    printed("single-phase", 3, (6, 3, 0), "F(L−1)R²+R²d", D as u128 * DELTA * SQUARE + DELTA),
-    printed("baseline+", 3, (6, 3, 0), "R²L1d", WEIGHTED),
-    printed("diff+", 3, (6, 3, -3), "2R²L1d", 2 * WEIGHTED),
-    printed("mask+", 3, (6, 3, 0), "R²L1d", WEIGHTED),
-    printed("two-phase+", 4, (14, 11, 0), "R²L1d", WEIGHTED),
-    printed("single-phase+", 3, (6, 3, 0), "F(L−1)R²+R²L1d", D as u128 * WEIGHTED * SQUARE + WEIGHTED),
-    printed("lp", 4, (4, 4, 0), "R^p·d", (R as u128).pow(EXPONENT) * D as u128),
-    printed("dot", 2, (2, 2, 0), "R²d", DELTA),
+/// In the order of the paper's schemes in [`scheme::ALL`].
+const PRINTED: &[Printed] = &[
+    printed(2, (2, 2, 0), "R²d", DELTA),
+    printed(2, (2, 2, -2), "2R²d", 2 * DELTA),
+    printed(2, (2, 2, 0), "R²d", DELTA),
+    printed(3, (9, 9, 0), "R²d", DELTA),
+    printed(4, (8, 10, 0), "R²d", DELTA),
+    printed(3, (6, 3, 0), "F(L−1)R²+R²d", D as u128 * DELTA * SQUARE + DELTA),
+    printed(3, (6, 3, 0), "R²L1d", WEIGHTED),
+    printed(3, (6, 3, -3), "2R²L1d", 2 * WEIGHTED),
+    printed(3, (6, 3, 0), "R²L1d", WEIGHTED),
+    printed(4, (14, 11, 0), "R²L1d", WEIGHTED),
+    printed(3, (6, 3, 0), "F(L−1)R²+R²L1d", D as u128 * WEIGHTED * SQUARE + WEIGHTED),
+    printed(4, (4, 4, 0), "R^p·d", (R as u128).pow(EXPONENT) * D as u128),
+    printed(2, (2, 2, 0), "R²d", DELTA),
 ];
+
+/// The paper's schemes, each with what is printed of it.
+fn published() -> impl Iterator<Item = (&'static Scheme, &'static Printed)> {
+    let paper = scheme::ALL.iter().copied().filter(|scheme| scheme.origin == Origin::Paper);
+    paper.zip(PRINTED)
+}
 
 impl Printed {
     fn symbols(&self, d: usize, m: usize) -> i128 {
@@ -132,7 +132,7 @@ fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
     let engine = Engine::new(scheme, params(M), &levels, &records, seed)?;
     let (_, traffic) = engine.search(Secret::new(world.rows[0].clone()), &mut SeededRandom::new(seed))?;
     let deployment = engine.deployment();
-    let printed = PRINTED.iter().find(|printed| printed.scheme == scheme.name);
+    let printed = published().find(|(paper, _)| paper.name == scheme.name).map(|(_, printed)| printed);
     let none = || "—".to_string();
     Ok(vec![
         scheme.name.into(),
@@ -185,18 +185,19 @@ fn plot() -> Result<Plot, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ifonly_core::scheme::Reading;
 
     #[test]
     fn every_scheme_of_the_paper_has_its_servers_its_symbols_and_its_field() {
-        let published = scheme::ALL.iter().filter(|scheme| scheme.origin == scheme::Origin::Paper);
-        assert_eq!(published.count(), PRINTED.len());
-        for printed in &PRINTED {
-            let scheme = scheme::named(printed.scheme).unwrap();
+        let paper = scheme::ALL.iter().filter(|scheme| scheme.origin == Origin::Paper);
+        assert_eq!(paper.count(), PRINTED.len());
+        for (scheme, printed) in published() {
             let cells = row(scheme, 1).unwrap();
             assert_eq!(cells[2], printed.servers.to_string(), "{}", scheme.name);
             assert_eq!(cells[4], printed.symbols(D, M).to_string(), "{}", scheme.name);
             // Masked values would wrap in the paper's field.
-            let masked = if scheme.name.starts_with("mask") { u128::from(MASK) - 1 } else { 0 };
+            let masks = scheme.phases.iter().any(|phase| matches!(phase.reading, Reading::Masked));
+            let masked = if masks { u128::from(MASK) - 1 } else { 0 };
             assert_eq!(cells[6], (printed.bound + masked).to_string(), "{}", scheme.name);
             let number = |cell: &str| cell.parse::<f64>().unwrap();
             let symbols = number(&cells[4]) * number(&cells[7]) / 8.0;

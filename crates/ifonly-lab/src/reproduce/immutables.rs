@@ -9,7 +9,7 @@ use ifonly_core::scheme::{Gate, Metric as Cost, leanest};
 use rayon::prelude::*;
 
 use crate::LabError;
-use crate::leakage::{Decoded, Order, Population, Scheme, Setting, exact};
+use crate::leakage::{Decoded, Listing, Population, Scheme, Setting, exact};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells};
 
@@ -32,9 +32,9 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
     let mut points = [Vec::new(), Vec::new(), Vec::new()];
     for immutable in 0..=D {
         let at = immutable as usize;
-        let single = value(single_phase, immutable, Order::Fixed)?;
-        let in_order = value(gated, immutable, Order::Fixed)?;
-        let shuffled = value(gated, immutable, Order::Shuffled)?;
+        let single = value(single_phase, immutable, Listing::Fixed)?;
+        let in_order = value(gated, immutable, Listing::Fixed)?;
+        let shuffled = value(gated, immutable, Listing::Shuffled)?;
         for (points, value) in points.iter_mut().zip([single, in_order, shuffled]) {
             points.push((f64::from(immutable), value * base));
         }
@@ -43,7 +43,7 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
             format!("{:.4}", SINGLE_PHASE[at]),
             format!("{single:.6}"),
             format!("{:.4}", TWO_PHASE[at]),
-            format!("{:.6}", value(two_phase, immutable, Order::Fixed)?),
+            format!("{:.6}", value(two_phase, immutable, Listing::Fixed)?),
             format!("{in_order:.6}"),
             format!("{shuffled:.6}"),
             format!("{:.4}", by_combinations(immutable) / base),

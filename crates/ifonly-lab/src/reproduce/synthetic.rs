@@ -2,7 +2,7 @@
 
 use super::label;
 use crate::LabError;
-use crate::leakage::{Decoded, Order, Population, Scheme, Setting, exact};
+use crate::leakage::{Decoded, Listing, Population, Scheme, Setting, exact};
 use crate::plot::{Curve, Plot, Scale};
 use crate::report::{Exhibit, cells};
 use ifonly_core::scheme::Metric as Cost;
@@ -19,13 +19,14 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
     ];
     let mut rows = Vec::new();
     for (decoded, d_min, paper, reason) in printed {
-        let (stated, other) = (bits(decoded, d_min, STATED, Order::Fixed)?, bits(decoded, d_min, OTHER, Order::Fixed)?);
+        let (stated, other) =
+            (bits(decoded, d_min, STATED, Listing::Fixed)?, bits(decoded, d_min, OTHER, Listing::Fixed)?);
         rows.push(vec![
             label(Scheme::published(Cost::Squared, decoded)?, d_min),
             paper.to_string(),
             format!("{:.6}", stated / 757f64.log2()),
             format!("{stated:.6}"),
-            format!("{:.6}", bits(decoded, d_min, STATED, Order::Shuffled)?),
+            format!("{:.6}", bits(decoded, d_min, STATED, Listing::Shuffled)?),
             format!("{:.6}", stated / 37f64.log2()),
             format!("{other:.6}"),
             format!("{:.6}", other / 757f64.log2()),
@@ -56,7 +57,7 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
     })
 }
 
-fn bits(decoded: Decoded, d_min: u32, (r, d, m): (u32, u32, u32), order: Order) -> Result<f64, LabError> {
+fn bits(decoded: Decoded, d_min: u32, (r, d, m): (u32, u32, u32), order: Listing) -> Result<f64, LabError> {
     let scheme = Scheme::published(Cost::Squared, decoded)?;
     exact(&Setting { d_min, order, ..Setting::new(scheme, r, d, m) }, Population::Grid)
 }
@@ -64,7 +65,7 @@ fn bits(decoded: Decoded, d_min: u32, (r, d, m): (u32, u32, u32), order: Order) 
 fn plot() -> Result<Plot, LabError> {
     let mut curves = Vec::new();
     for (world, label) in [(STATED, "R=4, d=2, M=5"), (OTHER, "R=d=M=3")] {
-        for (order, suffix) in [(Order::Fixed, ""), (Order::Shuffled, ", shuffled")] {
+        for (order, suffix) in [(Listing::Fixed, ""), (Listing::Shuffled, ", shuffled")] {
             let points: Result<Vec<_>, LabError> =
                 (1..=4).map(|d_min| Ok((f64::from(d_min), bits(Decoded::Masked, d_min, world, order)?))).collect();
             curves.push(Curve { name: format!("{label}{suffix}"), points: points?, errors: Vec::new() });

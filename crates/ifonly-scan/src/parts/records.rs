@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 pub enum Selection<'a> {
     /// The records whose bit is set, as in [`RecordScanner::xor`].
     Subset(&'a [u8]),
-    /// Stripes times factors, as in [`RecordScanner::gf256_striped`].
+    /// Stripes times factors, in GF(2^8); the last stripe may be shorter, and what it lacks is zero.
     Factors {
         /// Stripes per record.
         stripes: usize,

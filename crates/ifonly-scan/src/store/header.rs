@@ -106,18 +106,6 @@ impl Header {
         }
     }
 
-    /// Whether a row is one of these ranges; `row` is its number.
-    pub(super) fn check_row(&self, row: usize, levels: &[u16]) -> Result<(), StoreError> {
-        let ranges = &self.ranges;
-        if levels.len() != ranges.len() {
-            return Err(StoreError::Width { row, have: levels.len(), need: ranges.len() });
-        }
-        match levels.iter().zip(ranges).position(|(&level, &range)| u32::from(level) > range) {
-            Some(feature) => Err(StoreError::Level { row, feature, level: levels[feature], range: ranges[feature] }),
-            None => Ok(()),
-        }
-    }
-
     /// Puts a checked row into its place of its block.
     pub(super) fn place_row(&self, row: usize, levels: &[u16], block: &mut [u8]) {
         let start = row % BLOCK_ROWS * GROUP_BYTES;

@@ -19,6 +19,7 @@ use crate::memory::AlignedBytes;
 pub(crate) use header::GROUP_BYTES;
 use header::Header;
 pub use header::{BLOCK_ROWS, LevelBytes};
+use ifonly_algebra::form::{RowsError, check_row};
 use std::io;
 pub use write::{RowStoreBuilder, RowWriter};
 
@@ -71,28 +72,9 @@ pub enum StoreError {
     /// Something stands where only zeros may.
     #[error("the padding of the rows is not zero")]
     Padding,
-    /// A row has another number of features than the ranges.
-    #[error("row {row} has {have} features instead of {need}")]
-    Width {
-        /// Counted from 0.
-        row: usize,
-        /// Features found.
-        have: usize,
-        /// Features wanted.
-        need: usize,
-    },
-    /// A level is above its feature's range.
-    #[error("row {row}, feature {feature}: level {level} is above {range}")]
-    Level {
-        /// Counted from 0.
-        row: usize,
-        /// Counted from 0.
-        feature: usize,
-        /// What was found.
-        level: u16,
-        /// The largest level.
-        range: u32,
-    },
+    /// A row does not fit the ranges.
+    #[error(transparent)]
+    Row(#[from] RowsError),
     /// Another number of rows than was said when writing began.
     #[error("{have} rows instead of {need}")]
     Count {
@@ -278,10 +260,8 @@ impl RowStore {
         let mut levels = vec![];
         for row in block * BLOCK_ROWS..self.rows().min((block + 1) * BLOCK_ROWS) {
             self.read_row(row, &mut levels);
-            for (feature, (&level, &range)) in levels.iter().zip(self.ranges()).enumerate() {
-                if u32::from(level) > range {
-                    return StoreError::Level { row, feature, level, range };
-                }
+            if let Err(error) = check_row(self.ranges(), row, &levels) {
+                return error.into();
             }
         }
         StoreError::Padding

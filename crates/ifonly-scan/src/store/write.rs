@@ -2,6 +2,7 @@
 
 use super::{BLOCK_ROWS, Header, RowStore, Storage, StoreError};
 use crate::memory::AlignedBytes;
+use ifonly_algebra::form::check_row;
 use std::io;
 
 /// Takes rows one by one and keeps them.
@@ -32,7 +33,7 @@ impl RowStoreBuilder {
     /// Appends a row.
     pub fn push(&mut self, levels: &[u16]) -> Result<(), StoreError> {
         let row = self.header.rows;
-        self.header.check_row(row, levels)?;
+        check_row(&self.header.ranges, row, levels)?;
         if row as u64 >= u64::from(u32::MAX) {
             return Err(StoreError::Rows(row as u64 + 1));
         }
@@ -83,7 +84,7 @@ impl<W: io::Write> RowWriter<W> {
 
     /// The next row.
     pub fn push(&mut self, levels: &[u16]) -> Result<(), StoreError> {
-        self.header.check_row(self.taken, levels)?;
+        check_row(&self.header.ranges, self.taken, levels)?;
         self.header.place_row(self.taken, levels, &mut self.block);
         self.taken += 1;
         if self.taken.is_multiple_of(BLOCK_ROWS) {

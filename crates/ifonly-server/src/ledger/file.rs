@@ -13,14 +13,14 @@ use std::sync::{Mutex, PoisonError};
 
 /// A file of lines.
 #[derive(Debug)]
-pub struct FileLedger {
+pub(crate) struct FileLedger {
     path: PathBuf,
     lines: Mutex<Lines>,
 }
 
 impl FileLedger {
     /// Opens a file and counts its lines; makes one where there is none.
-    pub fn open(path: &Path) -> Result<FileLedger, LedgerError> {
+    pub(crate) fn open(path: &Path) -> Result<FileLedger, LedgerError> {
         let lines = Lines::open(path).map_err(|error| LedgerError::File { path: path.into(), error })?;
         Ok(FileLedger { path: path.into(), lines: Mutex::new(lines) })
     }

@@ -18,7 +18,7 @@ mod resp;
 mod tls;
 mod url;
 
-pub use file::FileLedger;
+pub(crate) use file::FileLedger;
 pub use place::LedgerConfig;
 pub(crate) use place::some;
 

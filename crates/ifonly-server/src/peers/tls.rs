@@ -5,7 +5,7 @@
 
 use super::line::{Carrier, Dial, Dialled};
 use super::{PeerLimits, Peers, Source, serve};
-use crate::tls::{TlsError, pem_chain, pem_key};
+use crate::tls::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -191,10 +191,6 @@ fn named(path: &Path) -> Result<(RootCertStore, CertificateDer<'static>), Statio
         roots.add(certificate.clone()).map_err(|error| refuse(path, error))?;
     }
     Ok((roots, chain[0].clone()))
-}
-
-fn shows(shown: Option<&[CertificateDer<'_>]>, expected: &CertificateDer<'_>) -> bool {
-    shown.and_then(<[_]>::first).is_some_and(|first| first == expected)
 }
 
 type Own = (Vec<CertificateDer<'static>>, rustls::pki_types::PrivateKeyDer<'static>);

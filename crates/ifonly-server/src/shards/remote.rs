@@ -37,7 +37,7 @@ impl Remote {
     }
 
     /// A whole answer of `length` bytes.
-    fn whole(&self, path: &'static str, body: wire::Secret, length: usize) -> Result<Vec<u8>, PartError> {
+    fn whole(&self, path: &'static str, body: wire::Wiped, length: usize) -> Result<Vec<u8>, PartError> {
         let asking = async {
             let reply = self.shard.ask(Method::POST, path, Bytes::from_owner(body)).await?;
             reply.whole(length).await

@@ -11,6 +11,7 @@ use crate::config::Limits;
 use crate::crowd::{Crowd, Seat};
 use crate::database::SCANNER;
 use crate::holding::{HoldingError, check_keys, shard_check};
+use crate::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
 use crate::serve::ServeError;
 use axum::Router;
 use axum::body::Body;
@@ -241,9 +242,9 @@ fn routes(shard: Arc<Shard>) -> Router {
 
 fn admin_routes(shard: Arc<Shard>) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { "alive\n" }))
-        .route("/readyz", get(|| async { "ready\n" }))
-        .route("/metrics", get(|State(shard): State<Arc<Shard>>| async move { metrics(&shard) }))
+        .route(HEALTH_PATH, get(|| async { "alive\n" }))
+        .route(READY_PATH, get(|| async { "ready\n" }))
+        .route(METRICS_PATH, get(|State(shard): State<Arc<Shard>>| async move { metrics(&shard) }))
         .with_state(shard)
 }
 
@@ -316,10 +317,10 @@ impl Feed {
 /// Begins an answer of so many bytes; what is held for it has this place.
 type Begin<'b> = dyn FnMut(u64, Seat) -> Feed + 'b;
 
-type Work = fn(&Shard, &[u8], &mut Begin<'_>) -> Result<(), Refused>;
+type Task = fn(&Shard, &[u8], &mut Begin<'_>) -> Result<(), Refused>;
 
 /// A request, from its place in the queue to the first byte of its answer.
-async fn answer(shard: Arc<Shard>, request: Request, work: Work) -> Response {
+async fn answer(shard: Arc<Shard>, request: Request, work: Task) -> Response {
     match begin(&shard, request, work).await {
         Ok((length, body)) => {
             shard.counts.answered.fetch_add(1, Ordering::Relaxed);
@@ -334,7 +335,7 @@ async fn answer(shard: Arc<Shard>, request: Request, work: Work) -> Response {
     }
 }
 
-async fn begin(shard: &Arc<Shard>, request: Request, work: Work) -> Result<(u64, Pieces), Refused> {
+async fn begin(shard: &Arc<Shard>, request: Request, work: Task) -> Result<(u64, Pieces), Refused> {
     let reading = Limited::new(request.into_body(), shard.holding.longest).collect();
     let upload = Duration::from_secs(shard.limits.upload_seconds);
     let body = match tokio::time::timeout(upload, reading).await {
@@ -343,9 +344,9 @@ async fn begin(shard: &Arc<Shard>, request: Request, work: Work) -> Result<(u64,
         Err(_) => return Err((StatusCode::REQUEST_TIMEOUT, "the request did not arrive in time").into()),
     };
     let overloaded = || Refused::from((StatusCode::SERVICE_UNAVAILABLE, "the shard has as much to do as it takes"));
-    let ticket = shard.admission.enter(FRONTS).ok_or_else(overloaded)?;
+    let turn = shard.admission.enter(FRONTS).ok_or_else(overloaded)?;
     let waiting = Duration::from_secs(shard.limits.queue_seconds);
-    let permit: Permit = tokio::time::timeout(waiting, ticket.run()).await.ok().flatten().ok_or_else(overloaded)?;
+    let permit: Permit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or_else(overloaded)?;
     let (head, answered) = tokio::sync::oneshot::channel();
     let (shard, runtime) = (shard.clone(), tokio::runtime::Handle::current());
     tokio::task::spawn_blocking(move || {

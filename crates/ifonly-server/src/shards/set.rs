@@ -9,7 +9,7 @@ use super::line::Shard;
 use super::remote::{IDENTITY, Remote, RemoteRecords, RemoteRows};
 use super::service::Identity;
 use super::tls::{Inside, InsideError};
-use crate::database::{Layout, Sealed};
+use crate::database::{Layout, SealedRecords};
 use crate::holding::shard_check;
 use bytes::Bytes;
 use http::Method;
@@ -330,7 +330,7 @@ impl Shards {
         let length = self.record_length;
         let sealed = self.checks.iter().map(|&(epoch, _)| {
             let part = |remote| -> Arc<dyn RecordPart> { Arc::new(RemoteRecords { remote, epoch, length }) };
-            Ok(Sealed { epoch, records: RecordParts::new(remotes().map(part).collect())? })
+            Ok(SealedRecords { epoch, records: RecordParts::new(remotes().map(part).collect())? })
         });
         Ok(Layout { rows, sealed: sealed.collect::<Result<_, PartError>>()? })
     }

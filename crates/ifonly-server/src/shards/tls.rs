@@ -1,7 +1,7 @@
 //! Front and shards of one server know each other by one certificate that all of them have and nobody else: each shows it, and takes no
 //! other.
 
-use crate::tls::{TlsError, pem_chain, pem_key};
+use crate::tls::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
@@ -82,7 +82,7 @@ impl Inside {
 
     /// Whether the other end has shown this very certificate.
     pub(crate) fn is_shown(&self, shown: Option<&[CertificateDer<'_>]>) -> bool {
-        shown.and_then(<[_]>::first).is_some_and(|first| *first == self.certificate)
+        shows(shown, &self.certificate)
     }
 
     /// Whom a front expects.

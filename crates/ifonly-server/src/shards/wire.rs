@@ -23,10 +23,10 @@ const MOST_STRIPES: usize = 255;
 const MOST_DEGREE: u8 = 64;
 
 /// Shares on their way: wiped when they have been sent.
-pub(crate) type Secret = Zeroizing<Vec<u8>>;
+pub(crate) type Wiped = Zeroizing<Vec<u8>>;
 
 /// Forms, and for a shuffled answer the digits of its order.
-pub(crate) fn values(forms: &Forms, digits: Option<&Digits>) -> Secret {
+pub(crate) fn values(forms: &Forms, digits: Option<&Digits>) -> Wiped {
     let mut bytes =
         Zeroizing::new(Vec::with_capacity(32 + forms.forms().iter().map(|form| 9 + 8 * size(form)).sum::<usize>()));
     bytes.extend(forms.field().q().to_le_bytes());
@@ -39,7 +39,7 @@ pub(crate) fn values(forms: &Forms, digits: Option<&Digits>) -> Secret {
     }
     // A program has a few forms.
     bytes.push(forms.forms().len() as u8);
-    let push = |bytes: &mut Secret, symbols: &mut dyn Iterator<Item = &Symbol>| {
+    let push = |bytes: &mut Wiped, symbols: &mut dyn Iterator<Item = &Symbol>| {
         symbols.for_each(|symbol| bytes.extend(symbol.value().to_le_bytes()));
     };
     for form in forms.forms() {
@@ -107,7 +107,7 @@ pub(crate) fn read_values(bytes: &[u8], ranges: &[u32]) -> Option<(Forms, Option
 }
 
 /// Tables to sum.
-pub(crate) fn sums(tables: &[&[u64]]) -> Secret {
+pub(crate) fn sums(tables: &[&[u64]]) -> Wiped {
     Zeroizing::new(tables.iter().flat_map(|table| *table).flat_map(|entry| entry.to_le_bytes()).collect())
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn read_sums(bytes: &[u8], ranges: &[u32]) -> Option<Zeroizing<Vec<u6
 }
 
 /// Records to add up.
-pub(crate) fn records(epoch: u32, selection: &Selection<'_>) -> Secret {
+pub(crate) fn records(epoch: u32, selection: &Selection<'_>) -> Wiped {
     let (stripes, bytes) = match *selection {
         Selection::Subset(bits) => (0, bits),
         Selection::Factors { stripes, factors } => (stripes, factors),

@@ -4,9 +4,11 @@
 //! derivation mode over exactly these bytes, goes into every transcript. A [`Manifest`] was validated: every scheme has the one
 //! q that the deployment rule gives, distinct non-zero points and as many as servers, and all sizes are within limits.
 
+use crate::record::MAX_TEXT;
 use crate::schema::{Schema, nearest};
 use ifonly_algebra::field::FieldRule;
-use ifonly_core::deployment::{Deployment, DeploymentError};
+use ifonly_core::deployment::{Deployment, DeploymentError, MAX_SERVERS};
+use ifonly_core::package::MAX_RECORD;
 use ifonly_core::params::{Params, Terms};
 use ifonly_core::scheme::{self, Metric, Scheme};
 use ifonly_core::sealed::{self, Sealed};
@@ -23,12 +25,12 @@ pub use offer::{Offer, Offered, offers};
 pub(crate) const FORMAT: u32 = 2;
 /// A manifest's text ends here, in bytes.
 pub const MAX_JSON: usize = 16 << 20;
-/// Records end here, in bytes.
-pub(crate) const MAX_RECORD: usize = 1 << 20;
 /// Σ(R_k + 1) ends here, so that cost tables stay small beside the answers.
 pub const MAX_LEVELS: usize = 1 << 22;
 /// So many records may be fetched per search at most.
 pub(crate) const MAX_TOP: usize = 1000;
+/// So many epochs may be served at once at most.
+const MAX_EPOCHS: usize = 16;
 
 const DIGEST_CONTEXT: &str = "ifonly manifest v1";
 
@@ -131,7 +133,7 @@ pub enum ManifestError {
         /// Its value.
         value: String,
         /// What is wrong with it.
-        reason: &'static str,
+        reason: Box<str>,
     },
     /// A scheme cannot run under these parameters.
     #[error("manifest, scheme {scheme}: {source}")]
@@ -213,7 +215,7 @@ impl Contents {
     }
 
     /// Lists the gated schemes that fit, after the other fields have been set: people need no others, and others tell more about rows.
-    pub fn offer_gated(&mut self) {
+    fn offer_gated(&mut self) {
         self.offer_all();
         self.schemes.retain(|offer| scheme::named(&offer.name).is_some_and(Scheme::is_gated));
     }
@@ -427,13 +429,12 @@ fn unknown_scheme<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> M
     ManifestError::UnknownScheme { name: name.into(), nearest: nearest(name, names).map(str::to_owned) }
 }
 
-fn refuse<T>(field: &'static str, value: impl ToString, reason: &'static str) -> Result<T, ManifestError> {
-    Err(ManifestError::Value { field, value: value.to_string(), reason })
+fn refuse<T>(field: &'static str, value: impl ToString, reason: impl Into<Box<str>>) -> Result<T, ManifestError> {
+    Err(ManifestError::Value { field, value: value.to_string(), reason: reason.into() })
 }
 
 /// What can be checked without looking at the schemes.
 fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
-    const MAX_TEXT: usize = 4096;
     let versions = [("format", contents.format, FORMAT), ("protocol", contents.protocol.into(), VERSION.into())];
     if let Some((what, found, known)) = versions.into_iter().find(|(_, found, known)| found != known) {
         return Err(ManifestError::Version { what, found, known });
@@ -446,7 +447,7 @@ fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
             return refuse(
                 "names, versions, definitions and URLs",
                 format!("{} bytes", text.len()),
-                "must be 1 to 4096 bytes",
+                format!("must be 1 to {MAX_TEXT} bytes"),
             );
         }
     }
@@ -455,26 +456,34 @@ fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
     }
     let levels: usize = contents.schema.ranges().iter().map(|&range| range as usize + 1).sum();
     if levels > MAX_LEVELS {
-        return refuse("schema", format!("{levels} levels"), "all features together have at most 2^22");
+        return refuse(
+            "schema",
+            format!("{levels} levels"),
+            format!("all features together have at most {MAX_LEVELS}"),
+        );
     }
     if contents.record_length == 0 || contents.record_length > MAX_RECORD {
-        return refuse("record_length", contents.record_length, "must be in 1..=1048576");
+        return refuse("record_length", contents.record_length, format!("must be in 1..={MAX_RECORD}"));
     }
     if contents.signer.is_some() && contents.record_length <= SIGNATURE_LENGTH {
         return refuse("record_length", contents.record_length, "leaves no room for a text beside the signature");
     }
     if contents.terms.top_limit == 0 || contents.terms.top_limit > MAX_TOP {
-        return refuse("top_limit", contents.terms.top_limit, "must be in 1..=1000");
+        return refuse("top_limit", contents.terms.top_limit, format!("must be in 1..={MAX_TOP}"));
     }
     let mut epochs = contents.epochs.clone();
     epochs.sort_unstable();
     epochs.dedup();
-    if epochs.is_empty() || epochs.len() != contents.epochs.len() || epochs.len() > 16 {
-        return refuse("epochs", contents.epochs.len(), "must be 1 to 16 different numbers");
+    if epochs.is_empty() || epochs.len() != contents.epochs.len() || epochs.len() > MAX_EPOCHS {
+        return refuse("epochs", contents.epochs.len(), format!("must be 1 to {MAX_EPOCHS} different numbers"));
     }
     let numbered = contents.operators.iter().zip(1..=u8::MAX).all(|(operator, place)| operator.index == place);
-    if contents.operators.is_empty() || contents.operators.len() > 255 || !numbered {
-        return refuse("operators", contents.operators.len(), "must be 1 to 255, numbered from 1 in order");
+    if contents.operators.is_empty() || contents.operators.len() > MAX_SERVERS || !numbered {
+        return refuse(
+            "operators",
+            contents.operators.len(),
+            format!("must be 1 to {MAX_SERVERS}, numbered from 1 in order"),
+        );
     }
     Ok(())
 }

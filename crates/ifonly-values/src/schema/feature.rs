@@ -8,6 +8,7 @@ use super::SchemaError;
 use super::notation::Notation;
 use super::scale::{Interval, Scale};
 use super::value::{Value, find, is_missing, not_permitted, shortened};
+use crate::record::MAX_TEXT;
 use ifonly_core::params::Params;
 
 /// A feature of the database.
@@ -114,8 +115,6 @@ impl std::fmt::Debug for Encoded {
 impl Feature {
     /// What a categorical mismatch counts as unless the schema says otherwise.
     pub const DEFAULT_RANGE: u32 = 100;
-    /// Names, categories and other texts of a schema end here, in bytes.
-    pub(crate) const MAX_TEXT: usize = 4096;
 
     /// A feature without unit, description and the rest.
     pub fn new(name: impl Into<String>, kind: Kind) -> Feature {
@@ -323,8 +322,8 @@ impl Feature {
         let hot = self.one_hot.iter().flat_map(|part| [&part.column, &part.category]);
         let people = [&self.unit, &self.description, &self.default].into_iter().flatten();
         let mut texts = [&self.name].into_iter().chain(self.words()).chain(hot).chain(people);
-        if texts.any(|text| text.len() > Self::MAX_TEXT) {
-            return Err(self.invalid(format!("a text is longer than {} bytes", Self::MAX_TEXT)));
+        if texts.any(|text| text.len() > MAX_TEXT) {
+            return Err(self.invalid(format!("a text is longer than {} bytes", MAX_TEXT)));
         }
         // A scale has been checked when it was made.
         if !matches!(self.kind, Kind::Numeric { .. }) {

@@ -97,7 +97,7 @@ pub enum SchemaError {
         reason: String,
     },
     /// No feature, or more than a row store holds.
-    #[error("schema: {count} features; there must be 1 to 4096")]
+    #[error("schema: {count} features; there must be 1 to {}", Params::MAX_FEATURES)]
     Count {
         /// How many there are.
         count: usize,

@@ -13,7 +13,7 @@ mod price;
 
 pub use compile::Compiled;
 pub use note::Note;
-pub use price::{Pricing, Weight};
+pub use price::{Pricing, UnknownPricing, Weight};
 
 use crate::schema::{Feature, Interval, Schema, SchemaError, Value};
 use ifonly_core::scheme::{self, Gate, Metric, Scheme};

@@ -26,6 +26,26 @@ pub enum Pricing {
 
 impl DefaultIsZeroes for Pricing {}
 
+impl Pricing {
+    /// All of them, by their names.
+    pub const NAMED: [(&'static str, Pricing); 4] =
+        [("l2", Pricing::L2), ("l1", Pricing::L1), ("mad", Pricing::Mad), ("count", Pricing::Count)];
+}
+
+/// A name that no pricing has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is one of {}", Pricing::NAMED.map(|(name, _)| name).join(", "))]
+pub struct UnknownPricing;
+
+impl std::str::FromStr for Pricing {
+    type Err = UnknownPricing;
+
+    fn from_str(name: &str) -> Result<Pricing, UnknownPricing> {
+        let named = Pricing::NAMED.into_iter().find(|(known, _)| *known == name);
+        named.map(|(_, pricing)| pricing).ok_or(UnknownPricing)
+    }
+}
+
 /// How much changes count, upwards and downwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weight {

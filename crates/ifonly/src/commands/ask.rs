@@ -2,15 +2,14 @@
 //!
 //! The scheme is the manifest's default or the person's open choice, never a consequence of their wishes: servers see it.
 
-use crate::connection::{self, Connection};
+use crate::connection::{self, Connection, PinArgs};
 use crate::exit::{self, Done, Failure};
 use crate::given;
 use crate::profile::{self, split};
 use crate::show;
-use ifonly_client::{Answer, Pins, Values, WishList};
-use ifonly_core::signature::PublicKey;
+use ifonly_client::{Answer, Values, WishList};
 use ifonly_values::schema::Value;
-use ifonly_values::wishes::Pricing;
+use ifonly_values::wishes::{Pricing, UnknownPricing};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -77,18 +76,8 @@ pub(crate) struct Args {
     /// How many of the nearest to fetch. Servers see it.
     #[arg(long, default_value_t = 1)]
     top: usize,
-    /// Refuse servers of which fewer than this many together could learn something.
-    #[arg(long, value_name = "T")]
-    threshold: Option<usize>,
-    /// Refuse another manifest than the one with this digest, which `ifonly inspect` prints.
-    #[arg(long, value_name = "DIGEST")]
-    manifest: Option<String>,
-    /// Refuse records that are not signed by this public key, which `ifonly inspect` prints.
-    #[arg(long, value_name = "KEY")]
-    signer: Option<PublicKey>,
-    /// Refuse servers of other operators than these, in the order of their numbers.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    operators: Option<Vec<String>>,
+    #[command(flatten)]
+    pins: PinArgs,
     /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -111,13 +100,7 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
         None => Values::default(),
     };
     let wishes = wishes(args)?;
-    let pins = Pins {
-        threshold: args.threshold,
-        manifest: args.manifest.clone(),
-        signer: args.signer,
-        operators: args.operators.clone(),
-    };
-    let client = args.connection.connect(&args.servers, &pins).await?;
+    let client = args.connection.connect(&args.servers, &args.pins.pins()).await?;
     let schema = client.manifest().schema();
     let set = args.set.iter().try_for_each(|assignment| profile::set(&mut values, schema, assignment));
     if let Err(failure) = set.and_then(|()| profile::complete(&mut values, schema)) {
@@ -208,13 +191,7 @@ fn once<T>(list: &mut BTreeMap<String, T>, flag: &str, name: &str, value: T) -> 
 }
 
 fn pricing(flag: &str, metric: &str) -> Result<Pricing, Failure> {
-    match metric {
-        "l2" => Ok(Pricing::L2),
-        "l1" => Ok(Pricing::L1),
-        "mad" => Ok(Pricing::Mad),
-        "count" => Ok(Pricing::Count),
-        other => Err(Failure::Input(format!("{flag} {other}: it is one of l2, l1, mad, count"))),
-    }
+    metric.parse().map_err(|error: UnknownPricing| Failure::Input(format!("{flag} {metric}: {error}")))
 }
 
 fn text(answer: &Answer) -> String {

@@ -1,6 +1,6 @@
 //! `ifonly bench`: every part of a query on this machine, and with `--http` a whole search over real servers.
 
-use crate::end_to_end::{self, EndToEnd, Order};
+use crate::end_to_end::{self, EndToEnd, Listing};
 use crate::exit::{Done, Failure, out, out_json};
 use crate::sealed_bench;
 use crate::timing;
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         return sealed(args, &options);
     }
     let mut report = bench::measure(&options).map_err(Failure::input)?;
-    let order = if args.stored_order { Order::Stored } else { Order::Shuffled };
+    let order = if args.stored_order { Listing::Stored } else { Listing::Shuffled };
     let search = |name: &str| end_to_end::measure(&options, if name.is_empty() { scheme } else { name }, order);
     let end_to_end = args.http.as_deref().map(search).transpose()?;
     if let Some(end_to_end) = &end_to_end {

@@ -5,13 +5,12 @@
 use crate::exit::{Done, Failure};
 use crate::loans::{self, Application};
 use crate::show;
-use bytes::Bytes;
 use ifonly::Loopback;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_bundle::Bundle;
 use ifonly_client::http::{self, Trust};
-use ifonly_client::transport::{Exchange, Pending};
-use ifonly_client::{Answer, Client, Clock, Greeting, Pins, Policy, Receive, Route, Transport, Values, WishList};
+use ifonly_client::transport::{Call, Exchange, Pending};
+use ifonly_client::{Answer, Client, Clock, Greeting, Pins, Policy, Receive, Transport, Values, WishList};
 use ifonly_core::scheme::Gate;
 use ifonly_core::signature::SigningKey;
 use ifonly_core::transcript::Message;
@@ -177,21 +176,15 @@ impl Exchange for Tap {
         self.inner.greet()
     }
 
-    fn send<'a>(
-        &'a self,
-        route: Route,
-        message: Bytes,
-        length: usize,
-        response: &'a mut dyn Receive,
-    ) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
         Box::pin(async move {
             let from = Instant::now();
-            if let (Ok(mut opened), Ok(mut seen)) = (Message::decode(&message), self.seen.lock())
+            if let (Ok(mut opened), Ok(mut seen)) = (Message::decode(&call.message), self.seen.lock())
                 && opened.server == 1
             {
                 seen.payloads.push(std::mem::take(&mut opened.payload));
             }
-            let result = self.inner.send(route, message, length, response).await;
+            let result = self.inner.send(call, response).await;
             if let (Ok(mut sent), Ok(mut seen)) = (self.sent.lock(), self.seen.lock()) {
                 seen.exchanged(*sent, from, Instant::now());
                 *sent += 1;

@@ -1,10 +1,9 @@
 //! `ifonly page`: the page for people, told whom to ask.
 
+use crate::connection::PinArgs;
 use crate::exit::{Done, Failure};
 use crate::page::Page;
 use crate::show;
-use ifonly_client::Pins;
-use ifonly_core::signature::PublicKey;
 use std::path::PathBuf;
 
 /// The page on which people ask, for a host that is neither the institution nor an operator.
@@ -30,18 +29,8 @@ struct BuildArgs {
     /// A server's address; give all of them.
     #[arg(long = "server", value_name = "URL", required = true)]
     servers: Vec<String>,
-    /// The page refuses servers of which fewer than this many together could learn something.
-    #[arg(long, value_name = "T")]
-    threshold: Option<usize>,
-    /// The page refuses another manifest than the one with this digest.
-    #[arg(long, value_name = "DIGEST")]
-    manifest: Option<String>,
-    /// The page refuses records that are not signed by this public key.
-    #[arg(long, value_name = "KEY")]
-    signer: Option<PublicKey>,
-    /// The page refuses servers of other operators than these, in the order of their numbers.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    operators: Option<Vec<String>>,
+    #[command(flatten)]
+    pins: PinArgs,
     /// Where the built page is, if not beside the program or in its workspace.
     #[arg(long, value_name = "DIR")]
     page_dir: Option<PathBuf>,
@@ -49,13 +38,7 @@ struct BuildArgs {
 
 pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     let Command::Build(args) = &args.command;
-    let pins = Pins {
-        threshold: args.threshold,
-        manifest: args.manifest.clone(),
-        signer: args.signer,
-        operators: args.operators.clone(),
-    };
-    let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &pins, None)?;
+    let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &args.pins.pins(), None)?;
     page.write(&args.folder)?;
     show::out(&format!(
         "{} has the page. Every server must allow the origin at which you host it ([cors] in its configuration).\n",

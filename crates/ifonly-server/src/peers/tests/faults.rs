@@ -87,7 +87,7 @@ fn harmed(
                 None => vec![frame],
                 Some(Rubbish) => {
                     let mut bytes = vec![0; payload.len()];
-                    OsRandom::default().fill(&mut bytes);
+                    SeededRandom::new(number as u64).fill(&mut bytes);
                     vec![framed(&bytes)]
                 }
                 Some(Longer) => vec![framed(&[payload, &[0; 8]].concat())],
