@@ -13,6 +13,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import numpy
@@ -43,6 +44,19 @@ class Process:
     def stop(self):
         self.process.terminate()
         self.process.wait()
+
+
+class Peaks(threading.Thread):
+    """The most that processes have at a time, looked at every 5 ms."""
+
+    def __init__(self, processes):
+        super().__init__(daemon=True)
+        self.most, self.over = {process: process.memory() for process in processes}, threading.Event()
+
+    def run(self):
+        while not self.over.wait(0.005):
+            for process, most in self.most.items():
+                self.most[process] = max(most, process.memory())
 
 
 def table(path, rows, features, random):
@@ -91,6 +105,8 @@ def main():
         secret = ["--shards-cert", "inside.pem", "--shards-key", "inside.key"]
         fronts = pair(lambda index: ["parts/front", "--shards", addresses(index), *secret])
         idle = [front.memory() for front in fronts]
+        peaks = Peaks([*shards[1], *shards[2]])
+        peaks.start()
         best = {"one machine": [], "shards": []}
         for round in range(given.rounds):
             own = random.integers(0, 101, size=given.features)
@@ -104,6 +120,8 @@ def main():
                 record = [int(found["record"][f"f{k}"]) for k in range(given.features)]
                 if sum((a - b) ** 2 for a, b in zip(record, own)) != nearest:
                     sys.exit(f"{name}: {record} is not the nearest to {own.tolist()}: {nearest}")
+        peaks.over.set()
+        peaks.join()
         print(f"{given.rounds} questions each equal brute force over {given.rows} rows; scheme {found['scheme']}")
         for name, times in best.items():
             print(f"{name}: {min(times) * 1e3:.0f} ms at best, {sorted(times)[len(times) // 2] * 1e3:.0f} ms in the middle")
@@ -111,8 +129,8 @@ def main():
         # Records are sealed when they are loaded, which takes 24 bytes each.
         part = sum(os.path.getsize(f"parts/part-0/{name}") for name in ("rows", "records")) + 24 * (given.rows // given.shards)
         for index in (1, 2):
-            worst = max(shard.memory() for shard in shards[index])
-            print(f"server {index}: a shard has {worst / part:.2f} of its part ({part / 1e6:.0f} MB of rows and sealed records)")
+            worst = max(peaks.most[shard] for shard in shards[index])
+            print(f"server {index}: a shard had {worst / part:.2f} of its part at most ({part / 1e6:.0f} MB of rows and sealed records)")
             front = fronts[index - 1]
             least = idle[index - 1]
             print(
