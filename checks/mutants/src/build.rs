@@ -52,8 +52,16 @@ pub(crate) struct Program {
     pub(crate) package: PathBuf,
 }
 
+impl Program {
+    pub(crate) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
 pub(crate) struct Built {
     pub(crate) programs: Vec<Program>,
+    /// Where each mutant is chosen.
+    pub(crate) places: BTreeMap<usize, usize>,
     /// What is known without running anything.
     pub(crate) outcomes: BTreeMap<usize, Outcome>,
 }
@@ -82,21 +90,23 @@ struct DiagnosticSpan {
 /// Mutants are numbered from 1 on.
 pub(crate) fn build(root: &Path, desk: &Path, packages: &[String], mutants: &[Mutant]) -> Built {
     let copy = desk.join("copy");
+    let library = mutants[0].file.iter().take(2).collect::<PathBuf>().join("src/lib.rs");
     let files = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().expect("git runs").stdout;
     for file in String::from_utf8(files).expect("names in UTF-8").split_terminator('\0') {
-        let to = copy.join(file);
-        fs::create_dir_all(to.parent().expect("inside the copy")).expect("a place for the copy");
-        // A file that is as it was keeps its time, so that nothing is compiled again for it.
-        let bytes = fs::read(root.join(file)).unwrap_or_default();
-        if fs::read(&to).ok().as_ref() != Some(&bytes) {
-            fs::write(to, bytes).expect("the copy is written");
+        let (from, is_mutated) = (root.join(file), mutants.iter().any(|mutant| mutant.file == Path::new(file)));
+        if from.is_file() && !is_mutated {
+            let mut bytes = fs::read(&from).expect("a file that git knows");
+            if from.ends_with(&library) {
+                bytes.extend(CHOICE.bytes());
+            }
+            write(&copy.join(file), &bytes);
         }
     }
-    let library = mutants[0].file.iter().take(2).collect::<PathBuf>().join("src/lib.rs");
-    let text = fs::read_to_string(root.join(&library)).expect("a library") + CHOICE;
-    fs::write(copy.join(library), text).expect("the copy is written");
 
-    let mut outcomes = BTreeMap::new();
+    // What did not compile the last time is not tried again.
+    let known = fs::read_to_string(desk.join("unviable")).unwrap_or_default();
+    let known: BTreeSet<&str> = known.lines().collect();
+    let mut outcomes: BTreeMap<usize, Outcome> = (1..).zip(mutants).filter(|it| known.contains(&*it.1.name)).map(|it| (it.0, Outcome::Unviable)).collect();
     loop {
         let mut spliced: BTreeMap<&Path, Spliced> = BTreeMap::new();
         for file in mutants.iter().map(|mutant| &*mutant.file).collect::<BTreeSet<_>>() {
@@ -105,7 +115,7 @@ pub(crate) fn build(root: &Path, desk: &Path, packages: &[String], mutants: &[Mu
             let text = splice(&fs::read_to_string(root.join(file)).expect("a source file"), &viable);
             outcomes.extend(text.left_out.iter().map(|&number| (number, Outcome::NotRun)));
             outcomes.extend(text.unviable.iter().map(|&number| (number, Outcome::Unviable)));
-            fs::write(copy.join(file), &text.text).expect("the copy is written");
+            write(&copy.join(file), text.text.as_bytes());
             spliced.insert(file, text);
         }
         let messages = compile(&copy, packages);
@@ -124,11 +134,24 @@ pub(crate) fn build(root: &Path, desk: &Path, packages: &[String], mutants: &[Mu
                 let package = message.manifest_path?.parent()?.to_owned();
                 Some(Program { path: message.executable?, package })
             });
-            return Built { programs: programs.collect(), outcomes };
+            let unviable = (1..).zip(mutants).filter(|it| outcomes.get(&it.0) == Some(&Outcome::Unviable));
+            let names: Vec<&str> = unviable.map(|(_, mutant)| &*mutant.name).collect();
+            write(&desk.join("unviable"), names.join("\n").as_bytes());
+            let places = spliced.into_values().flat_map(|text| text.places).collect();
+            return Built { programs: programs.collect(), places, outcomes };
         }
         assert!(outcomes.len() > before, "none of these is a mutant's:\n{rendered}");
         eprintln!("{} mutants do not compile or cannot be chosen", outcomes.len());
     }
+}
+
+/// A file that is as it was keeps its time, so that nothing is compiled again for it.
+fn write(path: &Path, bytes: &[u8]) {
+    if fs::read(path).is_ok_and(|before| before == bytes) {
+        return;
+    }
+    fs::create_dir_all(path.parent().expect("inside the desk")).expect("a place for the copy");
+    fs::write(path, bytes).expect("the copy is written");
 }
 
 fn compile(copy: &Path, packages: &[String]) -> Vec<Message> {

@@ -11,13 +11,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A mutant that takes so many times as long as its test never ends.
-const PATIENCE: u32 = 10;
-/// At least so long, because the machine may do other things.
-const LEAST: Duration = Duration::from_secs(4);
+/// A mutant that takes so many times as long as its test never ends; in seconds of the processor, because the machine may do
+/// other things.
+const PATIENCE: f64 = 8.0;
+/// It has at least so many seconds, and so many of anybody's clock before it is taken to wait for itself.
+const LEAST: f64 = 3.0;
+const WAITING: Duration = Duration::from_secs(300);
 /// KiB of addresses that a test may have: some mutants allocate without end.
 const MEMORY: &str = "12000000";
 const THREADS: usize = 2;
+/// Tests that take longer come last.
+const QUICK: Duration = Duration::from_millis(900);
 
 struct Test<'a> {
     program: &'a Program,
@@ -27,98 +31,111 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
-    /// Whether it passes, `None` after the time limit.
-    fn passes(&self, limit: Duration, variable: &str, value: impl AsRef<std::ffi::OsStr>) -> Option<bool> {
+    /// What it reaches, and how long it takes.
+    fn measure(&mut self, reached: &Path) {
+        let _ = fs::remove_file(reached);
+        assert!(self.passes(3600, "IFONLY_REACHED", reached), "{} fails without a mutant", self.name);
+        let numbers = fs::read(reached).unwrap_or_default();
+        self.reaches = numbers.as_chunks().0.iter().map(|&number| u32::from_le_bytes(number) as usize).collect();
+        let start = Instant::now();
+        assert!(self.passes(3600, "IFONLY_MUTANT", "0"), "{} fails without a mutant", self.name);
+        self.takes = start.elapsed();
+        eprintln!("{:8.2} s, {:5} places: {}", self.takes.as_secs_f64(), self.reaches.len(), self.name);
+    }
+
+    /// Whether it passes, in so many seconds.
+    fn passes(&self, seconds: u64, variable: &str, value: impl AsRef<std::ffi::OsStr>) -> bool {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -v {MEMORY}; exec \"$@\""), "sh"]).arg(&self.program.path);
+        command.args(["-c", &format!("ulimit -t {seconds}; ulimit -v {MEMORY}; exec \"$@\""), "sh"]).arg(&self.program.path);
         command.args(["--exact", &self.name]).env(variable, value).current_dir(&self.program.package);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a test starts");
         let start = Instant::now();
-        loop {
+        while start.elapsed() < WAITING {
             if let Some(status) = child.try_wait().expect("a test can be waited for") {
-                return Some(status.success());
-            }
-            if start.elapsed() > limit {
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
+                return status.success();
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+        let _ = child.kill();
+        let _ = child.wait();
+        false
     }
 }
 
 pub(crate) fn run(desk: &Path, mutants: &[Mutant], built: Built) -> Vec<Outcome> {
     let tests = tests(desk, &built.programs);
-    // A place has the number of its first mutant.
-    let mut places = HashMap::new();
-    let mut first = HashMap::new();
-    for (number, mutant) in (1..).zip(mutants).filter(|(number, _)| !built.outcomes.contains_key(number)) {
-        let inserted = matches!(&*mutant.genre, "FnValue" | "MatchArm" | "StructField");
-        let key = (&mutant.file, &mutant.genre, mutant.span.start.line, mutant.span.start.column);
-        places.insert(number, if inserted { number } else { *first.entry(key).or_insert(number) });
-    }
     let path = desk.join("caught");
     let before = fs::read_to_string(&path).unwrap_or_default();
     let before: HashMap<&str, &str> = before.lines().filter_map(|line| line.split_once('\t')).collect();
     let caught = Mutex::new(OpenOptions::new().append(true).create(true).open(&path).expect("a file for outcomes"));
-    let (next, outcomes) = (AtomicUsize::new(1), Mutex::new(built.outcomes));
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(mutant) = mutants.get(number - 1) else { break };
-                    let Some(place) = places.get(&number) else { continue };
-                    let outcome = match before.get(&*mutant.name) {
-                        Some(test) => Outcome::Caught(test.to_string()),
-                        None => meet(number, &tests, *place),
-                    };
-                    if let (Outcome::Caught(test), false) = (&outcome, before.contains_key(&*mutant.name)) {
-                        let mut caught = caught.lock().expect("nobody panics here");
-                        writeln!(caught, "{}\t{test}", mutant.name).expect("outcomes are written");
-                    } else if let Outcome::Survives(tests) = outcome {
-                        eprintln!("{number} survives {tests} tests: {}", mutant.name);
-                    }
-                    outcomes.lock().expect("nobody panics here").insert(number, outcome);
+    let outcomes = Mutex::new(built.outcomes);
+    // Slow tests only see what all quick ones let pass.
+    let (quick, slow) = tests.split_at(tests.partition_point(|test| test.takes < QUICK));
+    for tests in [quick, slow] {
+        let next = AtomicUsize::new(1);
+        let work = || {
+            while let number = next.fetch_add(1, Ordering::Relaxed) && let Some(mutant) = mutants.get(number - 1) {
+                let (Some(place), None) = (built.places.get(&number), before.get(&*mutant.name)) else { continue };
+                let passed = match lock(&outcomes).get(&number) {
+                    None => 0,
+                    Some(Outcome::Survives(tests)) => *tests,
+                    Some(_) => continue,
+                };
+                let outcome = meet(number, tests, *place, passed);
+                if let Outcome::Caught(test) = &outcome {
+                    writeln!(lock(&caught), "{}\t{test}", mutant.name).expect("outcomes are written");
                 }
-            });
+                lock(&outcomes).insert(number, outcome);
+            }
+        };
+        std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
+        let survive = lock(&outcomes).values().filter(|outcome| matches!(outcome, Outcome::Survives(_))).count();
+        eprintln!("{survive} mutants survive {} tests", tests.len());
+    }
+    let mut outcomes = outcomes.into_inner().expect("nobody panics here");
+    for (number, mutant) in (1..).zip(mutants) {
+        if let Some(test) = before.get(&*mutant.name) {
+            outcomes.entry(number).or_insert_with(|| Outcome::Caught(test.to_string()));
         }
-    });
-    outcomes.into_inner().expect("nobody panics here").into_values().collect()
+    }
+    outcomes.into_values().collect()
 }
 
-fn meet(number: usize, tests: &[Test<'_>], place: usize) -> Outcome {
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panics here")
+}
+
+/// After so many tests that it passed.
+fn meet(number: usize, tests: &[Test<'_>], place: usize, passed: usize) -> Outcome {
     let reaching: Vec<&Test<'_>> = tests.iter().filter(|test| test.reaches.contains(&place)).collect();
     let fails = |test: &&&Test<'_>| {
-        let limit = LEAST.max(test.takes * PATIENCE);
-        test.passes(limit, "IFONLY_MUTANT", number.to_string()) != Some(true)
+        let limit = LEAST.max(test.takes.as_secs_f64() * PATIENCE) as u64;
+        !test.passes(limit, "IFONLY_MUTANT", number.to_string())
     };
     match reaching.iter().find(fails) {
         Some(test) => Outcome::Caught(test.name.clone()),
-        None => Outcome::Survives(reaching.len()),
+        None => Outcome::Survives(passed + reaching.len()),
     }
 }
 
 /// All tests, quick ones first, with what they reach.
 fn tests<'a>(desk: &Path, programs: &'a [Program]) -> Vec<Test<'a>> {
     let mut tests = vec![];
+    fs::create_dir_all(desk.join("tests")).expect("the desk takes folders");
     for program in programs {
         let list = Command::new(&program.path).args(["--list", "--format", "terse"]).output().expect("a test starts");
         for line in String::from_utf8(list.stdout).expect("names in UTF-8").lines() {
             let Some(name) = line.strip_suffix(": test") else { continue };
-            let (takes, reaches) = (Duration::ZERO, BTreeSet::new());
-            let mut test = Test { program, name: name.to_owned(), takes, reaches };
-            let reached = desk.join("reached");
-            let _ = fs::remove_file(&reached);
-            let forever = Duration::from_secs(3600);
-            assert_eq!(test.passes(forever, "IFONLY_REACHED", &reached), Some(true), "{name} fails without a mutant");
-            let numbers = fs::read(&reached).unwrap_or_default();
-            test.reaches = numbers.as_chunks().0.iter().map(|&number| u32::from_le_bytes(number) as usize).collect();
-            let start = Instant::now();
-            assert_eq!(test.passes(forever, "IFONLY_MUTANT", "0"), Some(true), "{name} fails without a mutant");
-            test.takes = start.elapsed();
-            eprintln!("{:8.2} s, {:5} places: {name}", test.takes.as_secs_f64(), test.reaches.len());
+            let mut test = Test { program, name: name.to_owned(), takes: Duration::ZERO, reaches: BTreeSet::new() };
+            let known = desk.join("tests").join(format!("{}-{}", program.name(), name.replace("::", "-")));
+            let time = |path: &Path| fs::metadata(path).and_then(|it| it.modified()).ok();
+            if time(&known) < time(&program.path) {
+                test.measure(&desk.join("reached"));
+                let text = serde_json::to_vec(&(test.takes, &test.reaches)).expect("numbers are JSON");
+                fs::write(&known, text).expect("the desk takes files");
+            }
+            let known = fs::read(&known).expect("it was just written");
+            (test.takes, test.reaches) = serde_json::from_slice(&known).expect("it was written here");
             tests.push(test);
         }
     }

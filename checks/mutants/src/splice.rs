@@ -18,6 +18,8 @@ use syn::visit::{self, Visit};
 /// A file with its mutants.
 pub(crate) struct Spliced {
     pub(crate) text: String,
+    /// The number of the place where each mutant is: that of its first.
+    pub(crate) places: Vec<(usize, usize)>,
     /// Mutants that no place was found for.
     pub(crate) left_out: Vec<usize>,
     /// Mutants that are no Rust.
@@ -44,7 +46,7 @@ pub(crate) fn splice(source: &str, mutants: &[(usize, &Mutant)]) -> Spliced {
     let file = syn::parse_file(source).expect("the crate compiles");
     let mut finder = Finder::default();
     finder.visit_file(&file);
-    let mut spliced = Spliced { text: String::new(), left_out: vec![], unviable: vec![] };
+    let mut spliced = Spliced { text: String::new(), places: vec![], left_out: vec![], unviable: vec![] };
     let mut places: Vec<Place> = vec![];
     let mut texts = HashMap::new();
     for &(number, mutant) in mutants {
@@ -84,6 +86,7 @@ pub(crate) fn splice(source: &str, mutants: &[(usize, &Mutant)]) -> Spliced {
     let mut writer = Writer { source, texts: &texts, places: places.iter().peekable(), at: 0, out: String::new() };
     writer.write_until(source.len(), mutants);
     spliced.text = writer.out;
+    spliced.places = places.iter().flat_map(|place| place.numbers.iter().map(|&it| (it, place.numbers[0]))).collect();
     spliced
 }
 
