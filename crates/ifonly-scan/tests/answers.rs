@@ -346,6 +346,54 @@ fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
 }
 
 #[test]
+fn a_query_whose_sink_stops_gets_no_more_while_the_others_get_all() {
+    let mut world = World::new(13);
+    let field = field_of(21, FieldRule::Deployment);
+    let (rows, store) = world.rows(&[255; 4], 5000);
+    let programs = [1, 1, 4].map(|shape| Program::new([world.form(&field, &[255; 4], shape)], [Output::Plain(0)]));
+    let keys = world.keys.rows(&field, 1, 1, 1);
+    let jobs = programs.each_ref().map(|program| Job {
+        field: &field,
+        alpha: Symbol::ONE,
+        kappa: 1,
+        program,
+        order: None,
+    });
+    let queries = jobs.each_ref().map(|job| Query::new(job, &keys));
+    for (name, scanner) in scanners() {
+        let mut answers = vec![vec![]; 3];
+        let mut spans = [0; 3];
+        let result = scanner.answer_batch(&store, &queries, &mut |query, bytes| {
+            spans[query] += 1;
+            answers[query].extend_from_slice(bytes);
+            if query == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!((result, spans[1]), (Err(ScanError::Stopped), 1), "{name}");
+        for query in [0, 2] {
+            assert!(answers[query] == expected(&jobs[query], &rows, &keys), "{name}, query {query}");
+        }
+    }
+}
+
+#[test]
+fn queries_of_linear_forms_share_well_where_there_are_rows() {
+    let mut world = World::new(14);
+    let field = field_of(21, FieldRule::Deployment);
+    let stores = [1, 0].map(|count| world.rows(&[255; 4], count).1);
+    let forms = [0, 1, 3, 4].map(|shape| world.form(&field, &[255; 4], shape));
+    let shares = |store: &RowStore, outputs: &[Output]| {
+        let program = Program::new(forms.clone(), outputs.to_vec());
+        Scanner::new().shares_well(
+            store,
+            &Job { field: &field, alpha: Symbol::ONE, kappa: 0, program: &program, order: None },
+        )
+    };
+    let linear = [Output::Plain(0), Output::Blinded(1)];
+    assert!(shares(&stores[0], &linear) && !shares(&stores[1], &linear));
+    assert!(!shares(&stores[0], &[Output::Plain(2)]) && !shares(&stores[0], &[Output::Hidden { cost: 0, gate: 3 }]));
+}
+
+#[test]
 fn sums_of_table_entries_may_fill_a_word() {
     let mut world = World::new(12);
     let ranges = vec![3; 31];
