@@ -87,8 +87,14 @@ struct DiagnosticSpan {
     is_primary: bool,
 }
 
-/// Mutants are numbered from 1 on.
-pub(crate) fn build(root: &Path, desk: &Path, packages: &[String], mutants: &[Mutant]) -> Built {
+/// Mutants are numbered from 1 on; those whose outcome is known are left out.
+pub(crate) fn build(
+    root: &Path,
+    desk: &Path,
+    packages: &[String],
+    mutants: &[Mutant],
+    mut outcomes: BTreeMap<usize, Outcome>,
+) -> Built {
     let copy = desk.join("copy");
     let library = mutants[0].file.iter().take(2).collect::<PathBuf>().join("src/lib.rs");
     let files = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().expect("git runs").stdout;
@@ -103,10 +109,6 @@ pub(crate) fn build(root: &Path, desk: &Path, packages: &[String], mutants: &[Mu
         }
     }
 
-    // What did not compile the last time is not tried again.
-    let known = fs::read_to_string(desk.join("unviable")).unwrap_or_default();
-    let known: BTreeSet<&str> = known.lines().collect();
-    let mut outcomes: BTreeMap<usize, Outcome> = (1..).zip(mutants).filter(|it| known.contains(&*it.1.name)).map(|it| (it.0, Outcome::Unviable)).collect();
     loop {
         let mut spliced: BTreeMap<&Path, Spliced> = BTreeMap::new();
         for file in mutants.iter().map(|mutant| &*mutant.file).collect::<BTreeSet<_>>() {
@@ -134,9 +136,6 @@ pub(crate) fn build(root: &Path, desk: &Path, packages: &[String], mutants: &[Mu
                 let package = message.manifest_path?.parent()?.to_owned();
                 Some(Program { path: message.executable?, package })
             });
-            let unviable = (1..).zip(mutants).filter(|it| outcomes.get(&it.0) == Some(&Outcome::Unviable));
-            let names: Vec<&str> = unviable.map(|(_, mutant)| &*mutant.name).collect();
-            write(&desk.join("unviable"), names.join("\n").as_bytes());
             let places = spliced.into_values().flat_map(|text| text.places).collect();
             return Built { programs: programs.collect(), places, outcomes };
         }

@@ -20,7 +20,7 @@ mod build;
 mod run;
 mod splice;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ impl Position {
 }
 
 /// What became of a mutant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Outcome {
     /// It does not compile.
     Unviable,
@@ -108,7 +108,7 @@ fn main() {
     let mut mutants: Vec<Mutant> = serde_json::from_slice(&list).expect("cargo mutants 27 is installed");
     mutants.retain(|mutant| mutant.file.to_string_lossy().contains(&only));
 
-    let built = build::build(&root, &desk, &packages, &mutants);
+    let built = build::build(&root, &desk, &packages, &mutants, run::known(&desk, &mutants));
     let outcomes = run::run(&desk, &mutants, built);
     let mut table: BTreeMap<&Path, [usize; 5]> = BTreeMap::new();
     for (mutant, outcome) in mutants.iter().zip(&outcomes) {

@@ -2,7 +2,7 @@
 
 use crate::build::{Built, Program};
 use crate::{Mutant, Outcome};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 /// A mutant that takes so many times as long as its test never ends; in seconds of the processor, because the machine may do
 /// other things.
 const PATIENCE: f64 = 8.0;
-/// It has at least so many seconds, and so many of anybody's clock before it is taken to wait for itself.
+/// It has at least so many seconds.
 const LEAST: f64 = 3.0;
-const WAITING: Duration = Duration::from_secs(300);
+/// A mutant may also wait for itself, which takes no time of the processor: seconds of the clock for each that it may take.
+const WAITING: u64 = 15;
 /// KiB of addresses that a test may have: some mutants allocate without end.
 const MEMORY: &str = "12000000";
 const THREADS: usize = 2;
@@ -46,11 +47,13 @@ impl Test<'_> {
     /// Whether it passes, in so many seconds.
     fn passes(&self, seconds: u64, variable: &str, value: impl AsRef<std::ffi::OsStr>) -> bool {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -t {seconds}; ulimit -v {MEMORY}; exec \"$@\""), "sh"]).arg(&self.program.path);
+        command
+            .args(["-c", &format!("ulimit -t {seconds}; ulimit -v {MEMORY}; exec \"$@\""), "sh"])
+            .arg(&self.program.path);
         command.args(["--exact", &self.name]).env(variable, value).current_dir(&self.program.package);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a test starts");
         let start = Instant::now();
-        while start.elapsed() < WAITING {
+        while start.elapsed().as_secs() < seconds * WAITING {
             if let Some(status) = child.try_wait().expect("a test can be waited for") {
                 return status.success();
             }
@@ -64,26 +67,30 @@ impl Test<'_> {
 
 pub(crate) fn run(desk: &Path, mutants: &[Mutant], built: Built) -> Vec<Outcome> {
     let tests = tests(desk, &built.programs);
-    let path = desk.join("caught");
-    let before = fs::read_to_string(&path).unwrap_or_default();
-    let before: HashMap<&str, &str> = before.lines().filter_map(|line| line.split_once('\t')).collect();
-    let caught = Mutex::new(OpenOptions::new().append(true).create(true).open(&path).expect("a file for outcomes"));
+    let known = OpenOptions::new().append(true).create(true).open(desk.join("known")).expect("the desk takes files");
+    let known = Mutex::new(known);
+    let note = |number: usize, outcome: &Outcome| {
+        let text = serde_json::to_string(&(&mutants[number - 1].name, outcome)).expect("outcomes are JSON");
+        writeln!(lock(&known), "{text}").expect("outcomes are written");
+    };
+    built.outcomes.iter().filter(|it| *it.1 == Outcome::Unviable).for_each(|(&number, outcome)| note(number, outcome));
     let outcomes = Mutex::new(built.outcomes);
     // Slow tests only see what all quick ones let pass.
     let (quick, slow) = tests.split_at(tests.partition_point(|test| test.takes < QUICK));
     for tests in [quick, slow] {
         let next = AtomicUsize::new(1);
         let work = || {
-            while let number = next.fetch_add(1, Ordering::Relaxed) && let Some(mutant) = mutants.get(number - 1) {
-                let (Some(place), None) = (built.places.get(&number), before.get(&*mutant.name)) else { continue };
+            while let number = next.fetch_add(1, Ordering::Relaxed)
+                && number <= mutants.len()
+            {
                 let passed = match lock(&outcomes).get(&number) {
                     None => 0,
                     Some(Outcome::Survives(tests)) => *tests,
                     Some(_) => continue,
                 };
-                let outcome = meet(number, tests, *place, passed);
-                if let Outcome::Caught(test) = &outcome {
-                    writeln!(lock(&caught), "{}\t{test}", mutant.name).expect("outcomes are written");
+                let outcome = meet(number, tests, built.places[&number], passed);
+                if let Outcome::Caught(_) = outcome {
+                    note(number, &outcome);
                 }
                 lock(&outcomes).insert(number, outcome);
             }
@@ -92,13 +99,14 @@ pub(crate) fn run(desk: &Path, mutants: &[Mutant], built: Built) -> Vec<Outcome>
         let survive = lock(&outcomes).values().filter(|outcome| matches!(outcome, Outcome::Survives(_))).count();
         eprintln!("{survive} mutants survive {} tests", tests.len());
     }
-    let mut outcomes = outcomes.into_inner().expect("nobody panics here");
-    for (number, mutant) in (1..).zip(mutants) {
-        if let Some(test) = before.get(&*mutant.name) {
-            outcomes.entry(number).or_insert_with(|| Outcome::Caught(test.to_string()));
-        }
-    }
-    outcomes.into_values().collect()
+    outcomes.into_inner().expect("nobody panics here").into_values().collect()
+}
+
+/// What earlier runs found out for good.
+pub(crate) fn known(desk: &Path, mutants: &[Mutant]) -> BTreeMap<usize, Outcome> {
+    let text = fs::read_to_string(desk.join("known")).unwrap_or_default();
+    let known: HashMap<String, Outcome> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    (1..).zip(mutants).filter_map(|(number, mutant)| Some((number, known.get(&mutant.name)?.clone()))).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

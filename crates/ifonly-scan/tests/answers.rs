@@ -352,13 +352,8 @@ fn a_query_whose_sink_stops_gets_no_more_while_the_others_get_all() {
     let (rows, store) = world.rows(&[255; 4], 5000);
     let programs = [1, 1, 4].map(|shape| Program::new([world.form(&field, &[255; 4], shape)], [Output::Plain(0)]));
     let keys = world.keys.rows(&field, 1, 1, 1);
-    let jobs = programs.each_ref().map(|program| Job {
-        field: &field,
-        alpha: Symbol::ONE,
-        kappa: 1,
-        program,
-        order: None,
-    });
+    let jobs =
+        programs.each_ref().map(|program| Job { field: &field, alpha: Symbol::ONE, kappa: 1, program, order: None });
     let queries = jobs.each_ref().map(|job| Query::new(job, &keys));
     for (name, scanner) in scanners() {
         let mut answers = vec![vec![]; 3];
@@ -383,10 +378,8 @@ fn queries_of_linear_forms_share_well_where_there_are_rows() {
     let forms = [0, 1, 3, 4].map(|shape| world.form(&field, &[255; 4], shape));
     let shares = |store: &RowStore, outputs: &[Output]| {
         let program = Program::new(forms.clone(), outputs.to_vec());
-        Scanner::new().shares_well(
-            store,
-            &Job { field: &field, alpha: Symbol::ONE, kappa: 0, program: &program, order: None },
-        )
+        Scanner::new()
+            .shares_well(store, &Job { field: &field, alpha: Symbol::ONE, kappa: 0, program: &program, order: None })
     };
     let linear = [Output::Plain(0), Output::Blinded(1)];
     assert!(shares(&stores[0], &linear) && !shares(&stores[1], &linear));
