@@ -451,4 +451,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn two_digits_of_12_bits_hold_every_number_of_the_largest_field_that_they_are_for() {
+        let field = Field::new(16_777_213).unwrap();
+        for value in [0, 1, 2047, 2048, field.q() - 1].into_iter().chain(8_380_000..8_400_000) {
+            let digits = centred_digits::<NARROW>(&field, field.symbol(value).unwrap()).map(i64::from);
+            assert!(digits.iter().all(|digit| (-2048..2048).contains(digit)), "{value}");
+            assert_eq!((digits[0] + CENTRED_WEIGHT * digits[1]).rem_euclid(16_777_213), value as i64);
+        }
+    }
 }

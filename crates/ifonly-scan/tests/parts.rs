@@ -6,7 +6,7 @@ use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::order;
 use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_scan::parts::{Forms, LocalPart, Part, PartError, RowParts, Values};
-use ifonly_scan::{Query, RowStore, ScanError, Scanner};
+use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -150,8 +150,9 @@ fn an_order_through_buckets_does_not_see_the_parts() {
 fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
     let mut world = World::new(7, &[20, 255, 9], 300);
     let scanner = Scanner::new().with_threads(2).unwrap().with_span_rows(64);
-    let part = LocalPart::new(&scanner, world.store(0..300), 50);
-    for q in FIELDS {
+    // Every backend has its own way with tables.
+    for (backend, q) in Backend::available().into_iter().flat_map(|backend| FIELDS.map(|q| (backend, q))) {
+        let part = LocalPart::new(&scanner.clone().with_backend(backend), world.store(0..300), 50);
         let field = Field::new(q).unwrap();
         let list: Vec<Form> = [0, 4, 3, 4].iter().map(|&shape| world.form(&field, shape)).collect();
         let forms = Forms::new(&field, list.clone());
@@ -167,7 +168,7 @@ fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
             for (row, levels) in world.rows.iter().enumerate() {
                 for form in &list {
                     let value = words.next().unwrap().iter().rev().fold(0, |v, &word| v << 32 | u64::from(word));
-                    assert_eq!(value, form.evaluate(&field, levels).value(), "q = {q}, row {row}");
+                    assert_eq!(value, form.evaluate(&field, levels).value(), "{backend}, q = {q}, row {row}");
                 }
             }
             let beyond = values.read(&mut vec![0; forms.words_per_row()]);

@@ -158,3 +158,18 @@ fn a_cut_has_its_rows_and_no_others() {
         }
     }
 }
+
+#[test]
+fn sizes_are_taken_up_to_their_limits() {
+    let ranges = vec![1; 1 << 16];
+    let widest = serialised(&RowStore::build(&ranges, [[1u16; 1 << 16]]).unwrap());
+    assert_eq!(RowStore::from_bytes(widest).unwrap().features(), 1 << 16);
+    assert_eq!(RowStore::serialised_length(&vec![1; (1 << 16) + 1], 0), None);
+    assert!(RowStore::serialised_length(&[1], u32::MAX as usize).is_some());
+    assert_eq!(RowStore::serialised_length(&[1], 1 << 32), None);
+    // A header without room for its ranges, as long as the rows that the other ranges would make.
+    let mut short = serialised(&RowStore::build(&[1; 8], [[0u16; 8]; 0]).unwrap());
+    assert_eq!(short.len(), 64);
+    short[24..28].copy_from_slice(&10u32.to_le_bytes());
+    assert!(matches!(RowStore::from_bytes(short), Err(StoreError::Truncated)));
+}
