@@ -449,6 +449,28 @@ mod tests {
                 }
                 assert_eq!(value(&digits::<WIDE>(&field, symbol)), centred);
             }
+            if bits <= 31 {
+                let [_, second] = digits::<NARROW>(&field, edges[2]);
+                assert_eq!(i64::from(second), largest_second_digit(q));
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_end_before_their_sums_leave_32_bits() {
+        let mut random = SeededRandom::new(2);
+        let store = RowStore::build(&[1], [[0u16]]).unwrap();
+        let field = Field::above(1 << 30, FieldRule::Deployment).unwrap();
+        let mut term = |number| Term { number, factor: field.sample(&mut random), below: field.q() };
+        let terms: Vec<Term> = (0..1000).map(&mut term).collect();
+        let dot = Dot::<NARROW>::new(&field, &store, &Features::None, &terms, Symbol::ONE).unwrap();
+        assert_eq!(dot.chunks.iter().map(|chunk| chunk.planes.len()).sum::<usize>(), 1000);
+        for chunk in &dot.chunks {
+            let largest = |limb: usize| -> i64 {
+                let digits = chunk.planes.iter().flat_map(|(_, digits)| digits[limb]);
+                digits.map(|digit| 255 * i64::from(digit).abs()).sum::<i64>() + i64::from(chunk.start[limb]).abs()
+            };
+            assert!(largest(0) < 1 << 31 && largest(1) < 1 << 31);
         }
     }
 
