@@ -183,8 +183,8 @@ fn no_sum_is_too_large() {
     let shape = linear(Symbol::ZERO, field.reduce(1 << 14), 8);
     check_largest("exactly 2^31", &field, &[1 << 14; 8], shape, 0, &scanners);
     // Second digits that are just too large for sums of 16 bits.
-    for q in 16..24 {
-        let field = Field::above(2 * 65_280 * q, FieldRule::Deployment).unwrap();
+    for q in [2_088_971, 2_219_527, 2_350_081, 2_480_663, 2_611_207, 2_741_773, 2_872_327, 3_002_891] {
+        let field = Field::new(q).unwrap();
         let shape = linear(Symbol::ONE, field.reduce(field.q() / 2), 16);
         check_largest(&format!("q = {}", field.q()), &field, &[255; 16], shape, 1, &scanners);
     }
@@ -449,26 +449,47 @@ fn queries_of_linear_forms_share_well_where_there_are_rows() {
 }
 
 #[test]
-fn sums_of_table_entries_may_fill_a_word() {
+fn sums_of_table_entries_may_fill_a_word_and_more() {
     let mut world = World::new(12);
     let ranges = vec![3; 31];
-    // 32·q is just below 2^32, and every entry is as large as can be.
-    let field = Field::above(1 << 26, FieldRule::Deployment).unwrap();
-    assert!(32 * field.q() < 1 << 32 && 31 * field.q() > 1 << 31, "q = {}", field.q());
-    let (rows, store) = world.rows(&ranges, 200);
-    let largest = field.neg(Symbol::ONE);
-    let form = || Form { shape: Shape::Table(vec![vec![largest; 4]; 31]), constant: largest };
-    let outputs = [Output::Plain(0), Output::Blinded(1), Output::Difference(0)];
-    let program = Program::new([form(), form()], outputs);
-    for shuffled in [false, true] {
-        let order = shuffled.then(|| order::permutation(&world.keys, 200));
-        let keys = world.keys.rows(&field, 3, 1, 1);
-        let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: order.as_deref() };
-        let expected = expected(&job, &rows, &keys);
-        for backend in Backend::available() {
-            let scanner = Scanner::new().with_backend(backend);
-            let answer = scanner.answer_to_vec(&store, &job, &keys).unwrap();
-            assert_eq!(answer, expected, "{backend}, shuffled {shuffled}");
+    // 32·q is just below 2^32, or 31·q is; and every entry is as large as can be.
+    for (q, fit) in [(134_217_689, 32), (134_217_757, 31)] {
+        let field = Field::new(q).unwrap();
+        assert!(fit * q < 1 << 32 && (fit + 1) * q > 1 << 32);
+        let (rows, store) = world.rows(&ranges, 200);
+        let largest = field.neg(Symbol::ONE);
+        let form = || Form { shape: Shape::Table(vec![vec![largest; 4]; 31]), constant: largest };
+        let outputs = [Output::Plain(0), Output::Blinded(1), Output::Difference(0)];
+        let program = Program::new([form(), form()], outputs);
+        for shuffled in [false, true] {
+            let order = shuffled.then(|| order::permutation(&world.keys, 200));
+            let keys = world.keys.rows(&field, 3, 1, 1);
+            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: order.as_deref() };
+            let expected = expected(&job, &rows, &keys);
+            for backend in Backend::available() {
+                let scanner = Scanner::new().with_backend(backend);
+                let answer = scanner.answer_to_vec(&store, &job, &keys).unwrap();
+                assert_eq!(answer, expected, "{backend}, shuffled {shuffled}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_of_two_forms_equal_the_definition_for_levels_of_two_bytes_and_the_smallest_field() {
+    let scanners: Vec<_> = scanners().into_iter().step_by(4).collect();
+    let mut world = World::new(16);
+    // So many rows that tables are worth making.
+    for ranges in [vec![300, 700, 2, 400], vec![9, 255, 3]] {
+        let (rows, store) = world.rows(&ranges, 900);
+        for field in [Field::new(2).unwrap(), field_of(21, FieldRule::Deployment), field_of(61, FieldRule::Deployment)]
+        {
+            let forms = [world.form(&field, &ranges, 4), world.form(&field, &ranges, 4)];
+            let program = Program::new(forms, [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }]);
+            let keys = world.keys.rows(&field, 2, 1, 1);
+            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+            let what = format!("q = {}, levels up to {}", field.q(), ranges[1]);
+            check(&what, &job, &rows, &store, &keys, &scanners);
         }
     }
 }
