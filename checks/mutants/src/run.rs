@@ -3,7 +3,7 @@
 use crate::build::{Built, Program};
 use crate::{Mutant, Outcome};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -67,13 +67,15 @@ impl Test<'_> {
 
 pub(crate) fn run(desk: &Path, mutants: &[Mutant], built: Built) -> Vec<Outcome> {
     let tests = tests(desk, &built.programs);
-    let known = Mutex::new(File::create(desk.join("known")).expect("the desk takes files"));
+    let before = known(desk, mutants);
+    let known = OpenOptions::new().append(true).create(true).open(desk.join("known")).expect("the desk takes files");
+    let known = Mutex::new(known);
     let note = |number: usize, outcome: &Outcome| {
         let text = serde_json::to_string(&(&mutants[number - 1].name, outcome)).expect("outcomes are JSON");
         writeln!(lock(&known), "{text}").expect("outcomes are written");
     };
-    let for_good = built.outcomes.iter().filter(|(_, outcome)| **outcome != Outcome::NotRun);
-    for_good.for_each(|(&number, outcome)| note(number, outcome));
+    let unviable = built.outcomes.iter().filter(|(_, outcome)| **outcome == Outcome::Unviable);
+    unviable.filter(|(number, _)| !before.contains_key(number)).for_each(|(&number, outcome)| note(number, outcome));
     let outcomes = Mutex::new(built.outcomes);
     // Slow tests only see what all quick ones let pass.
     let (quick, slow) = tests.split_at(tests.partition_point(|test| test.takes < QUICK));

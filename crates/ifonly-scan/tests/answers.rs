@@ -133,18 +133,11 @@ fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
     }
 }
 
-/// One form over rows that are as large as can be, with as many pads.
-fn check_largest(
-    what: &str,
-    field: &Field,
-    ranges: &[u32],
-    shape: Shape,
-    kappa: usize,
-    scanners: &[(String, Scanner)],
-) {
+/// A form over rows of which some are as large as can be, with so many pads.
+fn check_largest(what: &str, field: &Field, ranges: &[u32], form: Form, kappa: usize, scanners: &[(String, Scanner)]) {
     let mut world = World::new(15);
     let (rows, store) = world.rows(ranges, 70);
-    let program = Program::new([Form { shape, constant: field.neg(Symbol::ONE) }], [Output::Plain(0)]);
+    let program = Program::new([form], [Output::Plain(0)]);
     let keys = world.keys.rows(field, 1, kappa, 1);
     let job = Job { field, alpha: Symbol::ONE, kappa, program: &program, order: None };
     check(what, &job, &rows, &store, &keys, scanners);
@@ -163,35 +156,42 @@ fn check_largest(
 #[test]
 fn no_sum_is_too_large() {
     let scanners: Vec<_> = scanners().into_iter().step_by(4).collect();
-    let linear = |norm: Symbol, slope: Symbol, count: usize| Shape::Linear { norm, slope: vec![slope; count] };
+    let linear = |norm: Symbol, slope: Symbol, count: usize| {
+        let shape = Shape::Linear { norm, slope: vec![slope; count] };
+        Form { shape, constant: Symbol::ZERO }
+    };
     // Pads whose sum is beyond 32 bits.
     for bits in [28, 29, 30, 31] {
         let field = field_of(bits, FieldRule::Deployment);
-        let shape = linear(Symbol::ONE, field.reduce(field.q() / 2), 4);
-        check_largest(&format!("{bits} bits, 9 pads"), &field, &[255; 4], shape, 9, &scanners);
+        let form = linear(Symbol::ONE, field.reduce(field.q() / 2), 4);
+        check_largest(&format!("{bits} bits, 9 pads"), &field, &[255; 4], form, 9, &scanners);
     }
+    // The same beside features whose sum is nearly as large.
+    let field = field_of(29, FieldRule::Deployment);
+    let form = linear(Symbol::ZERO, field.reduce(32_500), 240);
+    check_largest("240 features, 3 pads", &field, &[255; 240], form, 3, &scanners);
     // Levels that are no signed numbers, and levels that are but whose squares are large.
     for (range, bits) in [32_766, 32_768, 65_535, 16_000].into_iter().flat_map(|range| [(range, 21), (range, 61)]) {
         let field = field_of(bits, FieldRule::Deployment);
         for norm in [Symbol::ZERO, Symbol::ONE] {
-            let shape = linear(norm, field.reduce(field.q() / 2), 3);
-            check_largest(&format!("{bits} bits, levels up to {range}"), &field, &[range; 3], shape, 1, &scanners);
+            let form = linear(norm, field.reduce(field.q() / 2), 3);
+            check_largest(&format!("{bits} bits, levels up to {range}"), &field, &[range; 3], form, 1, &scanners);
         }
     }
     // A sum of exactly 2^31.
     let field = field_of(22, FieldRule::Deployment);
-    let shape = linear(Symbol::ZERO, field.reduce(1 << 14), 8);
-    check_largest("exactly 2^31", &field, &[1 << 14; 8], shape, 0, &scanners);
+    let form = linear(Symbol::ZERO, field.reduce(1 << 14), 8);
+    check_largest("exactly 2^31", &field, &[1 << 14; 8], form, 0, &scanners);
     // Second digits that are just too large for sums of 16 bits.
     for q in [2_088_971, 2_219_527, 2_350_081, 2_480_663, 2_611_207, 2_741_773, 2_872_327, 3_002_891] {
         let field = Field::new(q).unwrap();
-        let shape = linear(Symbol::ONE, field.reduce(field.q() / 2), 16);
-        check_largest(&format!("q = {}", field.q()), &field, &[255; 16], shape, 1, &scanners);
+        let form = linear(Symbol::ONE, field.reduce(field.q() / 2), 16);
+        check_largest(&format!("q = {}", field.q()), &field, &[255; 16], form, 1, &scanners);
     }
     // A quotient by q that takes more bits than are exact at once: the lower digits are zero, so that one chunk would hold it.
     let field = Field::new(16_777_213).unwrap();
-    let shape = linear(Symbol::ZERO, field.reduce(65_280 * 128), 60_000);
-    check_largest("60000 features", &field, &[255; 60_000], shape, 1, &scanners);
+    let form = linear(Symbol::ZERO, field.reduce(65_280 * 128), 60_000);
+    check_largest("60000 features", &field, &[255; 60_000], form, 1, &scanners);
 }
 
 fn all_outputs(world: &mut World, field: &Field) -> Vec<Vec<Output>> {
