@@ -221,6 +221,28 @@ mod tests {
     use ifonly_algebra::random::{Random, SeededRandom};
 
     #[test]
+    fn pieces_have_no_more_groups_than_their_sums_have_room_for() {
+        let store = RowStore::build(&vec![255; 400], [vec![255u16; 400]]).unwrap();
+        for bits in [21, 61] {
+            let field = Field::above(1 << (bits - 1), FieldRule::Deployment).unwrap();
+            let slope = vec![Symbol::ONE; 400];
+            let terms: Vec<Term> = (0..100).map(|number| Term { number, factor: slope[0], below: field.q() }).collect();
+            for features in [
+                Features::Linear { norm: true, slope: &slope },
+                Features::Squares { linear: &slope, square: &slope },
+                Features::None,
+            ] {
+                let dot = ByteDot::new(Width::of(&field), &field, &store, &features, &terms, Symbol::ONE).unwrap();
+                let held = |piece: &Piece| piece.groups.len() + piece.planes.len();
+                assert!(dot.pieces.iter().all(|piece| held(piece) <= PIECE_GROUPS), "{bits} bits, {features:?}");
+                // As few pieces as that takes.
+                let held: usize = dot.pieces.iter().map(held).sum();
+                assert!(dot.pieces.len() <= held / PIECE_GROUPS + 2, "{bits} bits, {features:?}");
+            }
+        }
+    }
+
+    #[test]
     fn plans_are_the_forms_at_every_width() {
         let mut random = SeededRandom::new(4);
         for bits in [5, 16, 24, 25, 31, 32, 62] {

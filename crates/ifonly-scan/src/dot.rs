@@ -449,6 +449,38 @@ mod tests {
                 }
                 assert_eq!(value(&digits::<WIDE>(&field, symbol)), centred);
             }
+            if bits <= 31 {
+                let [_, second] = digits::<NARROW>(&field, edges[2]);
+                assert_eq!(i64::from(second), largest_second_digit(q));
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_end_before_their_sums_leave_32_bits() {
+        let mut random = SeededRandom::new(2);
+        let store = RowStore::build(&[1], [[0u16]]).unwrap();
+        let field = Field::above(1 << 30, FieldRule::Deployment).unwrap();
+        let mut term = |number| Term { number, factor: field.sample(&mut random), below: field.q() };
+        let terms: Vec<Term> = (0..1000).map(&mut term).collect();
+        let dot = Dot::<NARROW>::new(&field, &store, &Features::None, &terms, Symbol::ONE).unwrap();
+        assert_eq!(dot.chunks.iter().map(|chunk| chunk.planes.len()).sum::<usize>(), 1000);
+        for chunk in &dot.chunks {
+            let largest = |limb: usize| -> i64 {
+                let digits = chunk.planes.iter().flat_map(|(_, digits)| digits[limb]);
+                digits.map(|digit| 255 * i64::from(digit).abs()).sum::<i64>() + i64::from(chunk.start[limb]).abs()
+            };
+            assert!(largest(0) < 1 << 31 && largest(1) < 1 << 31);
+        }
+    }
+
+    #[test]
+    fn two_digits_of_12_bits_hold_every_number_of_the_largest_field_that_they_are_for() {
+        let field = Field::new(16_777_213).unwrap();
+        for value in [0, 1, 2047, 2048, field.q() - 1].into_iter().chain(8_380_000..8_400_000) {
+            let digits = centred_digits::<NARROW>(&field, field.symbol(value).unwrap()).map(i64::from);
+            assert!(digits.iter().all(|digit| (-2048..2048).contains(digit)), "{value}");
+            assert_eq!((digits[0] + CENTRED_WEIGHT * digits[1]).rem_euclid(16_777_213), value as i64);
         }
     }
 }

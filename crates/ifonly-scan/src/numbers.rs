@@ -104,3 +104,46 @@ fn fill_wide(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes: 
         high[row] = (number >> 32) as u32;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Backend;
+
+    /// A block of words that are all right, but for the one at some place.
+    fn key_bytes(width: usize, place: usize, word: u64) -> Vec<u8> {
+        let words = (0..BLOCK_ROWS).map(|row| if row == place { word } else { row as u64 });
+        words.flat_map(|word| word.to_le_bytes().into_iter().take(width)).chain([0; 16 * SPARE_BLOCKS]).collect()
+    }
+
+    #[test]
+    fn kernels_draw_masked_words_and_tell_of_one_that_is_not_below_the_limit() {
+        for backend in Backend::available() {
+            for width in [1, 2, 3, 4, 8] {
+                let mask = (1 << (8 * width - 1)) - 1;
+                // The highest bit is masked away.
+                let draws = Draws { width, mask, limit: mask - 1, shift: 5 };
+                for place in [0, 1, 17, 62, 63] {
+                    for (word, below) in [(mask - 2, true), (mask - 1, false), (mask, false), (mask + 1, true)] {
+                        let bytes = key_bytes(width, place, word);
+                        let (mut low, mut high) = ([7; BLOCK_ROWS], [0; BLOCK_ROWS]);
+                        let all_below = match width {
+                            8 => backend.kernels().mask_long_words(draws, &bytes, &mut low, &mut high),
+                            _ => backend.kernels().mask_words(draws, &bytes, &mut low),
+                        };
+                        assert_eq!(all_below, below, "{backend}, {width} bytes, {word:x} at {place}");
+                        for row in 0..BLOCK_ROWS {
+                            let word = if row == place { word & mask } else { row as u64 };
+                            let number = u64::from(low[row]) | u64::from(high[row]) << 32;
+                            // What is not below the limit is drawn again, whatever stands there.
+                            assert!(
+                                number == word + 5 || !below && row == place,
+                                "{backend}, {width} bytes, row {row}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

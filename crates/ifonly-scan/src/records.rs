@@ -207,7 +207,9 @@ mod tests {
     #[test]
     fn stripes_are_summed_as_if_they_were_records() {
         let mut random = SeededRandom::new(10);
-        for (count, length, stripes) in [(1, 1, 1), (3, 7, 2), (200, 65, 3), (9000, 10, 4), (70, 3, 5), (0, 8, 3)] {
+        for (count, length, stripes) in
+            [(1, 1, 1), (3, 7, 2), (100, 12, 3), (200, 65, 3), (9000, 10, 4), (70, 3, 5), (0, 8, 3)]
+        {
             let (mut records, mut coefficients) = (vec![0; count * length], vec![0; count * stripes]);
             random.fill(&mut records);
             random.fill(&mut coefficients);
@@ -247,6 +249,9 @@ mod tests {
         assert_eq!(scanner.xor(&[0; 18], 2, &[0]), need(1, 2));
         assert_eq!(scanner.gf256(&[0; 18], 2, &[0; 8]), need(8, 9));
         assert_eq!(scanner.gf256_striped(&[0; 18], 3, 2, &[0; 6]), need(6, 12));
+        // No stripes are as one.
+        assert_eq!(scanner.gf256_striped(&[0; 18], 3, 0, &[0; 12]), need(12, 6));
+        assert_eq!(scanner.gf256_striped(&[5; 18], 3, 0, &[1, 0, 0, 0, 0, 0]), Ok(vec![5; 3]));
         assert_eq!(scanner.xor(&[0; 17], 2, &[0; 2]), Err(RecordError::Length { bytes: 17, length: 2 }));
         assert_eq!(scanner.xor(&[], 0, &[]), Err(RecordError::Length { bytes: 0, length: 0 }));
     }

@@ -287,3 +287,39 @@ fn split(sums: &[u64], low: &mut [u32], high: &mut [u32]) {
         *high = (sum >> 32) as u32;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Backend;
+    use crate::dot::Width;
+    use ifonly_algebra::field::FieldRule;
+    use ifonly_algebra::random::{Random, SeededRandom};
+
+    #[test]
+    fn bytes_are_looked_up_as_the_form_says_on_every_backend() {
+        let mut random = SeededRandom::new(15);
+        for bits in [5, 8, 21, 31, 40, 62] {
+            let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment).unwrap();
+            for ranges in [vec![255; 9], vec![3; 4], vec![255, 0, 7]] {
+                let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect();
+                let rows: Vec<Vec<u16>> = (0..130).map(|_| row()).collect();
+                let store = RowStore::build(&ranges, &rows).unwrap();
+                let mut symbols = |range: &u32| (0..=*range).map(|_| field.sample(&mut random)).collect();
+                let shape = Shape::Table(ranges.iter().map(&mut symbols).collect());
+                let form = Form { shape, constant: field.neg(Symbol::ONE) };
+                let tables = PlaneTables::new(&field, form.constant, columns(&field, &store, &form));
+                let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
+                for backend in Backend::available() {
+                    let mut words = vec![7; Width::of(&field).planes() * 192];
+                    let (low, high) = words.split_at_mut(192);
+                    backend.kernels().look_up(&tables, blocks, low, high);
+                    for (row, levels) in rows.iter().enumerate() {
+                        let value = u64::from(low[row]) | high.get(row).map_or(0, |&high| u64::from(high) << 32);
+                        assert_eq!(value, form.evaluate(&field, levels).value(), "{backend}, {bits} bits, row {row}");
+                    }
+                }
+            }
+        }
+    }
+}

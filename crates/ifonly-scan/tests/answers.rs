@@ -104,7 +104,8 @@ fn field_of(bits: u32, rule: FieldRule) -> Field {
 
 #[test]
 fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
-    let scanners = scanners();
+    // Every backend at least once, and every number of threads.
+    let scanners: Vec<_> = scanners().into_iter().step_by(3).collect();
     let mut world = World::new(1);
     for bits in [2, 3, 5, 9, 15, 16, 17, 21, 24, 30, 31, 32, 33, 40, 47, 48, 49, 61, 62] {
         let field = field_of(bits, FieldRule::Deployment);
@@ -126,10 +127,71 @@ fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
                 let job = Job { field: &field, alpha, kappa, program: &program, order: None };
                 let what =
                     format!("{bits} bits, {} features up to {}, shape {shape}, κ={kappa}", ranges.len(), ranges[0]);
-                check(&what, &job, &rows, &store, &keys, &scanners[..5]);
+                check(&what, &job, &rows, &store, &keys, &scanners);
             }
         }
     }
+}
+
+/// A form over rows of which some are as large as can be, with so many pads.
+fn check_largest(what: &str, field: &Field, ranges: &[u32], form: Form, kappa: usize, scanners: &[(String, Scanner)]) {
+    let mut world = World::new(15);
+    let (rows, store) = world.rows(ranges, 70);
+    let program = Program::new([form], [Output::Plain(0)]);
+    let keys = world.keys.rows(field, 1, kappa, 1);
+    let job = Job { field, alpha: Symbol::ONE, kappa, program: &program, order: None };
+    check(what, &job, &rows, &store, &keys, scanners);
+    let queries = [&job, &job].map(|job| Query::new(job, &keys));
+    for (name, scanner) in scanners {
+        let mut answers = vec![vec![]; 2];
+        let mut sink = |query: usize, bytes: &[u8]| {
+            answers[query].extend_from_slice(bytes);
+            ControlFlow::Continue(())
+        };
+        scanner.answer_batch(&store, &queries, &mut sink).unwrap();
+        assert!(answers == vec![expected(&job, &rows, &keys); 2], "{what}: {name} in a batch");
+    }
+}
+
+#[test]
+fn no_sum_is_too_large() {
+    let scanners: Vec<_> = scanners().into_iter().step_by(4).collect();
+    let linear = |norm: Symbol, slope: Symbol, count: usize| {
+        let shape = Shape::Linear { norm, slope: vec![slope; count] };
+        Form { shape, constant: Symbol::ZERO }
+    };
+    // Pads whose sum is beyond 32 bits.
+    for bits in [28, 29, 30, 31] {
+        let field = field_of(bits, FieldRule::Deployment);
+        let form = linear(Symbol::ONE, field.reduce(field.q() / 2), 4);
+        check_largest(&format!("{bits} bits, 9 pads"), &field, &[255; 4], form, 9, &scanners);
+    }
+    // The same beside features whose sum is nearly as large.
+    let field = field_of(29, FieldRule::Deployment);
+    let form = linear(Symbol::ZERO, field.reduce(32_500), 240);
+    check_largest("240 features, 3 pads", &field, &[255; 240], form, 3, &scanners);
+    // Levels that are no signed numbers, and levels that are but whose squares are large.
+    for (range, bits) in [32_766, 32_768, 65_535, 16_000].into_iter().flat_map(|range| [(range, 21), (range, 61)]) {
+        let field = field_of(bits, FieldRule::Deployment);
+        for norm in [Symbol::ZERO, Symbol::ONE] {
+            let form = linear(norm, field.reduce(field.q() / 2), 3);
+            check_largest(&format!("{bits} bits, levels up to {range}"), &field, &[range; 3], form, 1, &scanners);
+        }
+    }
+    // A sum of exactly 2^31.
+    let field = field_of(22, FieldRule::Deployment);
+    let form = linear(Symbol::ZERO, field.reduce(1 << 14), 8);
+    check_largest("exactly 2^31", &field, &[1 << 14; 8], form, 0, &scanners);
+    // Second digits that are just too large for sums of 16 bits.
+    for q in [2_088_971, 2_219_527, 2_350_081, 2_480_663, 2_611_207, 2_741_773, 2_872_327, 3_002_891] {
+        let field = Field::new(q).unwrap();
+        let form = linear(Symbol::ONE, field.reduce(field.q() / 2), 16);
+        check_largest(&format!("q = {}", field.q()), &field, &[255; 16], form, 1, &scanners);
+    }
+    // A quotient by q that takes more bits than are exact at once: the lower digits are zero, so that one chunk would hold it.
+    let field = Field::new(16_777_213).unwrap();
+    let form = linear(Symbol::ZERO, field.reduce(65_280 * 128), 60_000);
+    check_largest("60000 features", &field, &[255; 60_000], form, 1, &scanners);
 }
 
 fn all_outputs(world: &mut World, field: &Field) -> Vec<Vec<Output>> {
@@ -346,26 +408,88 @@ fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
 }
 
 #[test]
-fn sums_of_table_entries_may_fill_a_word() {
+fn a_query_whose_sink_stops_gets_no_more_while_the_others_get_all() {
+    let mut world = World::new(13);
+    let field = field_of(21, FieldRule::Deployment);
+    let (rows, store) = world.rows(&[255; 4], 5000);
+    let programs = [1, 1, 4].map(|shape| Program::new([world.form(&field, &[255; 4], shape)], [Output::Plain(0)]));
+    let keys = world.keys.rows(&field, 1, 1, 1);
+    let jobs =
+        programs.each_ref().map(|program| Job { field: &field, alpha: Symbol::ONE, kappa: 1, program, order: None });
+    let queries = jobs.each_ref().map(|job| Query::new(job, &keys));
+    for (name, scanner) in scanners() {
+        let mut answers = vec![vec![]; 3];
+        let mut spans = [0; 3];
+        let result = scanner.answer_batch(&store, &queries, &mut |query, bytes| {
+            spans[query] += 1;
+            answers[query].extend_from_slice(bytes);
+            if query == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        assert_eq!((result, spans[1]), (Err(ScanError::Stopped), 1), "{name}");
+        for query in [0, 2] {
+            assert!(answers[query] == expected(&jobs[query], &rows, &keys), "{name}, query {query}");
+        }
+    }
+}
+
+#[test]
+fn queries_of_linear_forms_share_well_where_there_are_rows() {
+    let mut world = World::new(14);
+    let field = field_of(21, FieldRule::Deployment);
+    let stores = [1, 0].map(|count| world.rows(&[255; 4], count).1);
+    let forms = [0, 1, 3, 4].map(|shape| world.form(&field, &[255; 4], shape));
+    let shares = |store: &RowStore, outputs: &[Output]| {
+        let program = Program::new(forms.clone(), outputs.to_vec());
+        Scanner::new()
+            .shares_well(store, &Job { field: &field, alpha: Symbol::ONE, kappa: 0, program: &program, order: None })
+    };
+    let linear = [Output::Plain(0), Output::Blinded(1)];
+    assert!(shares(&stores[0], &linear) && !shares(&stores[1], &linear));
+    assert!(!shares(&stores[0], &[Output::Plain(2)]) && !shares(&stores[0], &[Output::Hidden { cost: 0, gate: 3 }]));
+}
+
+#[test]
+fn sums_of_table_entries_may_fill_a_word_and_more() {
     let mut world = World::new(12);
     let ranges = vec![3; 31];
-    // 32·q is just below 2^32, and every entry is as large as can be.
-    let field = Field::above(1 << 26, FieldRule::Deployment).unwrap();
-    assert!(32 * field.q() < 1 << 32 && 31 * field.q() > 1 << 31, "q = {}", field.q());
-    let (rows, store) = world.rows(&ranges, 200);
-    let largest = field.neg(Symbol::ONE);
-    let form = || Form { shape: Shape::Table(vec![vec![largest; 4]; 31]), constant: largest };
-    let outputs = [Output::Plain(0), Output::Blinded(1), Output::Difference(0)];
-    let program = Program::new([form(), form()], outputs);
-    for shuffled in [false, true] {
-        let order = shuffled.then(|| order::permutation(&world.keys, 200));
-        let keys = world.keys.rows(&field, 3, 1, 1);
-        let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: order.as_deref() };
-        let expected = expected(&job, &rows, &keys);
-        for backend in Backend::available() {
-            let scanner = Scanner::new().with_backend(backend);
-            let answer = scanner.answer_to_vec(&store, &job, &keys).unwrap();
-            assert_eq!(answer, expected, "{backend}, shuffled {shuffled}");
+    // 32·q is just below 2^32, or 31·q is; and every entry is as large as can be.
+    for (q, fit) in [(134_217_689, 32), (134_217_757, 31)] {
+        let field = Field::new(q).unwrap();
+        assert!(fit * q < 1 << 32 && (fit + 1) * q > 1 << 32);
+        let (rows, store) = world.rows(&ranges, 200);
+        let largest = field.neg(Symbol::ONE);
+        let form = || Form { shape: Shape::Table(vec![vec![largest; 4]; 31]), constant: largest };
+        let outputs = [Output::Plain(0), Output::Blinded(1), Output::Difference(0)];
+        let program = Program::new([form(), form()], outputs);
+        for shuffled in [false, true] {
+            let order = shuffled.then(|| order::permutation(&world.keys, 200));
+            let keys = world.keys.rows(&field, 3, 1, 1);
+            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: order.as_deref() };
+            let expected = expected(&job, &rows, &keys);
+            for backend in Backend::available() {
+                let scanner = Scanner::new().with_backend(backend);
+                let answer = scanner.answer_to_vec(&store, &job, &keys).unwrap();
+                assert_eq!(answer, expected, "{backend}, shuffled {shuffled}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_of_two_forms_equal_the_definition_for_levels_of_two_bytes_and_the_smallest_field() {
+    let scanners: Vec<_> = scanners().into_iter().step_by(4).collect();
+    let mut world = World::new(16);
+    // So many rows that tables are worth making.
+    for ranges in [vec![300, 700, 2, 400], vec![9, 255, 3]] {
+        let (rows, store) = world.rows(&ranges, 900);
+        for field in [Field::new(2).unwrap(), field_of(21, FieldRule::Deployment), field_of(61, FieldRule::Deployment)]
+        {
+            let forms = [world.form(&field, &ranges, 4), world.form(&field, &ranges, 4)];
+            let program = Program::new(forms, [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }]);
+            let keys = world.keys.rows(&field, 2, 1, 1);
+            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+            let what = format!("q = {}, levels up to {}", field.q(), ranges[1]);
+            check(&what, &job, &rows, &store, &keys, &scanners);
         }
     }
 }

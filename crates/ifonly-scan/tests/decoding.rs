@@ -81,6 +81,33 @@ fn values_and_nearest_row_are_right_for_every_field_and_number_of_servers() {
 }
 
 #[test]
+fn a_nearer_row_is_found_in_whatever_run_it_comes_and_the_first_of_equals_stays() {
+    for bits in [21, 40] {
+        let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment).unwrap();
+        for outputs in [1, 2] {
+            // One server whose answer is the values: a gate that is open, where there is one, and a cost.
+            let constants = vec![Symbol::ZERO; outputs];
+            let interpolation = Interpolation { field: field.clone(), weights: vec![Symbol::ONE], constants };
+            let mut values: Vec<u64> = (0..2000).flat_map(|_| [0, 900].into_iter().skip(2 - outputs)).collect();
+            if outputs == 2 {
+                // The smallest cost of all, behind a gate.
+                values[2 * 1300..][..2].copy_from_slice(&[1, 0]);
+            }
+            let planted = [(10, 50, 10), (600, 40, 600), (1100, 30, 1100), (1101, 30, 1100), (1700, 30, 1100)];
+            for (row, value, nearest_row) in planted {
+                values[row * outputs + outputs - 1] = value;
+                let symbols: Vec<Symbol> = values.iter().map(|&value| field.reduce(value)).collect();
+                let mut nearest = if outputs == 1 { Nearest::plain() } else { Nearest::gated() };
+                let answer = wire::pack(&field, &symbols);
+                let mut decoder = Decoder::new(interpolation.clone(), 2000);
+                decoder.decode_all(&[&answer], &mut |run| nearest.visit(run)).unwrap();
+                assert_eq!(nearest.found(), Some(Found { row: nearest_row, value }), "{bits} bits, {outputs} outputs");
+            }
+        }
+    }
+}
+
+#[test]
 fn bytes_may_arrive_in_any_pieces_and_a_decoder_starts_again() {
     let mut random = SeededRandom::new(12);
     for servers in [2, 3] {

@@ -6,7 +6,7 @@ use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::order;
 use ifonly_algebra::random::{Random, SeededRandom};
 use ifonly_scan::parts::{Forms, LocalPart, Part, PartError, RowParts, Values};
-use ifonly_scan::{Query, RowStore, ScanError, Scanner};
+use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -150,8 +150,9 @@ fn an_order_through_buckets_does_not_see_the_parts() {
 fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
     let mut world = World::new(7, &[20, 255, 9], 300);
     let scanner = Scanner::new().with_threads(2).unwrap().with_span_rows(64);
-    let part = LocalPart::new(&scanner, world.store(0..300), 50);
-    for q in FIELDS {
+    // Every backend has its own way with tables.
+    for (backend, q) in Backend::available().into_iter().flat_map(|backend| FIELDS.map(|q| (backend, q))) {
+        let part = LocalPart::new(&scanner.clone().with_backend(backend), world.store(0..300), 50);
         let field = Field::new(q).unwrap();
         let list: Vec<Form> = [0, 4, 3, 4].iter().map(|&shape| world.form(&field, shape)).collect();
         let forms = Forms::new(&field, list.clone());
@@ -167,7 +168,7 @@ fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
             for (row, levels) in world.rows.iter().enumerate() {
                 for form in &list {
                     let value = words.next().unwrap().iter().rev().fold(0, |v, &word| v << 32 | u64::from(word));
-                    assert_eq!(value, form.evaluate(&field, levels).value(), "q = {q}, row {row}");
+                    assert_eq!(value, form.evaluate(&field, levels).value(), "{backend}, q = {q}, row {row}");
                 }
             }
             let beyond = values.read(&mut vec![0; forms.words_per_row()]);
@@ -214,8 +215,40 @@ fn table_sums_of_parts_are_those_of_one_store() {
     let world = World::new(3, &[20, 255, 9], 300);
     let tables: Vec<Vec<u64>> = [21, 256, 10].iter().map(|&n| (0..n).map(|v| u64::MAX / (v + 3)).collect()).collect();
     let tables: Vec<&[u64]> = tables.iter().map(Vec::as_slice).collect();
-    let whole = RowParts::from(world.store(0..300)).table_sums(&tables).unwrap();
-    assert_eq!(world.parts(&Scanner::new(), 7).table_sums(&tables).unwrap(), whole);
+    let sum =
+        |row: &Vec<u16>| row.iter().zip(&tables).fold(0u64, |s, (&y, table)| s.wrapping_add(table[usize::from(y)]));
+    let sums: Vec<u64> = world.rows.iter().map(sum).collect();
+    let (whole, parts) = (RowParts::from(world.store(0..300)), world.parts(&Scanner::new(), 7));
+    assert_eq!((whole.table_sums(&tables), parts.table_sums(&tables)), (Ok(sums.clone()), Ok(sums)));
+    assert_eq!((whole.rows(), parts.rows()), (300, 300));
+    assert_eq!((whole.whole().map(|store| store.rows()), parts.whole().is_none()), (Some(300), true));
+}
+
+#[test]
+fn what_is_left_begins_behind_thousands_of_rows() {
+    let mut world = World::new(10, &[20, 255], 9000);
+    let scanner = Scanner::new().with_span_rows(64);
+    let field = Field::new(FIELDS[0]).unwrap();
+    let program = Program::new([world.form(&field, 1)], [Output::Plain(0)]);
+    let keys = world.keys.rows(&field, 1, 1, 1);
+    let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+    let query = Query::new(&job, &keys);
+    let all = bytes(&scanner, &RowParts::from(world.store(0..9000)), &query, 0);
+    for rows in [64, 4096, 4160, 8960] {
+        let done = rows / 8 * field.bits() as usize;
+        assert!(bytes(&scanner, &world.parts(&scanner, 3), &query, done) == all[done..], "behind {rows} rows");
+    }
+}
+
+#[test]
+fn a_part_refuses_forms_for_other_rows() {
+    let mut world = World::new(11, &[20, 255], 5);
+    let part = LocalPart::new(&Scanner::new(), world.store(0..5), 0);
+    let field = Field::new(FIELDS[0]).unwrap();
+    let fitting = world.form(&field, 1);
+    world.ranges.push(7);
+    let forms = Forms::new(&field, [fitting, world.form(&field, 1)]);
+    assert!(matches!(part.evaluate(&forms, None), Err(PartError::Unavailable { .. })));
 }
 
 /// Rows elsewhere: values that came over a wire, or did not.

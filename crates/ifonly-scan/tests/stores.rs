@@ -128,3 +128,49 @@ fn levels_above_their_range_and_dirty_padding_are_refused() {
     assert!(matches!(with(512 + 4 * 6, 1), Err(StoreError::Padding)));
     assert!(with(4 * 5 + 1, 3).is_ok());
 }
+
+#[test]
+fn every_level_is_checked_in_its_own_place() {
+    for (ranges, count) in [(vec![200, 3, 254, 7, 100], 1), (vec![300, 3, 1000, 65534, 7], 2)] {
+        let bytes = serialised(&RowStore::build(&ranges, sample(&ranges, 200)).unwrap());
+        let (per_group, blocks) = (4 / count, 200usize.div_ceil(64));
+        let block = ranges.len().div_ceil(per_group) * 64 * 4;
+        let header = bytes.len() - blocks * block;
+        for row in [0, 1, 63, 64, 127, 190, 199] {
+            for (k, &range) in ranges.iter().enumerate() {
+                let at = header + row / 64 * block + (k / per_group * 64 + row % 64) * 4 + k % per_group * count;
+                let mut changed = bytes.clone();
+                changed[at..at + count].copy_from_slice(&(range + 1).to_le_bytes()[..count]);
+                let refused = RowStore::from_bytes(changed).unwrap_err().to_string();
+                assert_eq!(refused, format!("row {row}, feature {k}: level {} is above {range}", range + 1));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cut_has_its_rows_and_no_others() {
+    for ranges in [vec![255, 1, 0, 17, 255], vec![256, 1, 65535]] {
+        let rows = sample(&ranges, 300);
+        let store = RowStore::build(&ranges, &rows).unwrap();
+        for cut in [0..300, 0..0, 63..65, 100..299] {
+            let expected = serialised(&RowStore::build(&ranges, &rows[cut.clone()]).unwrap());
+            assert_eq!(serialised(&store.cut(cut.clone())), expected, "{cut:?}");
+        }
+    }
+}
+
+#[test]
+fn sizes_are_taken_up_to_their_limits() {
+    let ranges = vec![1; 1 << 16];
+    let widest = serialised(&RowStore::build(&ranges, [[1u16; 1 << 16]]).unwrap());
+    assert_eq!(RowStore::from_bytes(widest).unwrap().features(), 1 << 16);
+    assert_eq!(RowStore::serialised_length(&vec![1; (1 << 16) + 1], 0), None);
+    assert!(RowStore::serialised_length(&[1], u32::MAX as usize).is_some());
+    assert_eq!(RowStore::serialised_length(&[1], 1 << 32), None);
+    // A header without room for its ranges, as long as the rows that the other ranges would make.
+    let mut short = serialised(&RowStore::build(&[1; 8], [[0u16; 8]; 0]).unwrap());
+    assert_eq!(short.len(), 64);
+    short[24..28].copy_from_slice(&10u32.to_le_bytes());
+    assert!(matches!(RowStore::from_bytes(short), Err(StoreError::Truncated)));
+}

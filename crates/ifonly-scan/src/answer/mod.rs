@@ -463,3 +463,23 @@ pub(crate) fn check(features: usize, rows: usize, query: &Query<'_>) -> Result<(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scanner_has_the_backend_the_threads_and_the_spans_that_it_was_given() {
+        let threads = |scanner: &Scanner| (scanner.threads, scanner.run(rayon::current_thread_index).is_some());
+        for backend in Backend::available() {
+            let scanner = Scanner::new().with_span_rows(100).with_backend(backend).with_threads(3).unwrap();
+            assert_eq!(scanner.kernels().name(), backend.to_string());
+            assert_eq!((scanner.span_rows, threads(&scanner)), (128, (3, true)));
+            assert_eq!(scanner.run(rayon::current_num_threads), 3);
+            let alone = scanner.with_threads(1).unwrap();
+            assert_eq!((alone.kernels().name(), alone.span_rows), (backend.kernels().name(), 128));
+            assert_eq!(threads(&alone), (1, false));
+        }
+        assert_eq!(Scanner::new().with_threads(0).unwrap().threads, 1);
+    }
+}

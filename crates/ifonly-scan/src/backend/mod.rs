@@ -277,3 +277,75 @@ fn assert_shapes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plane
     assert!(dot.chunks.iter().all(needed), "a kernel reads only what it was given");
     rows
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dot::{Features, Term};
+    use crate::store::RowStore;
+    use ifonly_algebra::field::{Field, Symbol};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn backends_are_found_by_their_names_and_the_last_is_the_best() {
+        let names: Vec<String> = Backend::available().iter().map(Backend::to_string).collect();
+        assert_eq!(names[0], "portable");
+        assert_eq!(names.last(), Some(&Backend::best().to_string()));
+        for name in &names {
+            assert_eq!(Backend::named(name).map(|backend| backend.to_string()).as_ref(), Some(name));
+        }
+        assert!(Backend::named("abacus").is_none());
+    }
+
+    /// 128 rows of five features, which are two blocks of two groups.
+    fn store() -> RowStore {
+        RowStore::build(&[255; 5], (0..128u16).map(|row| [row, 255, 2 * row, 9, 200 - row])).unwrap()
+    }
+
+    /// `‖y‖²`, a slope and two numbers beside the rows: one whose factor is so small that it stays whole, and one in bytes.
+    fn plan(q: u64, store: &RowStore) -> Dot<NARROW> {
+        let field = Field::new(q).unwrap();
+        let slope: Vec<Symbol> = (0..5).map(|k| field.reduce(77_777 * k + 5)).collect();
+        let terms =
+            [1, 100_000].map(|factor| Term { number: usize::from(factor > 1), factor: field.reduce(factor), below: q });
+        Dot::new(&field, store, &Features::Linear { norm: true, slope: &slope }, &terms, Symbol::ONE).unwrap()
+    }
+
+    #[test]
+    fn no_kernel_is_given_less_than_it_reads() {
+        let dot = plan(262_139, &store());
+        let rows = |block_bytes: usize, bytes: usize, stride: usize, words: usize, out: usize| {
+            let (bytes, words, out) = (vec![0; bytes], vec![0; words], vec![0; out]);
+            let (blocks, planes) = (Blocks { bytes: &bytes, block_bytes }, Planes { words: &words, stride });
+            catch_unwind(AssertUnwindSafe(|| assert_shapes(&dot, blocks, planes, &out))).ok()
+        };
+        assert_eq!(rows(512, 1024, 128, 256, 128), Some(128));
+        assert_eq!(rows(768, 1600, 200, 500, 128), Some(128));
+        assert_eq!(rows(511, 1024, 128, 256, 128), None);
+        assert_eq!(rows(512, 1023, 128, 256, 128), None);
+        assert_eq!(rows(512, 1024, 127, 256, 128), None);
+        assert_eq!(rows(512, 1024, 128, 255, 128), None);
+        assert_eq!(rows(512, 1024, 128, 256, 127), None);
+    }
+
+    #[test]
+    fn a_pair_of_dot_products_is_both_of_them() {
+        let store = store();
+        let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
+        let norms: Vec<u32> = store.levels().map(|row| row.iter().map(|&y| u32::from(y).pow(2)).sum()).collect();
+        let words: Vec<u32> = (0..256).map(|i| i * 1_000 + 3).collect();
+        let planes = Planes { words: &words, stride: 128 };
+        for q in [[262_139, 1_048_573], [2_147_483_647, 262_139]] {
+            let [one, other] = q.map(|q| plan(q, &store));
+            for backend in Backend::available() {
+                let (mut first, mut second, mut alone) = ([7; 128], [7; 128], [7; 128]);
+                let pair = Pair::new([&one, &other]).unwrap();
+                backend.kernels().dot_pair(pair, blocks, &norms, [planes; 2], [&mut first, &mut second]);
+                for (dot, out) in [(&one, first), (&other, second)] {
+                    backend.kernels().dot(&AnyDot::Narrow(dot.clone()), blocks, planes, &mut alone);
+                    assert_eq!(out, alone, "{backend}, {q:?}");
+                }
+            }
+        }
+    }
+}

@@ -159,3 +159,34 @@ fn advise_huge_pages(start: *mut u8, length: usize) {
 
 #[cfg(not(target_os = "linux"))]
 fn advise_huge_pages(_start: *mut u8, _length: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_the_bytes_and_large_memory_begins_where_huge_pages_do() {
+        for length in [1, 4, 7, 64, HUGE_PAGE - 1, HUGE_PAGE, HUGE_PAGE + 5] {
+            let mut bytes = AlignedBytes::zeroed(length);
+            assert_eq!((bytes.words().len(), bytes.words_mut().len()), (length / 4, length / 4));
+            let boundary = if length < HUGE_PAGE { LINE } else { HUGE_PAGE };
+            assert!(bytes.as_ref().as_ptr().addr().is_multiple_of(boundary), "{length}");
+        }
+    }
+
+    #[test]
+    fn the_two_largest_buffers_are_used_again_where_they_fit() {
+        let spare = Spare::default();
+        let lengths = [HUGE_PAGE - 1, 2 * HUGE_PAGE, HUGE_PAGE, 6 * HUGE_PAGE];
+        spare.give_back(lengths.map(AlignedBytes::zeroed).into());
+        let taken = |length: usize| spare.take(length).layout.size();
+        // Twice as long is not too long.
+        assert_eq!(taken(HUGE_PAGE), 2 * HUGE_PAGE);
+        assert_eq!(taken(HUGE_PAGE), HUGE_PAGE);
+        assert_eq!(taken(HUGE_PAGE - 1), HUGE_PAGE - 1);
+        assert_eq!(taken(6 * HUGE_PAGE + 1), 6 * HUGE_PAGE + 1);
+        assert_eq!(taken(3 * HUGE_PAGE - 1), 3 * HUGE_PAGE - 1);
+        assert_eq!(taken(6 * HUGE_PAGE), 6 * HUGE_PAGE);
+        assert!(spare.0.lock().unwrap().is_empty());
+    }
+}

@@ -369,3 +369,19 @@ impl Scanner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_reduced_up_to_the_last_number_below_q() {
+        for q in [2, 262_139, (1 << 31) - 1, 4_294_967_291, (1 << 61) - 1] {
+            let forms = Forms::new(&Field::new(q).unwrap(), vec![]);
+            let words = |value: u64| [value as u32, (value >> 32) as u32][..forms.words_per_value()].to_vec();
+            for (value, reduced) in [(0, true), (q - 1, true), (q, false)] {
+                assert_eq!(forms.are_reduced(&[words(1), words(value), words(0)].concat()), reduced, "{value} of {q}");
+            }
+        }
+    }
+}

@@ -197,7 +197,15 @@ mod tests {
                     Arc::new(LocalRecords::new(pair[0], length, bytes))
                 };
                 let parts = RecordParts::new(ends.windows(2).map(part).collect()).unwrap();
-                for selection in [Selection::Subset(&bits), Selection::Factors { stripes, factors: &factors }] {
+                let scanner = RecordScanner::new();
+                for (selection, sum) in [
+                    (Selection::Subset(&bits), scanner.xor(&bytes, length, &bits)),
+                    (
+                        Selection::Factors { stripes, factors: &factors },
+                        scanner.gf256_striped(&bytes, length, stripes, &factors),
+                    ),
+                ] {
+                    assert_eq!(whole.sum(&selection), Ok(sum.unwrap()), "{stripes} stripes");
                     assert_eq!(parts.sum(&selection), whole.sum(&selection), "{cuts:?}, {stripes} stripes");
                 }
             }
