@@ -54,10 +54,15 @@ impl<'a> Placement<'a> {
         }
     }
 
+    /// Whether so many words per row go through buckets: those of one form, of two, and of two in verified answers.
+    pub(crate) fn moves(words_per_row: usize) -> bool {
+        matches!(words_per_row, 1 | 2 | 4 | 8)
+    }
+
     pub(crate) fn of(query: &Query<'a>, rows: usize, words_per_row: usize) -> Option<Placement<'a>> {
         match (query.job.order, query.order_keys) {
             (Some(order), _) => Some(Placement::Picked(Cow::Borrowed(order))),
-            (None, Some(keys)) if matches!(words_per_row, 1 | 2 | 4) => {
+            (None, Some(keys)) if Placement::moves(words_per_row) => {
                 Some(Placement::Moved(Box::new(Shuffle::new(keys, rows))))
             }
             (None, Some(keys)) => Some(Placement::Picked(Cow::Owned(order::permutation(keys, rows)))),

@@ -134,14 +134,22 @@ fn an_order_through_buckets_does_not_see_the_parts() {
     let mut world = World::new(5, &[50, 7, 200], 70_001);
     let scanner = Scanner::new().with_threads(2).unwrap();
     let whole = RowParts::from(world.store(0..70_001));
+    let order = order::permutation(&world.keys, 70_001);
     for q in FIELDS {
         let field = Field::new(q).unwrap();
-        for program in &world.programs(&field)[..5] {
+        let mut programs = world.programs(&field)[..5].to_vec();
+        // As verified answers have them.
+        let four: Vec<Form> = [0, 4, 3, 1].iter().map(|&shape| world.form(&field, shape)).collect();
+        programs.push(Program::new(four, [0, 2].map(|cost| Output::Hidden { cost, gate: cost + 1 })));
+        for program in &programs {
             let keys = world.keys.rows(&field, program.outputs.len(), 1, 1);
             let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program, order: None };
             let query = Query::new(&job, &keys).shuffled_by(Some(&world.keys));
             let parts = world.parts(&scanner, 3);
-            assert!(bytes(&scanner, &parts, &query, 0) == bytes(&scanner, &whole, &query, 0), "q = {q}");
+            let answer = bytes(&scanner, &whole, &query, 0);
+            assert!(bytes(&scanner, &parts, &query, 0) == answer, "q = {q}");
+            let finished = Job { order: Some(&order), ..job };
+            assert!(bytes(&scanner, &whole, &Query::new(&finished, &keys), 0) == answer, "q = {q}");
         }
     }
 }

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use std::ops::Range;
 
 /// Rows of a part. Its 256 buckets fill at the same pace, so they must not begin at multiples of 4096 bytes of each other, where
-/// all would want the same few lines of the cache: 0.38·2^18 and 1.38·2^18 rows of 4, 8 or 16 bytes keep them apart.
+/// all would want the same few lines of the cache: 0.38·2^18 and 1.38·2^18 rows of 4 to 32 bytes keep them apart.
 const PART_ROWS: [usize; 2] = [99_584, 361_728];
 
 /// Form values in buckets, part by part of the rows.
@@ -138,7 +138,8 @@ impl Scanner {
             match words {
                 1 => self.scatter::<1>(way, &write, start, out, scratch),
                 2 => self.scatter::<2>(way, &write, start, out, scratch),
-                _ => self.scatter::<4>(way, &write, start, out, scratch),
+                4 => self.scatter::<4>(way, &write, start, out, scratch),
+                _ => self.scatter::<8>(way, &write, start, out, scratch),
             }
         });
         let places = places.into_iter().collect::<Result<_, _>>()?;
@@ -183,7 +184,8 @@ impl Scanner {
             Some((source, Placement::Moved(shuffle))) => match source.words_per_row() {
                 1 => self.place_buckets::<1>(source, shuffle, values, positions),
                 2 => self.place_buckets::<2>(source, shuffle, values, positions),
-                _ => self.place_buckets::<4>(source, shuffle, values, positions),
+                4 => self.place_buckets::<4>(source, shuffle, values, positions),
+                _ => self.place_buckets::<8>(source, shuffle, values, positions),
             },
             None | Some((_, Placement::Picked(_))) => Ok(()),
         }

@@ -3,6 +3,7 @@
 use super::{Forms, Part, PartError, Values};
 use crate::answer::{Scanner, Scattered, check_forms};
 use crate::dot::Width;
+use crate::plan::Placement;
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Scratch, TileProgram};
 use ifonly_algebra::order::Digits;
@@ -37,7 +38,7 @@ impl Part for LocalPart {
         let unfit = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
         check_forms(self.store.features(), forms.forms()).map_err(|error| unfit(error.to_string()))?;
         // Other widths go in stored order (see `Placement`); who asks for them by bucket may be anybody.
-        if digits.is_some() && !matches!(forms.words_per_row(), 1 | 2 | 4) {
+        if digits.is_some() && !Placement::moves(forms.words_per_row()) {
             return Err(unfit(format!("{} words per row do not go through buckets", forms.words_per_row())));
         }
         let program = TileProgram::values(self.scanner.kernels(), &self.store, &forms.job());
