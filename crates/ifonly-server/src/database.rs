@@ -32,7 +32,7 @@ pub(crate) static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
 /// What a front holds of an answer whose reader is slower than its shards: these have to keep their values anyway.
 const FRONT_ROOM: usize = 128 << 10;
 /// Answers of a front that wait for their readers at once, each on a thread here and one at every shard.
-const MOST_WAITING: u64 = 128;
+const MOST_WAITING: u64 = 256;
 
 /// Rows, and records sealed for each key epoch. Never printed.
 pub struct Database {

@@ -17,7 +17,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Idle connections that are kept.
 const KEPT: usize = 16;
 /// Bytes read at a time.
-const BUFFER: usize = 256 << 10;
+const BUFFER: usize = 64 << 10;
 /// The most of a refusal that is repeated in a log.
 const REASON: usize = 500;
 

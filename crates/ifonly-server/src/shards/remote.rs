@@ -21,7 +21,7 @@ pub(crate) const RECORDS: &str = "/records";
 pub(crate) const IDENTITY: &str = "/shard";
 
 /// Pieces of an answer that may wait for whoever reads them.
-const AHEAD: usize = 8;
+const AHEAD: usize = 2;
 
 /// A shard and which rows it has.
 #[derive(Clone, Debug)]
