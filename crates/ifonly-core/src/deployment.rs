@@ -20,7 +20,7 @@ pub struct Deployment {
 }
 
 /// Servers are numbered from 1 in a byte.
-pub const MAX_SERVERS: usize = u8::MAX as usize;
+pub(crate) const MAX_SERVERS: usize = u8::MAX as usize;
 
 /// Why a deployment cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,7 +7,7 @@
 use crate::record::MAX_TEXT;
 use crate::schema::{Schema, nearest};
 use ifonly_algebra::field::FieldRule;
-use ifonly_core::deployment::{Deployment, DeploymentError, MAX_SERVERS};
+use ifonly_core::deployment::{Deployment, DeploymentError};
 use ifonly_core::package::MAX_RECORD;
 use ifonly_core::params::{Params, Terms};
 use ifonly_core::scheme::{self, Metric, Scheme};
@@ -478,11 +478,11 @@ fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
         return refuse("epochs", contents.epochs.len(), format!("must be 1 to {MAX_EPOCHS} different numbers"));
     }
     let numbered = contents.operators.iter().zip(1..=u8::MAX).all(|(operator, place)| operator.index == place);
-    if contents.operators.is_empty() || contents.operators.len() > MAX_SERVERS || !numbered {
+    if contents.operators.is_empty() || u8::try_from(contents.operators.len()).is_err() || !numbered {
         return refuse(
             "operators",
             contents.operators.len(),
-            format!("must be 1 to {MAX_SERVERS}, numbered from 1 in order"),
+            format!("must be 1 to {}, numbered from 1 in order", u8::MAX),
         );
     }
     Ok(())
