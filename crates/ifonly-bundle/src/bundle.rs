@@ -13,6 +13,7 @@ use ifonly_scan::{FileBytes, RowStore, StoreError};
 use ifonly_values::manifest::{Contents, MAX_JSON, Manifest};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +24,9 @@ pub struct Bundle {
     pub(crate) records: Arc<Records>,
     pub(crate) data_digest: [u8; 32],
 }
+
+/// Bytes of a file that is read from one end to the other that are held at a time.
+const KEPT: usize = 16 << 20;
 
 pub(crate) enum Records {
     /// With their header.
@@ -37,6 +41,23 @@ impl Records {
             Records::File(file) => &file.as_ref()[RECORDS_HEADER..],
             Records::Memory(bytes) => bytes,
         }
+    }
+
+    /// Some of them, of so many bytes each, one after another. What was passed need not stay in memory: servers read records once, to seal them.
+    pub(crate) fn pass(&self, rows: Range<usize>, length: usize) -> impl ExactSizeIterator<Item = &[u8]> {
+        let first = RECORDS_HEADER + rows.start * length;
+        let mut kept = first;
+        let records = self.bytes()[rows.start * length..rows.end * length].chunks_exact(length);
+        records.enumerate().map(move |(row, record)| {
+            let place = first + row * length;
+            if let Records::File(file) = self
+                && place - kept >= KEPT
+            {
+                file.let_go(kept..place);
+                kept = place;
+            }
+            record
+        })
     }
 }
 
@@ -80,7 +101,7 @@ impl Bundle {
         let (signer, record_length) = (Some(key.public()), contents.record_length + SIGNATURE_LENGTH);
         let manifest = Manifest::new(Contents { signer, record_length, ..contents.clone() })?;
         let subject = contents.subject();
-        let records = crate::sign::signed(key, &subject, self.record_bytes(), contents.record_length);
+        let records = crate::sign::signed(key, &subject, self.records.bytes(), contents.record_length);
         Bundle::assembled(manifest, self.rows.clone(), records)
     }
 
@@ -120,7 +141,7 @@ impl Bundle {
 
     /// The records in order, before they are sealed.
     pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.record_bytes().chunks_exact(self.manifest.record_length())
+        self.records.pass(0..self.manifest.rows(), self.manifest.record_length())
     }
 
     /// The records without their signatures.
@@ -128,10 +149,6 @@ impl Bundle {
         let signature = if self.manifest.contents().signer.is_some() { SIGNATURE_LENGTH } else { 0 };
         // A manifest with a signer has longer records than signatures.
         self.records().map(move |record| &record[..record.len() - signature])
-    }
-
-    fn record_bytes(&self) -> &[u8] {
-        self.records.bytes()
     }
 
     /// A digest of everything in the bundle, the rows included. It must stay among the servers: with it, anybody could test
@@ -268,8 +285,13 @@ fn checked_file(path: &Path, need: Option<usize>, hash: &blake3::Hash) -> Result
         }
     };
     let bytes = FileBytes::open(&file, need).map_err(io)?;
-    if blake3::hash(bytes.as_ref()) != *hash {
-        return Err(OpenError::Checksum { path: path.into() });
+    let mut hasher = blake3::Hasher::new();
+    for (number, piece) in bytes.as_ref().chunks(KEPT).enumerate() {
+        hasher.update(piece);
+        bytes.let_go(number * KEPT..number * KEPT + piece.len());
     }
-    Ok(bytes)
+    match hasher.finalize() == *hash {
+        true => Ok(bytes),
+        false => Err(OpenError::Checksum { path: path.into() }),
+    }
 }

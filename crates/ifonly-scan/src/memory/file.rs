@@ -11,6 +11,7 @@
 use super::AlignedBytes;
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 
 /// The first bytes of a file, as many as were asked for. They start at a multiple of 64.
 pub struct FileBytes(Source);
@@ -35,6 +36,17 @@ impl FileBytes {
             return Ok(FileBytes(Source::Mapped(map)));
         }
         FileBytes::read(file, length)
+    }
+
+    /// Lets go of bytes that are not needed for a while: where they are mapped, this process has them no longer, and reads them from the file again
+    /// when somebody wants them.
+    pub fn let_go(&self, bytes: Range<usize>) {
+        #[cfg(unix)]
+        if let Source::Mapped(map) = &self.0 {
+            map.let_go(bytes);
+        }
+        #[cfg(not(unix))]
+        let _ = bytes;
     }
 
     /// The same without a map.
@@ -65,6 +77,7 @@ impl std::fmt::Debug for FileBytes {
 mod mapped {
     use crate::memory::{HUGE_PAGE, advise_huge_pages};
     use std::fs::File;
+    use std::ops::Range;
     use std::os::fd::AsRawFd;
     use std::ptr;
 
@@ -116,6 +129,20 @@ mod mapped {
         }
     }
 
+    impl Map {
+        pub(super) fn let_go(&self, bytes: Range<usize>) {
+            // Whole pages of any size that systems have.
+            const PAGES: usize = 1 << 16;
+            let (first, end) = (bytes.start.next_multiple_of(PAGES), bytes.end.min(self.length) / PAGES * PAGES);
+            if first < end {
+                let place = self.start.wrapping_add(first).cast_mut().cast();
+                // SAFETY: inside the map, whose pages nobody writes to: what is read there later comes from the file again, with the same
+                // bytes. A refusal costs only memory.
+                unsafe { libc::madvise(place, end - first, libc::MADV_DONTNEED) };
+            }
+        }
+    }
+
     impl Drop for Map {
         fn drop(&mut self) {
             // SAFETY: exactly what was reserved, with the file's pages inside; `self` was the last to point there.
@@ -148,6 +175,10 @@ mod tests {
                 {
                     assert!(opened.as_ref() == &bytes[..part], "{part} of {length}");
                     assert!(part == 0 || opened.as_ref().as_ptr().addr().is_multiple_of(64));
+                    // Bytes that were let go, and some that are not there, are as they were.
+                    opened.let_go(0..part / 2);
+                    opened.let_go(part / 3..part + 99);
+                    assert!(opened.as_ref() == &bytes[..part], "{part} of {length}");
                 }
             }
             assert_eq!(FileBytes::open(&file, length + 1).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
