@@ -44,7 +44,9 @@ class Size:
         self.gated_ns = GATED_TABLE * options.features / 32 + SHUFFLE + SHUFFLE + record
         self.gated_answer = rows * 2 * options.bits / 8
         self.gated_upload = rows / 8
-        self.value_bytes = 2 * (4 if options.bits < 32 else 8)
+        # Two values a row; a server that has all rows keeps at least words.
+        self.value_bytes = 2 * math.ceil(options.bits / 8)
+        self.kept_bytes = max(8, self.value_bytes)
 
     def cores(self, fixed, nanoseconds):
         return self.searches * (fixed + self.rows * nanoseconds) * 1e-9
@@ -53,7 +55,7 @@ class Size:
         """(name, cores, bytes a second to people, bytes a second to each other server, memory of one search at work)"""
         gated = self.cores(FIXED, self.gated_ns)
         sealed = self.cores(SEALED_FIXED, SEALED)
-        yield "gated-tables", gated, self.searches * self.gated_answer, 0, self.rows * (4 + self.value_bytes)
+        yield "gated-tables", gated, self.searches * self.gated_answer, 0, self.rows * (4 + self.kept_bytes)
         between = self.searches * self.rows * SEALED_SENT
         yield "sealed", sealed, self.searches * SEALED_TRAFFIC / 3, between, self.rows * SEALED_MEMORY
 

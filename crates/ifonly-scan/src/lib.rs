@@ -47,6 +47,7 @@ mod pack;
 pub mod parts;
 mod plan;
 pub mod records;
+mod short;
 pub mod store;
 mod table;
 mod tile;

@@ -11,7 +11,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// One and two words per value.
-const FIELDS: [u64; 3] = [262_139, (1 << 31) - 1, (1 << 61) - 1];
+const FIELDS: [u64; 4] = [262_139, (1 << 31) - 1, (1 << 40) - 87, (1 << 61) - 1];
 
 struct World {
     random: SeededRandom,
@@ -166,20 +166,20 @@ fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
         let forms = Forms::new(&field, list.clone());
         for pieces in [vec![300], vec![1, 62, 2, 64, 0, 100, 71], vec![150; 2]] {
             let mut values = part.evaluate(&forms, None).unwrap();
-            let mut words = vec![];
+            let mut bytes = vec![];
             for rows in pieces {
-                let mut piece = vec![0; rows * forms.words_per_row()];
+                let mut piece = vec![0; rows * forms.bytes_per_row()];
                 values.read(&mut piece).unwrap();
-                words.extend(piece);
+                bytes.extend(piece);
             }
-            let mut words = words.chunks_exact(forms.words_per_value());
+            let mut bytes = bytes.chunks_exact(field.bits().div_ceil(8) as usize);
             for (row, levels) in world.rows.iter().enumerate() {
                 for form in &list {
-                    let value = words.next().unwrap().iter().rev().fold(0, |v, &word| v << 32 | u64::from(word));
+                    let value = bytes.next().unwrap().iter().rev().fold(0, |v, &byte| v << 8 | u64::from(byte));
                     assert_eq!(value, form.evaluate(&field, levels).value(), "{backend}, q = {q}, row {row}");
                 }
             }
-            let beyond = values.read(&mut vec![0; forms.words_per_row()]);
+            let beyond = values.read(&mut vec![0; forms.bytes_per_row()]);
             assert_eq!(beyond, Err(PartError::Elsewhere { wanted: 350..351, held: 50..350 }));
         }
     }
@@ -192,28 +192,28 @@ fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
     let keys = world.keys.clone();
     let shuffle = order::Shuffle::new(&keys, 70_000);
     let digits = order::Digits::from_key(*shuffle.digits().unwrap().key());
-    for (q, rows) in [(FIELDS[0], 0..70_000), (FIELDS[2], 30_001..60_007)] {
+    for (q, rows) in [(FIELDS[0], 0..70_000), (FIELDS[2], 1..65_000), (FIELDS[3], 30_001..60_007)] {
         let field = Field::new(q).unwrap();
         let forms = Forms::new(&field, [world.form(&field, 4), world.form(&field, 1)]);
         let part = LocalPart::new(&scanner, world.store(rows.clone()), rows.start);
-        let read = |digits, words: usize| {
-            let mut all = vec![0; rows.len() * forms.words_per_row()];
+        let read = |digits, piece: usize| {
+            let mut all = vec![0; rows.len() * forms.bytes_per_row()];
             let mut values = part.evaluate(&forms, digits).unwrap();
-            all.chunks_mut(words).for_each(|piece| values.read(piece).unwrap());
+            all.chunks_mut(piece * forms.bytes_per_row()).for_each(|piece| values.read(piece).unwrap());
             assert!(digits.is_none() || values.read(&mut [0; 4]) == Err(PartError::TooFew));
             all
         };
         // Widths that no answer moves through buckets are refused, whoever asks.
         let three = Forms::new(&field, [0, 1, 4].map(|shape| world.form(&field, shape)));
         assert!(part.evaluate(&three, Some(&digits)).is_err() && part.evaluate(&three, None).is_ok());
-        let stored = read(None, 4000);
+        let stored = read(None, 1000);
         let mut way = shuffle.scatter(rows.clone());
         let mut places = vec![0; rows.len()];
         way.places(&mut places);
-        let by_bucket = read(Some(&digits), 4444);
+        let by_bucket = read(Some(&digits), 1111);
         for (row, &place) in places.iter().enumerate() {
-            let words = forms.words_per_row();
-            assert_eq!(stored[row * words..][..words], by_bucket[place as usize * words..][..words], "row {row}");
+            let bytes = forms.bytes_per_row();
+            assert_eq!(stored[row * bytes..][..bytes], by_bucket[place as usize * bytes..][..bytes], "row {row}");
         }
     }
 }
@@ -263,7 +263,7 @@ fn a_part_refuses_forms_for_other_rows() {
 struct Remote {
     rows: Range<usize>,
     ranges: Vec<u32>,
-    gives: Result<u32, String>,
+    gives: Result<u8, String>,
 }
 
 impl Part for Remote {
@@ -285,10 +285,10 @@ impl Part for Remote {
 }
 
 impl Values for &Remote {
-    fn read(&mut self, out: &mut [u32]) -> Result<(), PartError> {
+    fn read(&mut self, out: &mut [u8]) -> Result<(), PartError> {
         let rows = self.rows.clone();
-        let word = self.gives.clone().map_err(|reason| PartError::Unavailable { rows, reason })?;
-        out.fill(word);
+        let byte = self.gives.clone().map_err(|reason| PartError::Unavailable { rows, reason })?;
+        out.fill(byte);
         Ok(())
     }
 }
@@ -302,7 +302,7 @@ fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
         let program = Program::new([world.form(&field, 1)], [Output::Plain(0)]);
         let keys = world.keys.rows(&field, 1, 1, 1);
         let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
-        let run = |gives: Result<u32, String>, shuffled: bool| {
+        let run = |gives: Result<u8, String>, shuffled: bool| {
             let remote = Remote { rows: 100..200, ranges: world.ranges.clone(), gives };
             let parts: Vec<Arc<dyn Part>> =
                 vec![Arc::new(LocalPart::new(&scanner, world.store(0..100), 0)), Arc::new(remote)];
@@ -311,7 +311,7 @@ fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
         };
         for shuffled in [false, true] {
             assert_eq!(run(Ok(1), shuffled), Ok(()));
-            assert_eq!(run(Ok(u32::MAX), shuffled), Err(ScanError::Part(PartError::NoSymbol(100..200))));
+            assert_eq!(run(Ok(u8::MAX), shuffled), Err(ScanError::Part(PartError::NoSymbol(100..200))));
             let away = run(Err("it is away".into()), shuffled).unwrap_err().to_string();
             assert!(away.ends_with("cannot be had: it is away"), "{away}");
         }

@@ -4,7 +4,7 @@
 //! 64 rows of any symbols end at a byte boundary, so spans simply follow each other in the stream. The sink gets them in
 //! order, and a stored-order answer holds only as many spans as threads work on.
 //!
-//! A shuffled answer first keeps the form values of all rows (4 bytes each, 8 for q ≥ 2^31). With the keys of the order
+//! A shuffled answer first keeps the form values of all rows (4 bytes each, and for q ≥ 2^31 as many as q has). With the keys of the order
 //! ([`Query::order_keys`]) it sends them through the buckets of [`ifonly_algebra::order::Shuffle`], which moves memory in
 //! order; with a finished order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
 
@@ -384,22 +384,22 @@ impl Scanner {
         }
     }
 
-    /// Row by row into `out`, whole spans at a time on the threads of the pool; `work` gets the first row of each.
-    pub(crate) fn in_spans(
+    /// Row by row into `out`, where each has so many items, whole spans at a time on the threads of the pool; `work` gets the first row of each.
+    pub(crate) fn in_spans<I: Send>(
         &self,
-        out: &mut [u32],
-        words: usize,
-        work: impl Fn(usize, &mut [u32], &mut Scratch) + Sync,
+        out: &mut [I],
+        items: usize,
+        work: impl Fn(usize, &mut [I], &mut Scratch) + Sync,
     ) {
-        let size = (self.span_rows * words).max(1);
+        let size = (self.span_rows * items).max(1);
         self.map_chunks(out, size, |span, out, scratch| work(span * self.span_rows, out, scratch));
     }
 
-    fn map_chunks<T: Send>(
+    fn map_chunks<I: Send, T: Send>(
         &self,
-        all: &mut [u32],
+        all: &mut [I],
         size: usize,
-        work: impl Fn(usize, &mut [u32], &mut Scratch) -> T + Sync,
+        work: impl Fn(usize, &mut [I], &mut Scratch) -> T + Sync,
     ) -> Vec<T> {
         match &self.pool {
             Some(pool) => pool.install(|| {

@@ -11,18 +11,20 @@ use super::Scanner;
 use crate::memory::{self, AlignedBytes};
 use crate::parts::PartError;
 use crate::plan::{Placement, Plan, ValueSource};
+use crate::short::RowValues;
 use crate::tile::{Gathered, Scratch};
 use ifonly_algebra::order::{Scatter, Shuffle};
 use rayon::prelude::*;
 use std::ops::Range;
 
 /// Rows of a part. Its 256 buckets fill at the same pace, so they must not begin at multiples of 4096 bytes of each other, where
-/// all would want the same few lines of the cache: 0.38·2^18 and 1.38·2^18 rows of 4 to 32 bytes keep them apart.
+/// all would want the same few lines of the cache: 0.38·2^18 and 1.38·2^18 rows of 3 to 32 bytes keep them apart.
 const PART_ROWS: [usize; 2] = [99_584, 361_728];
 
-/// Form values in buckets, part by part of the rows.
+/// Form values in buckets, part by part of the rows, in as few bytes as they need.
 pub(crate) struct Scattered {
     all: AlignedBytes,
+    row: RowValues,
     part_rows: usize,
     /// The places of each bucket in each part.
     places: Vec<Vec<Range<usize>>>,
@@ -34,11 +36,11 @@ impl Scattered {
         self.places.len()
     }
 
-    /// What a part has for a bucket, `words` words each.
-    pub(crate) fn values(&self, bucket: usize, part: usize, words: usize) -> Option<&[u32]> {
+    /// What a part has for a bucket.
+    pub(crate) fn values(&self, bucket: usize, part: usize) -> Option<&[u8]> {
         let places = self.places.get(part)?.get(bucket)?;
-        let start = part * self.part_rows;
-        Some(&self.all.words()[(start + places.start) * words..(start + places.end) * words])
+        let (start, bytes) = (part * self.part_rows, self.row.bytes());
+        Some(&self.all.as_ref()[(start + places.start) * bytes..(start + places.end) * bytes])
     }
 }
 
@@ -88,7 +90,7 @@ impl Scanner {
             Some((source, Placement::Picked(_))) => Source::Stored(self.stored(source, rows)?),
             Some((ValueSource::Rows(program), Placement::Moved(shuffle))) => Source::Scattered(self.scattered(
                 rows,
-                program.words_per_row(),
+                RowValues::scanned(plan.field, program.outputs()),
                 |rows| shuffle.scatter(rows),
                 |start, out, scratch| {
                     program.write_rows(start, out, scratch);
@@ -124,49 +126,33 @@ impl Scanner {
     pub(crate) fn scattered<'s>(
         &self,
         rows: usize,
-        words: usize,
+        row: RowValues,
         scatter: impl Fn(Range<usize>) -> Scatter<'s> + Sync,
         write: impl Fn(usize, &mut [u32], &mut Scratch) -> Result<(), PartError> + Sync,
     ) -> Result<Scattered, PartError> {
-        let mut all = self.spare.take(rows * words * 4);
+        let bytes = row.bytes();
+        let mut all = self.spare.take(rows * bytes);
         let [short, long] = PART_ROWS;
         let part_rows = if rows < 4 * self.threads * long { short } else { long };
-        let out = &mut all.words_mut()[..rows * words];
-        let places = self.map_chunks(out, (part_rows * words).max(1), |part, out, scratch| {
+        let places = self.map_chunks(&mut all.as_mut()[..rows * bytes], part_rows * bytes, |part, out, scratch| {
             let start = part * part_rows;
-            let way = scatter(start..start + out.len() / words.max(1));
-            match words {
-                1 => self.scatter::<1>(way, &write, start, out, scratch),
-                2 => self.scatter::<2>(way, &write, start, out, scratch),
-                4 => self.scatter::<4>(way, &write, start, out, scratch),
-                _ => self.scatter::<8>(way, &write, start, out, scratch),
+            let mut way = scatter(start..start + out.len() / bytes);
+            // A tile stays in the cache.
+            let tile = self.kernels.tile_rows();
+            let (mut places, mut words, mut short) =
+                (vec![0; tile], vec![0; tile * row.words()], vec![0; tile * bytes]);
+            for first in (0..out.len() / bytes).step_by(tile) {
+                let rows = tile.min(out.len() / bytes - first);
+                let (places, words) = (&mut places[..rows], &mut words[..rows * row.words()]);
+                write(start + first, words, scratch)?;
+                row.shorten(words, &mut short);
+                way.places(places);
+                scatter_rows(bytes, places, &short, out);
             }
+            Ok(way.buckets())
         });
-        let places = places.into_iter().collect::<Result<_, _>>()?;
-        Ok(Scattered { all, part_rows, places })
-    }
-
-    /// Values of W words per row into the buckets of a part, whose places it returns.
-    fn scatter<const W: usize>(
-        &self,
-        mut way: Scatter<'_>,
-        write: &impl Fn(usize, &mut [u32], &mut Scratch) -> Result<(), PartError>,
-        start: usize,
-        out: &mut [u32],
-        scratch: &mut Scratch,
-    ) -> Result<Vec<Range<usize>>, PartError> {
-        let out = out.as_chunks_mut::<W>().0;
-        // A tile stays in the cache.
-        let tile = self.kernels.tile_rows();
-        let (mut places, mut values) = (vec![0; tile], vec![0; tile * W]);
-        for first in (0..out.len()).step_by(tile) {
-            let rows = tile.min(out.len() - first);
-            let (places, values) = (&mut places[..rows], &mut values[..rows * W]);
-            write(start + first, values, scratch)?;
-            way.places(places);
-            memory::scatter(places, values.as_chunks::<W>().0, out);
-        }
-        Ok(way.buckets())
+        let places = places.into_iter().collect::<Result<_, PartError>>()?;
+        Ok(Scattered { all, row, part_rows, places })
     }
 
     /// Moves the window on to these positions.
@@ -264,9 +250,9 @@ impl Scanner {
             if let Source::Scattered(scattered) = &*held {
                 let mut rest = bucket.as_flattened_mut();
                 for part in 0..scattered.parts() {
-                    let values = scattered.values(number, part, W).unwrap_or_default();
-                    let (here, behind) = rest.split_at_mut(values.len());
-                    here.copy_from_slice(values);
+                    let values = scattered.values(number, part).unwrap_or_default();
+                    let (here, behind) = rest.split_at_mut(values.len() / scattered.row.bytes() * W);
+                    scattered.row.widen(values, here);
                     rest = behind;
                 }
             }
@@ -278,4 +264,17 @@ impl Scanner {
         }
         Ok(())
     }
+}
+
+/// Rows of so many bytes to their places.
+fn scatter_rows(bytes: usize, places: &[u32], rows: &[u8], out: &mut [u8]) {
+    macro_rules! of_length {
+        ($($length:literal)*) => {
+            match bytes {
+                $($length => memory::scatter(places, rows.as_chunks::<$length>().0, out.as_chunks_mut().0),)*
+                _ => unreachable!("up to eight words per row: see Placement::moves"),
+            }
+        };
+    }
+    of_length!(1 2 3 4 5 6 7 8 10 12 14 16 20 24 28 32)
 }

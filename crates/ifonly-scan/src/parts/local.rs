@@ -46,17 +46,16 @@ impl Part for LocalPart {
         Ok(match digits {
             None => Box::new(InOrder { values, next: 0 }),
             Some(digits) => {
-                let words = forms.words_per_row();
                 let scattered = self.scanner.scattered(
                     self.store.rows(),
-                    words,
+                    forms.row(),
                     |rows| digits.scatter(rows.start + self.first_row..rows.end + self.first_row),
                     |start, out, scratch| {
                         values.read(start, out, scratch);
                         Ok(())
                     },
                 )?;
-                Box::new(ByBucket { scattered, words, bucket: 0, part: 0, done: 0 })
+                Box::new(ByBucket { scattered, bucket: 0, part: 0, done: 0 })
             }
         })
     }
@@ -107,14 +106,18 @@ struct InOrder<'a> {
 }
 
 impl Values for InOrder<'_> {
-    fn read(&mut self, out: &mut [u32]) -> Result<(), PartError> {
-        let (words, part) = (self.values.forms.words_per_row(), self.values.part);
-        let rows = self.next..self.next + out.len().checked_div(words).unwrap_or(0);
+    fn read(&mut self, out: &mut [u8]) -> Result<(), PartError> {
+        let (row, part) = (self.values.forms.row(), self.values.part);
+        let rows = self.next..self.next + out.len().checked_div(row.bytes()).unwrap_or(0);
         if rows.end > part.store.rows() {
             let wanted = rows.start + part.first_row..rows.end + part.first_row;
             return Err(PartError::Elsewhere { wanted, held: part.rows() });
         }
-        part.scanner.in_spans(out, words, |first, out, scratch| self.values.read(rows.start + first, out, scratch));
+        part.scanner.in_spans(out, row.bytes(), |first, out, scratch| {
+            let mut words = vec![0; out.len() / row.bytes() * row.words()];
+            self.values.read(rows.start + first, &mut words, scratch);
+            row.shorten(&words, out);
+        });
         self.next = rows.end;
         Ok(())
     }
@@ -123,22 +126,19 @@ impl Values for InOrder<'_> {
 /// Values bucket by bucket.
 struct ByBucket {
     scattered: Scattered,
-    words: usize,
-    /// Where reading is: in this bucket, at this part of the scattered rows, so many values of it done.
+    /// Where reading is: in this bucket, at this part of the scattered rows, so many bytes of it done.
     bucket: usize,
     part: usize,
     done: usize,
 }
 
 impl Values for ByBucket {
-    fn read(&mut self, mut out: &mut [u32]) -> Result<(), PartError> {
+    fn read(&mut self, mut out: &mut [u8]) -> Result<(), PartError> {
         while !out.is_empty() {
             if self.part == self.scattered.parts() {
                 (self.bucket, self.part) = (self.bucket + 1, 0);
             }
-            let Some(values) = self.scattered.values(self.bucket, self.part, self.words) else {
-                return Err(PartError::TooFew);
-            };
+            let values = self.scattered.values(self.bucket, self.part).ok_or(PartError::TooFew)?;
             let left = &values[self.done..];
             let length = left.len().min(out.len());
             let (here, behind) = out.split_at_mut(length);

@@ -22,6 +22,7 @@ mod records;
 use crate::answer::{Query, ScanError, Scanner, check};
 use crate::dot::Width;
 use crate::plan::Placement;
+use crate::short::{RowValues, whole};
 use crate::store::{RowStore, RowStoreBuilder, StoreError};
 use crate::tile::used_forms;
 use ifonly_algebra::field::Field;
@@ -129,14 +130,17 @@ impl Forms {
         &self.program.forms
     }
 
-    /// Words of 32 bits per value: one for odd q below 2^31, else two, the low one first.
-    pub fn words_per_value(&self) -> usize {
-        Width::of(&self.field).planes()
+    /// Bytes of one row: the values of all forms, one after another, each little-endian in as many whole bytes as q has.
+    pub fn bytes_per_row(&self) -> usize {
+        self.row().bytes()
     }
 
-    /// Words of one row: the values of all forms, one after another.
-    pub fn words_per_row(&self) -> usize {
-        self.words_per_value() * self.program.forms.len()
+    pub(crate) fn row(&self) -> RowValues {
+        RowValues::reduced(&self.field, self.program.forms.len())
+    }
+
+    pub(crate) fn words_per_row(&self) -> usize {
+        self.row().words()
     }
 
     fn job(&self) -> Job<'_> {
@@ -149,10 +153,7 @@ impl Forms {
         match Width::of(&self.field) {
             // Without a branch for every value.
             Width::Narrow => words.iter().fold(true, |fits, &word| fits & (u64::from(word) < q)),
-            Width::Wide => {
-                let value = |[low, high]: &[u32; 2]| u64::from(*low) | u64::from(*high) << 32;
-                words.as_chunks().0.iter().all(|halves| value(halves) < q)
-            }
+            Width::Wide => words.as_chunks().0.iter().all(|halves| whole(halves) < q),
         }
     }
 }
@@ -175,8 +176,8 @@ pub trait Part: Send + Sync {
 
 /// The values of some forms at the rows of a part, one after another.
 pub trait Values: Send {
-    /// Values of the next rows: [`Forms::words_per_row`] words per row, every value below q.
-    fn read(&mut self, out: &mut [u32]) -> Result<(), PartError>;
+    /// Values of the next rows: [`Forms::bytes_per_row`] bytes per row, every value below q. Only whole rows are asked for.
+    fn read(&mut self, out: &mut [u8]) -> Result<(), PartError>;
 }
 
 /// All rows of a database, as one store or in parts that follow each other.
@@ -285,6 +286,7 @@ struct Reading<'a> {
     values: Vec<Box<dyn Values + 'a>>,
     /// In stored order.
     next_row: usize,
+    bytes: Vec<u8>,
 }
 
 impl<'a> PartValues<'a> {
@@ -292,7 +294,7 @@ impl<'a> PartValues<'a> {
     fn of(parts: &'a [Arc<dyn Part>], forms: &'a Forms, digits: Option<&Digits>) -> Result<PartValues<'a>, PartError> {
         let values = parts.iter().map(|part| part.evaluate(forms, digits)).collect::<Result<_, _>>()?;
         let parts = parts.iter().map(|part| part.rows()).collect();
-        Ok(PartValues { forms, parts, reading: Mutex::new(Reading { values, next_row: 0 }) })
+        Ok(PartValues { forms, parts, reading: Mutex::new(Reading { values, next_row: 0, bytes: vec![] }) })
     }
 
     pub(crate) fn words_per_row(&self) -> usize {
@@ -339,11 +341,19 @@ impl<'a> PartValues<'a> {
 
     /// Whatever a part says is checked: kernels rely on it.
     fn checked(&self, reading: &mut Reading<'a>, part: usize, out: &mut [u32]) -> Result<(), PartError> {
-        reading.values[part].read(out)?;
-        match self.forms.are_reduced(out) {
-            true => Ok(()),
-            false => Err(PartError::NoSymbol(self.parts[part].clone())),
+        /// So many at a time stay in the cache.
+        const ROWS: usize = 1 << 12;
+        let row = self.forms.row();
+        let Reading { values, bytes, .. } = reading;
+        for out in out.chunks_mut((ROWS * row.words()).max(1)) {
+            bytes.resize(out.len() / row.words() * row.bytes(), 0);
+            values[part].read(bytes)?;
+            row.widen(bytes, out);
+            if !self.forms.are_reduced(out) {
+                return Err(PartError::NoSymbol(self.parts[part].clone()));
+            }
         }
+        Ok(())
     }
 }
 
@@ -378,7 +388,8 @@ mod tests {
     fn values_are_reduced_up_to_the_last_number_below_q() {
         for q in [2, 262_139, (1 << 31) - 1, 4_294_967_291, (1 << 61) - 1] {
             let forms = Forms::new(&Field::new(q).unwrap(), vec![]);
-            let words = |value: u64| [value as u32, (value >> 32) as u32][..forms.words_per_value()].to_vec();
+            let planes = Width::of(forms.field()).planes();
+            let words = |value: u64| [value as u32, (value >> 32) as u32][..planes].to_vec();
             for (value, reduced) in [(0, true), (q - 1, true), (q, false)] {
                 assert_eq!(forms.are_reduced(&[words(1), words(value), words(0)].concat()), reduced, "{value} of {q}");
             }

@@ -65,7 +65,7 @@ impl Part for RemoteRows {
     fn evaluate<'a>(&'a self, forms: &'a Forms, digits: Option<&Digits>) -> Result<Box<dyn Values + 'a>, PartError> {
         let body = Bytes::from_owner(wire::values(forms, digits));
         let (pieces, received) = mpsc::channel(AHEAD);
-        let length = 4 * (self.remote.rows.len() * forms.words_per_row()) as u64;
+        let length = (self.remote.rows.len() * forms.bytes_per_row()) as u64;
         let shard = self.remote.shard.clone();
         self.remote.runtime.spawn(async move {
             let reply = shard.ask(Method::POST, VALUES, body).await;
@@ -112,38 +112,15 @@ struct RemoteValues<'a> {
     current: Bytes,
 }
 
-impl RemoteValues<'_> {
-    fn refill(&mut self) -> Result<(), PartError> {
-        let piece = self.pieces.blocking_recv().ok_or(PartError::TooFew)?;
-        self.current = piece.map_err(|reason| self.part.remote.unavailable(reason))?;
-        Ok(())
-    }
-}
-
 impl Values for RemoteValues<'_> {
-    fn read(&mut self, mut out: &mut [u32]) -> Result<(), PartError> {
+    fn read(&mut self, mut out: &mut [u8]) -> Result<(), PartError> {
         while !out.is_empty() {
-            let (words, rest) = self.current.as_chunks::<4>();
-            if !words.is_empty() {
-                let count = words.len().min(out.len());
-                let (here, behind) = out.split_at_mut(count);
-                here.iter_mut().zip(words).for_each(|(out, word)| *out = u32::from_le_bytes(*word));
-                self.current.advance(4 * count);
-                out = behind;
-                continue;
+            if self.current.is_empty() {
+                let piece = self.pieces.blocking_recv().ok_or(PartError::TooFew)?;
+                self.current = piece.map_err(|reason| self.part.remote.unavailable(reason))?;
             }
-            // A word that two pieces share.
-            let (mut word, mut have) = ([0; 4], rest.len());
-            word[..have].copy_from_slice(rest);
-            while have < 4 {
-                self.refill()?;
-                let taken = self.current.len().min(4 - have);
-                word[have..have + taken].copy_from_slice(&self.current[..taken]);
-                self.current.advance(taken);
-                have += taken;
-            }
-            let (first, behind) = out.split_at_mut(1);
-            first[0] = u32::from_le_bytes(word);
+            let (here, behind) = out.split_at_mut(self.current.len().min(out.len()));
+            self.current.copy_to_slice(here);
             out = behind;
         }
         Ok(())

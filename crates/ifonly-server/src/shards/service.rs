@@ -43,8 +43,8 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroize;
 
-/// Words that are sent at a time.
-const PIECE_WORDS: usize = 1 << 15;
+/// Bytes that are sent at a time, less what is no whole row.
+const PIECE_BYTES: usize = 1 << 17;
 /// Pieces that may wait for the network.
 const AHEAD: usize = 8;
 /// How long an answer may wait for its front in all. Fronts end what takes people too long, and the network ends what is for a front that died;
@@ -380,21 +380,21 @@ fn malformed() -> Refused {
 fn values(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
     let part = &shard.holding.rows;
     let (forms, digits) = wire::read_values(body, part.ranges()).ok_or_else(malformed)?;
-    let mut left = part.rows().len() * forms.words_per_row();
+    let row = forms.bytes_per_row();
+    let mut left = part.rows().len() * row;
     // In stored order values are computed as they are read, and nothing is held.
-    let seat = shard.seat(if digits.is_some() { 4 * left } else { 0 });
+    let seat = shard.seat(if digits.is_some() { left } else { 0 });
     let mut values =
         part.evaluate(&forms, digits.as_ref()).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mut feed = begin(4 * left as u64, seat);
-    let mut words = vec![0; PIECE_WORDS.min(left)];
+    let mut feed = begin(left as u64, seat);
     while left > 0 {
-        let words = &mut words[..PIECE_WORDS.min(left)];
-        if let Err(error) = values.read(words) {
+        let mut piece = vec![0; (PIECE_BYTES / row * row).min(left)];
+        if let Err(error) = values.read(&mut piece) {
             tracing::error!(%error, "the rows gave no values");
             return Ok(());
         }
-        left -= words.len();
-        if !feed.send(words.iter().flat_map(|word| word.to_le_bytes()).collect()) {
+        left -= piece.len();
+        if !feed.send(piece.into()) {
             return Ok(());
         }
     }
@@ -415,7 +415,7 @@ fn sums(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused
     let mut sums = vec![0; part.rows().len()];
     part.table_sums(&tables, &mut sums).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
     let mut feed = begin(8 * sums.len() as u64, seat);
-    let mut pieces = sums.chunks(PIECE_WORDS / 2);
+    let mut pieces = sums.chunks(PIECE_BYTES / 8);
     let _ = pieces.all(|sums| feed.send(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()));
     sums.zeroize();
     Ok(())

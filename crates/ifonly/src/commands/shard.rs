@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Allow the admin port on another address than loopback, on a network of your own.
     #[arg(long)]
     public_admin: bool,
-    /// Requests at work at once; each may take 16 bytes of memory per row, or 32 where answers are verified.
+    /// Requests at work at once; each may take two values of memory per row, of up to 8 bytes each, or four where answers are verified.
     #[arg(long, value_name = "N")]
     running: Option<usize>,
     /// Memory for values that wait for their front, because the person there reads slowly; beyond that those that have waited longest give way.
