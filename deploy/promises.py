@@ -251,6 +251,12 @@ def policies_let_in_who_must_and_nobody_else(objects, values):
     for policy in of_kind(objects, "NetworkPolicy"):
         hold("Egress" in policy["spec"]["policyTypes"], "what a pod may reach is named too")
         hold(all(rule.get("to") and rule.get("ports") for rule in policy["spec"]["egress"]), "no pod may reach everything")
+    if before:
+        given = values["peers"]["next"]["address"]
+        wanted = {int(address.rsplit(":", 1)[1]) for address in ([given] if isinstance(given, str) else given)}
+        egress = [rule for policy in of_kind(objects, "NetworkPolicy") for rule in policy["spec"]["egress"]]
+        after = [rule for rule in egress if {"ipBlock": {"cidr": "192.0.2.2/32"}} in rule["to"]]
+        hold({port["port"] for rule in after for port in rule["ports"]} == wanted, "a front reaches every front of the server after")
     for service in of_kind(objects, "Service"):
         exposed = {port["targetPort"] for port in service["spec"]["ports"]}
         inside = service["spec"].get("clusterIP") == "None"

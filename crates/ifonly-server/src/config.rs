@@ -325,6 +325,11 @@ mod tests {
         let shown: Vec<&str> = shown.filter_map(|line| line.strip_prefix("# ")).filter(is_setting).collect();
         let peers = Config::parse(&shown.join("\n")).unwrap().peers.unwrap();
         assert_eq!((peers.randomness, peers.limits), Default::default());
+        assert_eq!(peers.next.addresses, ["b.example.org:8444"]);
+        let fronts = shown.join("\n").replace("\"b.example.org:8444\"", "[\"b1:8444\", \"b2:8444\"]");
+        assert_eq!(Config::parse(&fronts).unwrap().peers.unwrap().next.addresses, ["b1:8444", "b2:8444"]);
+        let wrong = Config::parse(&fronts.replace("\"b1:8444\"", "8444")).unwrap_err().to_string();
+        assert!(wrong.contains("HOST:PORT, or a list of them"), "{wrong}");
         let keyed = shown.join("\n").replace("\"system\"", "\"keys\"");
         assert_eq!(Config::parse(&keyed).unwrap().peers.unwrap().randomness, crate::peers::Source::Keys);
         let wrong = Config::parse(&keyed.replace("\"keys\"", "\"dice\"")).unwrap_err();

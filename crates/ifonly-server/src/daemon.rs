@@ -100,7 +100,7 @@ async fn peers(config: &Config, holding: &Holding) -> Result<Option<(Arc<Peers>,
     };
     let station = Station::bind(peers, holding.index(), &tls.certificate, &tls.key).await?;
     let address = station.address();
-    tracing::info!(%address, next = peers.next.address, "listening for the server before this one");
+    tracing::info!(%address, next = peers.next.addresses.join(","), "listening for the server before this one");
     Ok(Some((Arc::new(station.run()), address)))
 }
 

@@ -233,7 +233,7 @@ impl Servers {
             }
             let config = PeersConfig {
                 listen: local,
-                next: NextServer { address: address.to_string(), certificate: file(next, "pem") },
+                next: NextServer { addresses: vec![address.to_string()], certificate: file(next, "pem") },
                 previous: PreviousServer { certificate: file(previous, "pem") },
                 randomness: source,
                 limits: PeerLimits::default(),

@@ -59,7 +59,10 @@ impl Certificates {
             let (next, previous) = (server % 3 + 1, (server + 1) % 3 + 1);
             let config = PeersConfig {
                 listen: local,
-                next: NextServer { address: addresses[next - 1].to_string(), certificate: self.file(next, "pem") },
+                next: NextServer {
+                    addresses: vec![addresses[next - 1].to_string()],
+                    certificate: self.file(next, "pem"),
+                },
                 previous: PreviousServer { certificate: self.file(previous, "pem") },
                 randomness,
                 limits: PeerLimits::default(),
@@ -135,28 +138,40 @@ fn servers_that_disagree_on_where_random_bits_come_from_say_so() {
     assert!(said.contains("has another randomness for this session"), "{said}");
 }
 
-#[test]
-fn three_processes_give_the_answers_of_brute_force_with_and_without_keys() {
-    let mut random = SeededRandom::new(33);
-    let mut numbers = Numbers::draw(3, 9, 63, &mut random);
-    // Whoever reads the file sees from where to where numbers go.
-    numbers.rows.extend([vec![0; 3], vec![9; 3]]);
+/// A bundle of these numbers for three servers, and whom to trust.
+fn built(place: &Place, numbers: &Numbers) -> Trust {
     let header: Vec<String> = (0..3).map(name).collect();
     let lines = numbers.rows.iter().map(|row| row.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
     let text: String = [header.join(",")].into_iter().chain(lines).map(|line| line + "\n").collect();
-    let place = Place::empty();
     std::fs::write(place.path("numbers.csv"), text).unwrap();
     let (data, bundle) = (place.path("numbers.csv"), place.path("bundle"));
     fine(&["build", &data, "-o", &bundle, "--servers", "3", "--scheme", "sealed", "--scale", "exact"]);
-    let trust = Trust::pem(&std::fs::read(place.path("cert.pem")).unwrap()).unwrap();
+    Trust::pem(&std::fs::read(place.path("cert.pem")).unwrap()).unwrap()
+}
+
+/// Numbers from 0 to 9, both of which occur: whoever reads the file sees from where to where they go.
+fn digits(random: &mut SeededRandom) -> Numbers {
+    let mut numbers = Numbers::draw(3, 9, 63, random);
+    numbers.rows.extend([vec![0; 3], vec![9; 3]]);
+    numbers
+}
+
+fn way(server: &Server, trust: &Trust) -> Arc<dyn Transport> {
+    Arc::new(HttpServer::new(&server.url, trust, None).unwrap())
+}
+
+#[test]
+fn three_processes_give_the_answers_of_brute_force_with_and_without_keys() {
+    let mut random = SeededRandom::new(33);
+    let (numbers, place) = (digits(&mut random), Place::empty());
+    let trust = built(&place, &numbers);
     let mut seen = Seen::default();
     for extra in [&[][..], &["--randomness", "keys"]] {
         let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
         let servers: Vec<Server> = (1..=3).map(|index| place.peer_server_with(index, &doors, extra)).collect();
-        let way =
-            |server: &Server| -> Arc<dyn Transport> { Arc::new(HttpServer::new(&server.url, &trust, None).unwrap()) };
+        let ways = servers.iter().map(|server| way(server, &trust)).collect();
         Runtime::new().unwrap().block_on(async {
-            let client = Client::connect(servers.iter().map(way).collect(), &Pins::default()).await.unwrap();
+            let client = Client::connect(ways, &Pins::default()).await.unwrap();
             for _ in 0..5 {
                 let questions = std::array::from_fn(|_| numbers.question(&mut random));
                 ask_four(&client, questions, &format!("processes {extra:?}"), &mut seen).await;
@@ -164,4 +179,37 @@ fn three_processes_give_the_answers_of_brute_force_with_and_without_keys() {
         });
     }
     assert!(seen.asked == 40 && seen.several > 10, "{seen:?}");
+}
+
+#[test]
+fn a_server_of_several_fronts_answers_whichever_is_asked_also_when_one_has_died() {
+    let mut random = SeededRandom::new(34);
+    let (numbers, place) = (digits(&mut random), Place::empty());
+    let trust = built(&place, &numbers);
+    let mut seen = Seen::default();
+    // Servers 1 and 2 are two processes each.
+    let doors: [[Door; 3]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| Door::open()));
+    let others = |server: usize| ["--next", &doors[1][server % 3].address];
+    let front = |server: usize, own: usize| {
+        let known = std::array::from_fn(|place| doors[if place + 1 == server { own } else { 0 }][place].clone());
+        // Server 3 is one process.
+        let others = others(server);
+        place.peer_server_with(server, &known, if server == 2 { &[] } else { &others })
+    };
+    let third = front(3, 0);
+    let [mut first, mut second] = [1, 2].map(|server| vec![front(server, 0), front(server, 1)]);
+    let mut ask = |servers: [&Server; 3]| {
+        let ways = servers.map(|server| way(server, &trust)).into();
+        Runtime::new().unwrap().block_on(async {
+            let client = Client::connect(ways, &Pins::default()).await.unwrap();
+            let questions = std::array::from_fn(|_| numbers.question(&mut random));
+            ask_four(&client, questions, "fronts", &mut seen).await;
+        });
+    };
+    for (one, two) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        ask([&first[one], &second[two], &third]);
+    }
+    // Dropped, its process is killed.
+    drop((first.remove(0), second.remove(1)));
+    ask([&first[0], &second[0], &third]);
 }

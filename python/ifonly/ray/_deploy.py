@@ -307,8 +307,8 @@ def _check_replicas(replicas: int, config: Mapping[str, Any]) -> None:
         raise InputError(f"replicas = {replicas}: at least one front")
     if replicas > 1 and config.get("peers"):
         raise InputError(
-            f"replicas = {replicas}, but config has peers, and servers of sealed searches have one front each: a session meets at the process that was asked; "
-            "give replicas=1, or no peers"
+            f"replicas = {replicas}, but config has peers, and every front has an address of its own for the server before; "
+            "give replicas=1 and deploy again under another name and peers.listen for another front, or give no peers"
         )
 
 

@@ -1,7 +1,8 @@
 //! The line between two servers: one HTTP/2 connection that stays open, and a stream on it for every session.
 //!
 //! HTTP/2 brings what many sessions on one line need: each has its own window, so one that is slow holds back nobody else, and
-//! each can end by itself. Server n dials the server after it and is dialled by the one before, so there is one connection per pair.
+//! each can end by itself. Server n dials the server after it and is dialled by the one before, so there is one connection per pair, or one for
+//! each front where the next server has several. A stream is answered as soon as the session is there too.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
@@ -17,7 +18,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc, oneshot};
 
 /// The longest frame: a part of a step. Everything else between servers is shorter.
 const MOST_FRAME: usize = HEADER_BYTES + 8 * FRAME_WORDS;
@@ -69,11 +70,26 @@ pub(crate) struct Line {
     pub(crate) from: Frames,
     /// Random bits that the peer sent before the session.
     pub(crate) received: Option<Ahead>,
+    /// Tells the peer, where it waits for that, that a session here has taken the stream.
+    taken: Option<oneshot::Sender<()>>,
 }
 
 impl Line {
     fn new(to: mpsc::Sender<Bytes>, body: Incoming) -> Line {
-        Line { to, from: Frames::new(body), received: None }
+        Line { to, from: Frames::new(body), received: None, taken: None }
+    }
+
+    /// Whether the peer no longer wants it: it broke, or a session was found elsewhere.
+    pub(crate) fn is_over(&self) -> bool {
+        self.to.is_closed() || self.taken.as_ref().is_some_and(oneshot::Sender::is_closed)
+    }
+
+    /// The stream of a session that is here; `None` if the peer no longer wants it.
+    pub(crate) fn take(mut self) -> Option<Line> {
+        match self.taken.take() {
+            Some(taken) => taken.send(()).ok().map(|()| self),
+            None => (!self.is_over()).then_some(self),
+        }
     }
 
     /// Says whose stream this is, where it was opened before its session; false if it broke.
@@ -252,7 +268,14 @@ pub(crate) async fn answer(
                 hex::decode_to_slice(text, &mut tau).ok().map(|()| tau)
             });
             let taken = match tau {
-                Some(tau) => arrived(tau, Line::new(to, request.into_body())),
+                Some(tau) => {
+                    let (taken, session) = oneshot::channel();
+                    match arrived(tau, Line { taken: Some(taken), ..Line::new(to, request.into_body()) }) {
+                        // Answered when there is a session: of several fronts, this is how the peer finds the one that has it.
+                        Ok(()) => session.await.map_err(|_| StatusCode::GONE),
+                        refused => refused,
+                    }
+                }
                 None if path == AHEAD_PATH => room().ok_or(StatusCode::SERVICE_UNAVAILABLE).map(|(ahead, place)| {
                     let line = Line::new(to, request.into_body());
                     tokio::spawn(async move {

@@ -30,10 +30,13 @@ impl Lobby {
     pub(crate) fn arrive(&self, tau: Tau, line: Line, until: Instant) -> Result<(), StatusCode> {
         let mut seats = self.seats();
         let now = Instant::now();
-        seats.retain(|_, seat| !matches!(seat, Seat::Arrived(_, until) if *until <= now));
+        seats.retain(|_, seat| !matches!(seat, Seat::Arrived(line, until) if *until <= now || line.is_over()));
         match seats.remove(&tau) {
             // Somebody who gave up meanwhile needs no stream.
-            Some(Seat::Awaited(session)) => session.send(line).map_err(|_| StatusCode::GONE),
+            Some(Seat::Awaited(session)) if session.is_closed() => Err(StatusCode::GONE),
+            Some(Seat::Awaited(session)) => {
+                line.take().and_then(|line| session.send(line).ok()).ok_or(StatusCode::GONE)
+            }
             // The same peer has begun anew, so what it began before is over.
             Some(Seat::Arrived(..)) => {
                 seats.insert(tau, Seat::Arrived(line, until));
@@ -53,18 +56,18 @@ impl Lobby {
     pub(crate) fn expect(&self, tau: &Tau) -> Option<Expected<'_>> {
         let mut seats = self.seats();
         let (sender, line) = oneshot::channel();
-        match seats.remove(tau) {
-            Some(Seat::Arrived(arrived, _)) if !arrived.to.is_closed() => {
-                // The receiver is here, so it takes it.
-                let _ = sender.send(arrived);
-            }
+        let arrived = match seats.remove(tau) {
+            Some(Seat::Arrived(arrived, _)) => arrived.take(),
             Some(first @ Seat::Awaited(_)) => {
                 seats.insert(*tau, first);
                 return None;
             }
-            _ => {
-                seats.insert(*tau, Seat::Awaited(sender));
-            }
+            None => None,
+        };
+        match arrived {
+            // The receiver is here, so it takes it.
+            Some(arrived) => drop(sender.send(arrived)),
+            None => drop(seats.insert(*tau, Seat::Awaited(sender))),
         }
         Some(Expected { lobby: self, tau: *tau, line })
     }

@@ -1,6 +1,7 @@
 //! The servers of a sealed search talk to each other: who they are, how they are reached, how many sessions at once.
 //!
-//! A session is opened by the user's message at each of the three. Server n dials the server after it and is dialled by the one before.
+//! A session is opened by the user's message at each of the three. Server n dials the server after it and is dialled by the one before. A server may be
+//! several fronts behind a balancer: then nobody knows which of them has the user's message, so all of them are dialled, and the one that has it answers.
 
 mod ahead;
 mod line;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 pub use tls::{NextServer, PeersConfig, PreviousServer, Station, StationError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 /// How much is too much between servers.
@@ -49,7 +51,8 @@ pub struct Peers {
     server: usize,
     limits: PeerLimits,
     source: Source,
-    dialler: Arc<Dialler>,
+    /// One for each front of the next server.
+    diallers: Vec<Arc<Dialler>>,
     lobby: Arc<Lobby>,
     store: Arc<Store>,
     places: Arc<Semaphore>,
@@ -76,7 +79,8 @@ pub(crate) struct Opened {
     lines: Lines,
     bits: Bits,
     store: Arc<Store>,
-    dialler: Arc<Dialler>,
+    /// Where random bits for the next session can go ahead.
+    dialler: Option<Arc<Dialler>>,
     busy: Busy,
     _place: Option<OwnedSemaphorePermit>,
 }
@@ -108,7 +112,7 @@ impl Opened {
         let Opened { lines, bits, store, dialler, busy, _place } = self;
         let party = lines.run(party, limit).await;
         drop(busy);
-        if let Bits::Drawn(..) = bits {
+        if let (Bits::Drawn(..), Some(dialler)) = (bits, dialler) {
             tokio::spawn(store.fill(dialler));
         }
         party
@@ -116,12 +120,12 @@ impl Opened {
 }
 
 impl Peers {
-    fn new(server: usize, limits: PeerLimits, source: Source, dial: Dial) -> Peers {
+    fn new(server: usize, limits: PeerLimits, source: Source, dials: impl IntoIterator<Item = Dial>) -> Peers {
         Peers {
             server,
             limits,
             source,
-            dialler: Arc::new(Dialler::new(dial)),
+            diallers: dials.into_iter().map(|dial| Arc::new(Dialler::new(dial))).collect(),
             lobby: Arc::new(Lobby::new(limits.waiting)),
             store: Arc::default(),
             places: Arc::new(Semaphore::new(limits.sessions.clamp(1, Semaphore::MAX_PERMITS))),
@@ -137,17 +141,9 @@ impl Peers {
     pub(crate) fn in_memory_with(limits: PeerLimits, source: Source) -> [Peers; 3] {
         let rooms: [Rooms; 3] = std::array::from_fn(|_| (Arc::new(Lobby::new(limits.waiting)), Arc::default()));
         std::array::from_fn(|place| {
-            let next = rooms[(place + 1) % 3].clone();
-            let dial: Dial = Box::new(move || {
-                let next = next.clone();
-                Box::pin(async move {
-                    let (ours, theirs) = tokio::io::duplex(1 << 20);
-                    tokio::spawn(serve(theirs, next, limits));
-                    Ok(Box::new(ours) as Box<dyn line::Carrier>)
-                })
-            });
+            let next = through_memory(&rooms[(place + 1) % 3], limits);
             let (lobby, store) = rooms[place].clone();
-            Peers { lobby, store, ..Peers::new(place + 1, limits, source, dial) }
+            Peers { lobby, store, ..Peers::new(place + 1, limits, source, [next]) }
         })
     }
 
@@ -203,8 +199,13 @@ impl Peers {
                 Bits::Keyed(subject.pair_keys(*taken, &name), subject.pair_keys(*given, &name))
             }
         };
-        let (store, dialler) = (self.store.clone(), self.dialler.clone());
+        let (store, dialler) = (self.store.clone(), self.only_dialler().cloned());
         Ok(Opened { lines, bits, store, dialler, busy, _place: place })
+    }
+
+    /// The way to the next server, if it is one process: only then it is known before a session who will have it.
+    fn only_dialler(&self) -> Option<&Arc<Dialler>> {
+        self.diallers.first().filter(|_| self.diallers.len() == 1)
     }
 
     /// The stream that is ready, with what was sent on it, or a new one.
@@ -214,7 +215,21 @@ impl Peers {
         {
             return Ok((line, Some(ahead)));
         }
-        Ok((self.dialler.open(tau).await?, None))
+        let mut asking = JoinSet::new();
+        for dialler in &self.diallers {
+            let (dialler, tau) = (dialler.clone(), *tau);
+            asking.spawn(async move { dialler.open(&tau).await });
+        }
+        let mut failed = LineError::Unreachable("it has no address".into());
+        // The first one that has the session; the others are told by the end of their streams.
+        while let Some(answered) = asking.join_next().await {
+            match answered {
+                Ok(Ok(line)) => return Ok((line, None)),
+                Ok(Err(error)) => failed = error,
+                Err(error) => failed = LineError::Broken(error.to_string()),
+            }
+        }
+        Err(failed)
     }
 
     async fn place(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, SessionError> {
@@ -230,6 +245,19 @@ impl Peers {
 
 /// Where streams of the server before wait, and how much it may send ahead.
 type Rooms = (Arc<Lobby>, Arc<Store>);
+
+/// A way to these rooms.
+fn through_memory(rooms: &Rooms, limits: PeerLimits) -> Dial {
+    let rooms = rooms.clone();
+    Box::new(move || {
+        let rooms = rooms.clone();
+        Box::pin(async move {
+            let (ours, theirs) = tokio::io::duplex(1 << 20);
+            tokio::spawn(serve(theirs, rooms, limits));
+            Ok(Box::new(ours) as Box<dyn line::Carrier>)
+        })
+    })
+}
 
 /// Serves one connection from the server before.
 async fn serve(carrier: impl line::Carrier + 'static, (lobby, store): Rooms, limits: PeerLimits) {

@@ -43,10 +43,25 @@ fn source<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Source, D::Error>
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NextServer {
-    /// Host and port of its `peers.listen`.
-    pub address: String,
-    /// Its certificate, PEM.
+    /// Host and port of its `peers.listen`; of every front, where it has several.
+    #[serde(rename = "address", deserialize_with = "one_or_more")]
+    pub addresses: Vec<String>,
+    /// Its certificate, PEM; all its fronts show the same one.
     pub certificate: PathBuf,
+}
+
+/// A text, or a list of them.
+fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged, expecting = "HOST:PORT, or a list of them, one for each front")]
+    enum Addresses {
+        One(String),
+        More(Vec<String>),
+    }
+    match <Addresses as serde::Deserialize>::deserialize(from)? {
+        Addresses::One(address) => Ok(vec![address]),
+        Addresses::More(addresses) => Ok(addresses),
+    }
 }
 
 /// The server that dials this one.
@@ -93,6 +108,9 @@ pub enum StationError {
     /// An address without a host or a port.
     #[error("peers.next.address: {0:?} is not HOST:PORT")]
     Address(String),
+    /// No address.
+    #[error("peers.next.address is empty; it names every front of the next server, HOST:PORT each")]
+    NoAddress,
     /// The port cannot be had.
     #[error("peers: cannot listen on {address}: {error}")]
     Bind {
@@ -136,10 +154,10 @@ impl Station {
             .and_then(|builder| builder.with_client_cert_verifier(verifier).with_single_cert(chain, key_of))
             .map_err(TlsError::from)?;
         accepting.alpn_protocols = vec![b"h2".to_vec()];
-        let dial = dialling(&config.next, own()?, provider)?;
+        let dials = dialling(&config.next, own()?, provider)?;
         let bind = |error| StationError::Bind { address: config.listen, error };
         let address = listener.local_addr().map_err(bind)?;
-        let peers = Peers::new(server.into(), config.limits, config.randomness, dial);
+        let peers = Peers::new(server.into(), config.limits, config.randomness, dials);
         Ok(Station { peers, listener, acceptor: TlsAcceptor::from(Arc::new(accepting)), expected, address })
     }
 
@@ -195,11 +213,12 @@ fn named(path: &Path) -> Result<(RootCertStore, CertificateDer<'static>), Statio
 
 type Own = (Vec<CertificateDer<'static>>, rustls::pki_types::PrivateKeyDer<'static>);
 
+/// A way to each front of the next server.
 fn dialling(
     next: &NextServer,
     (chain, key): Own,
     provider: Arc<rustls::crypto::CryptoProvider>,
-) -> Result<Dial, StationError> {
+) -> Result<Vec<Dial>, StationError> {
     let (roots, expected) = named(&next.certificate)?;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -207,10 +226,17 @@ fn dialling(
         .map_err(TlsError::from)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     let connector = TlsConnector::from(Arc::new(config));
-    let wrong = || StationError::Address(next.address.clone());
-    let host = next.address.rsplit_once(':').ok_or_else(wrong)?.0.trim_matches(['[', ']']).to_owned();
+    if next.addresses.is_empty() {
+        return Err(StationError::NoAddress);
+    }
+    next.addresses.iter().map(|address| dial(address, &connector, &expected)).collect()
+}
+
+fn dial(address: &str, connector: &TlsConnector, expected: &CertificateDer<'static>) -> Result<Dial, StationError> {
+    let wrong = || StationError::Address(address.to_owned());
+    let host = address.rsplit_once(':').ok_or_else(wrong)?.0.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(host).map_err(|_| wrong())?;
-    let address = next.address.clone();
+    let (connector, expected, address) = (connector.clone(), expected.clone(), address.to_owned());
     Ok(Box::new(move || -> Dialled {
         let (connector, address, name, expected) = (connector.clone(), address.clone(), name.clone(), expected.clone());
         Box::pin(async move {

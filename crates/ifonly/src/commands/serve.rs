@@ -47,9 +47,9 @@ pub(crate) struct Args {
     /// Where the server before this one connects, for sealed searches.
     #[arg(long, value_name = "ADDRESS", requires_all = ["next", "next_cert", "previous_cert"])]
     peers_listen: Option<SocketAddr>,
-    /// The server after this one, for sealed searches: where it listens for peers.
-    #[arg(long, value_name = "HOST:PORT", requires = "peers_listen")]
-    next: Option<String>,
+    /// The server after this one, for sealed searches: where it listens for peers; all its fronts, if it has several.
+    #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', requires = "peers_listen")]
+    next: Vec<String>,
     /// The certificate of the server after this one, PEM.
     #[arg(long, value_name = "FILE", requires = "peers_listen")]
     next_cert: Option<PathBuf>,
@@ -104,12 +104,12 @@ impl Args {
             config.tls = Some(Tls { certificate, key });
         }
         config.public_admin |= self.public_admin;
-        if let (Some(listen), Some(address), Some(next), Some(previous)) =
-            (self.peers_listen, self.next.clone(), self.next_cert.clone(), self.previous_cert.clone())
+        if let (Some(listen), Some(next), Some(previous)) =
+            (self.peers_listen, self.next_cert.clone(), self.previous_cert.clone())
         {
             config.peers = Some(PeersConfig {
                 listen,
-                next: NextServer { address, certificate: next },
+                next: NextServer { addresses: self.next.clone(), certificate: next },
                 previous: PreviousServer { certificate: previous },
                 randomness: Source::default(),
                 limits: PeerLimits::default(),

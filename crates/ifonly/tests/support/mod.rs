@@ -127,6 +127,7 @@ impl Place {
 }
 
 /// A port that leads to the address that was told last; nowhere before.
+#[derive(Clone)]
 pub struct Door {
     pub address: String,
     target: std::sync::Arc<std::sync::Mutex<Option<String>>>,

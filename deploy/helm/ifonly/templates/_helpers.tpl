@@ -38,7 +38,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if and (gt (int $v.shards.count) 0) (not $v.shards.certificate.secret) }}{{ fail "shards.certificate.secret is missing: fronts and shards know each other by it; make the pair with `ifonly keygen --certificate inside.pem`" }}{{ end }}
 {{- if and $v.shards.storage.enabled (not $v.bundle.fetch.image) }}{{ fail "shards.storage keeps what bundle.fetch brings; with bundle.existingClaim there is nothing to keep" }}{{ end }}
 {{- $one := or $v.peers.enabled (eq $v.ledger.kind "file") }}
-{{- if and $one (or $v.autoscaling.enabled (gt (int $v.front.replicas) 1)) }}{{ fail "peers.enabled and ledger.kind=file need front.replicas=1 and no autoscaling: a sealed session meets at the process that was asked, and a file is one process's" }}{{ end }}
+{{- if and $one (or $v.autoscaling.enabled (gt (int $v.front.replicas) 1)) }}{{ fail "peers.enabled and ledger.kind=file need front.replicas=1 and no autoscaling: each front has an address of its own for the server before, so several are several releases, and a file is one process's" }}{{ end }}
 {{- if and (eq $v.ledger.kind "store") (not $v.ledger.store.secret) }}{{ fail "ledger.store.secret is missing: a Secret whose key ledger.store.key holds the store's URL" }}{{ end }}
 {{- if and $v.networkPolicy.enabled (eq $v.ledger.kind "store") (not $v.ledger.store.to) }}{{ fail "ledger.store.to is missing: the network policy lets fronts reach nothing that is not named" }}{{ end }}
 {{- if $v.peers.enabled }}

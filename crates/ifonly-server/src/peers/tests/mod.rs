@@ -127,6 +127,66 @@ async fn servers_that_were_asked_different_things_do_not_compute() {
     }
 }
 
+/// Servers of so many fronts each, every one of which knows all fronts of the next server, and `extra` ways that lead nowhere.
+fn with_fronts(limits: PeerLimits, counts: [usize; 3], extra: fn() -> Vec<Dial>) -> [Vec<Arc<Peers>>; 3] {
+    let room = |_| -> Rooms { (Arc::new(Lobby::new(limits.waiting)), Arc::default()) };
+    let rooms = counts.map(|count| (0..count).map(room).collect::<Vec<_>>());
+    std::array::from_fn(|place| {
+        let front = |(lobby, store): &Rooms| {
+            let next = rooms[(place + 1) % 3].iter().map(|rooms| through_memory(rooms, limits));
+            let peers = Peers::new(place + 1, limits, Source::System, extra().into_iter().chain(next));
+            Arc::new(Peers { lobby: lobby.clone(), store: store.clone(), ..peers })
+        };
+        rooms[place].iter().map(front).collect()
+    })
+}
+
+#[tokio::test]
+async fn a_session_is_found_at_whichever_fronts_its_message_reached() {
+    let counts = [2, 3, 2];
+    // As few seats as there can be: whoever waited at another front has left it when the next session comes.
+    let one = with_fronts(PeerLimits { waiting: 1, ..PeerLimits::default() }, counts, Vec::new);
+    let many = with_fronts(PeerLimits::default(), counts, Vec::new);
+    let reached = |fronts: &[Vec<Arc<Peers>>; 3], number: usize| -> [Arc<Peers>; 3] {
+        std::array::from_fn(|place| fronts[place][number / [1, 2, 6][place] % counts[place]].clone())
+    };
+    for number in 0..24 {
+        let answers = session(&reached(&one, number), number as u8, 100).await;
+        assert_eq!(cost(100, answers), Some(5), "{number}");
+        // What somebody dropped is known once the tasks that serve it have run.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let peers: Vec<[Arc<Peers>; 3]> = (0..12).map(|number| reached(&many, number)).collect();
+    let sessions = (0..).zip(&peers).map(|(number, peers)| session(peers, number, 1000));
+    for answers in futures_util::future::join_all(sessions).await {
+        assert_eq!(cost(1000, answers), Some(5));
+    }
+    // Nobody knows before a session which front will have it.
+    assert!(many.iter().flatten().all(|peers| peers.store.state().is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fronts_that_are_dead_or_silent_hold_up_no_session_of_the_others() {
+    let nowhere = || -> Vec<Dial> {
+        let dead = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        let dead: Dial = Box::new(move || Box::pin(async move { Err(dead()) }));
+        vec![dead, Box::new(|| Box::pin(std::future::pending()))]
+    };
+    let fronts = with_fronts(PeerLimits::default(), [1, 2, 1], nowhere);
+    for (number, second) in [0, 1, 1, 0].into_iter().enumerate() {
+        let peers = [0, second, 0].into_iter().enumerate().map(|(place, front)| fronts[place][front].clone());
+        let peers: [Arc<Peers>; 3] = peers.collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!(cost(100, session(&peers, number as u8, 100).await), Some(5));
+    }
+    // A server that was not asked is named, although its fronts are there.
+    let (subject, [first, _, third]) = (subject(9), [0, 1, 2].map(|place| fronts[place][0].clone()));
+    let (first, third) = tokio::join!(first.open(&subject), third.open(&subject));
+    let away = Some(SessionError::Away { server: 2, seconds: 15 });
+    assert_eq!((first.err(), third.err()), (away.clone(), away));
+}
+
 #[tokio::test]
 async fn one_search_cannot_be_run_twice_at_once() {
     let peers = three(PeerLimits::default());
@@ -158,7 +218,7 @@ fn with_weak_lines(limits: PeerLimits, source: Source) -> ([Arc<Peers>; 3], Cuts
                 Ok(Box::new(ours) as Box<dyn Carrier>)
             })
         });
-        peers[place].dialler = Arc::new(Dialler::new(dial));
+        peers[place].diallers = vec![Arc::new(Dialler::new(dial))];
     }
     (peers.map(Arc::new), cuts)
 }
