@@ -97,6 +97,7 @@ class _Shared:
             build.take(learnt)
         plan = build.plan()
         sent, directory = ray.put(plan), os.fspath(build.begin())
+        build.lend()
         encoding = ((work, sent, part, directory, number) for number, part in enumerate(parts))
         encoded = list(self._each("encoding", encode, encoding, len(parts)))
         tallies = [tally for tally, _ in encoded]
