@@ -11,6 +11,8 @@ import os
 import pickle
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -371,7 +373,7 @@ def test_kept_rows_that_change_are_noticed(tmp_path: Path) -> None:
         _blocks.read(part, str(tmp_path), schema)
 
 
-def test_settings_of_ray_data_stay_as_they_were_and_nothing_is_said(cluster: None, tmp_path: Path, capfd: Any) -> None:
+def test_settings_of_ray_data_stay_as_they_were(cluster: None, tmp_path: Path) -> None:
     import ifonly.ray
 
     def settings() -> list[Any]:
@@ -382,12 +384,31 @@ def test_settings_of_ray_data_stay_as_they_were_and_nothing_is_said(cluster: Non
 
     dataset = ray.data.from_arrow(people(100))
     before = settings()
-    capfd.readouterr()
     ifonly.ray.build(dataset, tmp_path / "people.bundle", "ok", missing="drop")
-    assert capfd.readouterr() == ("", "")
     with contextlib.suppress(ifonly.InputError):
         ifonly.ray.build(dataset, tmp_path / "bad.bundle", "nobody")
     assert settings() == before
+
+
+def test_ray_runs_for_the_time_of_a_build_and_says_nothing_of_datasets(tmp_path: Path) -> None:
+    program = """
+import logging, ray, ifonly.ray
+
+if __name__ == "__main__":
+    ifonly.ray.build("people.parquet", "people.bundle", "ok", accept="true", missing="drop")
+    assert not ray.is_initialized()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    dataset = ray.data.read_parquet("people.parquet")
+    ifonly.ray.build(dataset, "dataset.bundle", "ok", missing="drop", name="people", sign="people.bundle.signing.key")
+    assert ray.is_initialized()
+"""
+    pq.write_table(people(200), tmp_path / "people.parquet")
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert not re.search("dataset|progress", said, re.IGNORECASE), said
+    assert (tmp_path / "dataset.bundle" / "checksums").exists() and nothing_is_left(tmp_path)
 
 
 def test_the_signing_key_does_not_go_through_ray(cluster: None, tables: list[Path], tmp_path: Path, monkeypatch: Any) -> None:
