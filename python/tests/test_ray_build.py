@@ -310,13 +310,14 @@ def test_faults_in_a_dataset_are_those_of_its_table(cluster: None, tmp_path: Pat
     import ifonly.ray
 
     table = people(400)
-    beyond = table.set_column(3, "born", pa.array([1 if n != 333 else 1 << 60 for n in range(400)], pa.timestamp("s")))
+    # Of several faults the first in the data is told, whoever finds another one earlier.
+    beyond = table.set_column(3, "born", pa.array([1 << 60 if n in (120, 333) else 1 for n in range(400)], pa.timestamp("s")))
     unknown = table.set_column(6, "ok", pa.array([None if n == 201 else "yes" for n in range(400)]))
     # Those who were not accepted may be anybody.
     nobody = table.set_column(6, "ok", pa.array(["no"] * 400))
     for given, wanted, why in [
         (table, {"accepted": "ok"}, 'the table, row 4, column "debt": the value is missing'),
-        (beyond, {"accepted": "ok"}, 'the table, row 334, column "born": this date lies beyond all calendars'),
+        (beyond, {"accepted": "ok"}, 'the table, row 121, column "born": this date lies beyond all calendars'),
         (unknown, {"accepted": "ok", "accept": "yes"}, 'the table, row 202, column "ok": the target is missing'),
         (nobody, {"accepted": "ok", "accept": "yes"}, "no row is accepted"),
         (table, {"accepted": "okay"}, 'no column "okay"'),
