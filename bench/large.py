@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One bundle built by one process and by Ray's workers: time, processor time, memory, and whether the bytes are equal.
 
-    pip install ./python 'ray>=2.9' pyarrow numpy
+    pip install './python[ray]' numpy
     python3 bench/large.py 50000000 --workers 2 --place /tmp/large
 
 Makes a table of 16 features in Parquet files of a million rows (seeded; files that are there already are used again), builds it in one process, then

@@ -153,7 +153,7 @@ Builder = Callable[[Any, str, "str | None", "tuple[bytes, str] | None", Bar], To
 
 
 def _here(data: Any, options: str, settings: str | None, mask: tuple[bytes, str] | None, bar: Bar) -> Told:
-    return _ifonly.build(data, options, settings, mask, lambda stage, share: bar.at(share, stage))
+    return _ifonly.build(_tables.table(data, "data"), options, settings, mask, lambda stage, share: bar.at(share, stage))
 
 
 #: Arguments of ``build`` that are no options of a build: what it reads and shows, and keys of the schema file.
@@ -207,7 +207,7 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
     options = {key: value for key, value in options.items() if value is not None}
     with Bar("building", 1, wanted["progress"]) as bar:
         settled = None if settings is None else json.dumps(settings)
-        told = builder(_tables.table(data, "data"), json.dumps(options), settled, mask, bar)
+        told = builder(data, json.dumps(options), settled, mask, bar)
     return BuildReport(output, *told)
 
 

@@ -44,6 +44,8 @@ def table(data: Any, what: str) -> Any:
     elif is_polars(data) and type(data).__name__ == "LazyFrame":
         data = data.collect()
     if not hasattr(data, "__arrow_c_stream__"):
+        if type(data).__module__.startswith("ray.data"):
+            raise InputError(f"{what}: a dataset of Ray is for ifonly.ray.build")
         raise InputError(f"{what}: a {type(data).__name__} is no table; {_HINT}")
     return data
 

@@ -10,6 +10,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// What messages call a table in memory.
+pub(crate) const TABLE: &str = "the table";
+
 /// Builds a bundle; gives the report as JSON, as text, and its warnings.
 ///
 /// `data` is a path, a list of paths, or a table; `wanted` has the options by their names, `settings` what a schema file would say; `mask` is a byte per row,
@@ -28,11 +31,18 @@ pub(crate) fn build(
     let settings: Option<Settings> = settings.map(options).transpose()?;
     let mask = mask.map(|(rows, definition)| Mask { rows: rows.iter().map(|&byte| byte != 0).collect(), definition });
     let mut inputs = Inputs { settings, mask, ..Inputs::default() };
+    give(data, &mut wanted, &mut inputs)?;
+    let report = watched(py, progress, |watch| build_from(&wanted, inputs, watch))?;
+    Ok((json(&report)?, report.to_string(), report.warnings()))
+}
+
+/// Gives a build its data: a path, a list of paths, or a table.
+pub(crate) fn give(data: &Bound<'_, PyAny>, wanted: &mut BuildOptions, inputs: &mut Inputs) -> PyResult<()> {
     match (data.extract::<PathBuf>(), data.cast::<PyList>()) {
         (Ok(path), _) => wanted.data = vec![path],
         (Err(_), Ok(paths)) => wanted.data = paths.extract()?,
         (Err(_), Err(_)) => {
-            let table = table(data, "the table")?;
+            let table = table(data, TABLE)?;
             // A column of truth values says by itself what means acceptance.
             if wanted.accept.is_empty() && wanted.target.as_deref().is_some_and(|target| table.is_boolean(target)) {
                 wanted.accept = vec!["true".into()];
@@ -40,8 +50,7 @@ pub(crate) fn build(
             inputs.table = Some(table);
         }
     }
-    let report = watched(py, progress, |watch| build_from(&wanted, inputs, watch))?;
-    Ok((json(&report)?, report.to_string(), report.warnings()))
+    Ok(())
 }
 
 /// Does something that takes time, without the interpreter's lock, and looks for signals meanwhile.

@@ -1,10 +1,10 @@
 //! A build in steps, for `ifonly.ray.build`: one process holds a `Build`, others learn, encode and sign parts.
 //!
-//! What travels between them is JSON that nobody else reads. The signing key does not: it is lent in a file.
+//! A part is some of the files, as `Build.parts` cuts them, or a table with some rows of a larger one and the number of rows in front of them. What travels between them is JSON that nobody else reads. The signing key does not: it is lent in a file.
 
-use crate::build::watched;
+use crate::build::{TABLE, give, watched};
 use crate::errors::{input, json, machine, options};
-use crate::table::built;
+use crate::table::{built, table};
 use ifonly::bundle::{
     Build as Steps, Inputs, Learnt, Part, PartFiles, Plan, Settings, Signing, Tally, Work, Workplace, load_key,
 };
@@ -36,15 +36,22 @@ impl Build {
 
 #[pymethods]
 impl Build {
-    /// Opens all files; options and settings as for `build`.
+    /// Opens all files; data, options and settings as for `build`. A table needs no rows: its parts bring them.
     #[new]
     #[pyo3(signature = (data, wanted, settings))]
-    fn new(py: Python<'_>, data: Vec<PathBuf>, wanted: &str, settings: Option<&str>) -> PyResult<Build> {
-        let wanted = BuildOptions { data, ..options(wanted)? };
+    fn new(py: Python<'_>, data: &Bound<'_, PyAny>, wanted: &str, settings: Option<&str>) -> PyResult<Build> {
+        let mut wanted: BuildOptions = options(wanted)?;
         let settings: Option<Settings> = settings.map(options).transpose()?;
-        let inputs = Inputs { settings, ..Inputs::default() };
+        let mut inputs = Inputs { settings, ..Inputs::default() };
+        give(data, &mut wanted, &mut inputs)?;
         let steps = watched(py, None, |watch| Steps::new(wanted, inputs, watch))?;
         Ok(Build { steps, state: Mutex::default() })
+    }
+
+    /// Refuses options that no data would make right.
+    #[staticmethod]
+    fn check(wanted: &str) -> PyResult<()> {
+        Steps::check(&options(wanted)?).map_err(|error| built(&error))
     }
 
     /// What workers need to know.
@@ -76,13 +83,19 @@ impl Build {
         sent(&py.detach(|| self.steps.plan(&learnt)).map_err(|error| built(&error))?)
     }
 
-    /// Makes the directory where workers leave their parts, with the key for those that sign.
+    /// Makes the directory where workers leave their parts.
     fn begin(&self) -> PyResult<PathBuf> {
         let workplace = self.steps.workplace().map_err(|error| built(&error))?;
-        self.steps.lend_key(&workplace).map_err(|error| built(&error))?;
         let directory = workplace.directory().to_owned();
         self.state().workplace = Some(workplace);
         Ok(directory)
+    }
+
+    /// Puts the key there, for those that sign.
+    fn lend(&self) -> PyResult<()> {
+        let state = self.state();
+        let workplace = state.workplace.as_ref().ok_or_else(|| machine("there is no place for the key"))?;
+        self.steps.lend_key(workplace).map(drop).map_err(|error| built(&error))
     }
 
     /// The manifest that records are signed for.
@@ -121,10 +134,21 @@ fn all(tallies: &[String]) -> PyResult<Vec<Tally>> {
     tallies.iter().map(|tally| options(tally)).collect()
 }
 
+/// What is to be done, and with which rows of it.
+fn task(work: &str, part: &Bound<'_, PyAny>) -> PyResult<(Work, Part)> {
+    let work: Work = options(work)?;
+    let Ok((rows, before)) = part.extract::<(Bound<'_, PyAny>, u64)>() else {
+        return Ok((work, options(&part.extract::<String>()?)?));
+    };
+    let work = work.with_rows(table(&rows, TABLE)?.behind(before)).map_err(|error| built(&error))?;
+    let part = work.whole();
+    Ok((work, part))
+}
+
 /// Learns from a part; gives what `Build.take` takes.
 #[pyfunction]
-pub(crate) fn build_learn<'py>(py: Python<'py>, work: &str, part: &str) -> PyResult<Bound<'py, PyBytes>> {
-    let (work, part): (Work, Part) = (options(work)?, options(part)?);
+pub(crate) fn build_learn<'py>(py: Python<'py>, work: &str, part: &Bound<'_, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    let (work, part) = task(work, part)?;
     let learnt = watched(py, None, |watch| work.learn(&part, watch))?;
     let bytes = py.detach(|| serde_json::to_vec(&learnt)).map_err(machine)?;
     Ok(PyBytes::new(py, &bytes))
@@ -136,11 +160,11 @@ pub(crate) fn build_encode(
     py: Python<'_>,
     work: &str,
     plan: &str,
-    part: &str,
+    part: &Bound<'_, PyAny>,
     directory: PathBuf,
     number: usize,
 ) -> PyResult<(String, u64)> {
-    let (work, plan, part): (Work, Plan, Part) = (options(work)?, options(plan)?, options(part)?);
+    let ((work, part), plan): (_, Plan) = (task(work, part)?, options(plan)?);
     let files = PartFiles::new(&directory, number);
     let tally = watched(py, None, |watch| work.encode(&plan, &part, &files, watch))?;
     Ok((sent(&tally)?, tally.rows()))

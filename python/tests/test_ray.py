@@ -538,6 +538,21 @@ def test_a_dataset_is_asked_at_a_pace(cluster: None, bundle: str) -> None:
         assert run.questions == 23 and time.monotonic() - begun >= (23 - 2) / 10.0
 
 
+def test_rows_of_a_dataset_keep_their_places(cluster: None) -> None:
+    def slowly(batch: Any) -> Any:
+        import time
+
+        # Who comes first is done last.
+        time.sleep(1.0 if batch["id"][0] == 0 else 0.0)
+        return batch
+
+    dataset = ray.data.range(80, override_num_blocks=4).map_batches(slowly, batch_size=None)
+    pieces, _ = _ask.chunks(dataset, 30)
+    listed = [piece["id"].to_pylist() for piece in pieces]
+    assert [len(piece) for piece in listed] == [30, 30, 20] and sum(listed, []) == list(range(80))
+    assert not ray.data.DataContext.get_current().execution_options.preserve_order
+
+
 def test_servers_that_are_away_end_the_run_and_what_is_done_is_kept(cluster: None, bundle: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options: dict[str, Any] = {"id": "who", "part_rows": 10, "workers": 1, "retry_seconds": 0.1}
     with ifonly.serve(bundle) as deployment:

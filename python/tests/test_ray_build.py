@@ -1,9 +1,18 @@
-"""Bundles built by Ray's workers are those of one process, byte by byte, also when workers are killed."""
+"""Bundles built by Ray's workers are those of one process, byte by byte, also when workers are killed, from files and from datasets of Ray's own."""
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import hashlib
+import json
+import logging
 import os
+import pickle
+import random
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +24,7 @@ import ifonly
 ray = pytest.importorskip("ray", reason="ifonly.ray needs Ray: pip install 'ifonly[ray]'")
 pa = pytest.importorskip("pyarrow", reason="Parquet files are written with pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("ray.data")
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +53,25 @@ def tables(tmp_path: Path) -> list[Path]:
     return [folder, more]
 
 
+def mortal(task: Any, place: str) -> Any:
+    """The task, whose worker dies after the work and before anybody hears of it, the first time for every part."""
+
+    def once(*arguments: Any, **more: Any) -> Any:
+        result = task(*arguments, **more)
+        mark = os.path.join(place, f"{task.__name__}-{hashlib.sha256(repr(arguments[0]).encode()).hexdigest()}")
+        if not os.path.exists(mark):
+            open(mark, "w").close()
+            os._exit(1)
+        return result
+
+    return once
+
+
+def nothing_is_left(place: Path) -> bool:
+    """Nothing of what was needed on the way, the lent key least of all."""
+    return not [path.name for path in place.iterdir() if path.name.startswith(".")]
+
+
 def contents(bundle: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted(bundle.iterdir())}
 
@@ -63,8 +92,7 @@ def test_workers_give_the_bytes_of_one_process(cluster: None, tables: list[Path]
         assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
         assert by_ray.document["features"] == one.document["features"]
         assert by_ray.rows_read == one.rows_read == 1277
-    # Nothing is left of what was needed on the way, the lent key least of all.
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert nothing_is_left(tmp_path)
 
 
 def test_a_new_key_is_made_beside_the_bundle(cluster: None, tables: list[Path], tmp_path: Path) -> None:
@@ -83,25 +111,24 @@ def test_killed_workers_change_nothing(cluster: None, tables: list[Path], tmp_pa
     one = build(ifonly.build, tables, tmp_path / "one.bundle")
     marks = tmp_path / "marks"
     marks.mkdir()
-
-    def mortal(task: Any, place: str) -> Any:
-        """The task, whose worker dies after the work and before anybody hears of it, the first time for every part."""
-
-        def once(*arguments: Any) -> Any:
-            result = task(*arguments)
-            mark = os.path.join(place, f"{task.__name__}-{hashlib.sha256(repr(arguments).encode()).hexdigest()}")
-            if not os.path.exists(mark):
-                open(mark, "w").close()
-                os._exit(1)
-            return result
-
-        return once
-
     for name in ("_learn", "_encode", "_sign"):
         monkeypatch.setattr(_build, name, mortal(getattr(_build, name), str(marks)))
     build(ifonly.ray.build, tables, tmp_path / "ray.bundle", sign=one.signing_key, part_bytes=1 << 30)
     assert len(list(marks.iterdir())) >= 3
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
+
+
+def test_a_part_that_costs_every_worker_is_given_up(cluster: None, tables: list[Path], tmp_path: Path, monkeypatch: Any) -> None:
+    import ifonly.ray
+    from ifonly.ray import _build
+
+    def deadly(*_: Any, **__: Any) -> bytes:
+        os._exit(1)
+
+    monkeypatch.setattr(_build, "_encode", deadly)
+    with pytest.raises(ifonly.MachineError, match="encoding: part 1 was begun 6 times, and each time its worker was lost"):
+        build(ifonly.ray.build, tables, tmp_path / "bad.bundle", part_bytes=1 << 30)
+    assert not (tmp_path / "bad.bundle").exists() and nothing_is_left(tmp_path)
 
 
 def test_faults_of_workers_name_the_file_and_the_row(cluster: None, tables: list[Path], tmp_path: Path) -> None:
@@ -114,8 +141,291 @@ def test_faults_of_workers_name_the_file_and_the_row(cluster: None, tables: list
     with pytest.raises(ifonly.InputError, match="write it into a column"):
         ifonly.ray.build(tables, tmp_path / "bad.bundle", [True] * 1277)  # type: ignore[arg-type]
     with pytest.raises(ifonly.InputError, match="tables in memory"):
-        ifonly.ray.build(pa.table({"a": [1, 2]}), tmp_path / "bad.bundle")  # type: ignore[arg-type]
+        ifonly.ray.build(pa.table({"a": [1, 2]}), tmp_path / "bad.bundle")
     with pytest.raises(TypeError, match="lvls"):
         ifonly.ray.build(tables, tmp_path / "bad.bundle", lvls=3)
-    assert not (tmp_path / "bad.bundle").exists()
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+    assert not (tmp_path / "bad.bundle").exists() and nothing_is_left(tmp_path)
+
+
+def people(count: int, start: int = 0) -> Any:
+    """A table of many types."""
+    numbers = range(start, start + count)
+    day = datetime.date(1960, 1, 1)
+    jobs = pa.array([["baker", "pilot", "nurse"][n * n % 3] for n in numbers])
+    return pa.table(
+        {
+            "age": pa.array([18 + n * 7 % 60 for n in numbers], pa.int32()),
+            "debt": [None if n % 17 == 3 else n * 31 % 1700 / 10 for n in numbers],
+            "job": jobs.dictionary_encode(),
+            "born": [day + datetime.timedelta(days=n * 37 % 9000) for n in numbers],
+            "paid": pa.array([f"${1 + n % 9},{n % 1000:03}" for n in numbers], pa.large_string()),
+            "path": [[n, n + 1] for n in numbers],
+            "ok": [n % 5 != 1 for n in numbers],
+        }
+    )
+
+
+def cut(table: Any, seed: int) -> list[Any]:
+    """A table in blocks of random lengths, some of them empty."""
+    lengths = random.Random(seed)
+    blocks, start = [], 0
+    while start < table.num_rows:
+        length = lengths.choice([0, 1, lengths.randrange(400)])
+        blocks.append(table.slice(start, length))
+        start += length
+    return blocks
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_dataset_gives_the_bytes_of_its_table_in_any_blocks(cluster: None, tmp_path: Path, seed: int) -> None:
+    import ifonly.ray
+
+    table = people(1000)
+    wanted: dict[str, Any] = {"accepted": "ok", "missing": ["drop", "median", "most-common"][seed - 1]}
+    one = ifonly.build(table, tmp_path / "people.bundle", **wanted)
+    right = contents(tmp_path / "people.bundle")
+    dataset = ray.data.from_arrow(cut(table, seed))
+    part_bytes = [1, 5000, 1 << 30][seed - 1]
+    report = ifonly.ray.build(
+        dataset, tmp_path / "ray" / ".." / "people.bundle", **wanted, sign=one.signing_key, part_bytes=part_bytes, replace=True
+    )
+    assert contents(tmp_path / "people.bundle") == right, f"seed {seed}"
+    assert report.rows_read == one.rows_read == 1000 and report.accepted == one.accepted
+    assert report.document["features"] == one.document["features"] and report.warnings == one.warnings
+    assert nothing_is_left(tmp_path)
+
+
+def test_what_was_read_filtered_and_mapped_is_built_in_its_order(cluster: None, tables: list[Path], tmp_path: Path) -> None:
+    import pyarrow.compute as pc
+
+    import ifonly.ray
+
+    table = pa.concat_tables([pq.read_table(file) for file in sorted(tables[0].iterdir())])
+    table = table.filter(pc.and_(pc.greater(table["age"], 30), pc.less(table["debt"], 120)))
+    one = ifonly.build(table, tmp_path / "one.bundle", "ok", accept="yes", name="people")
+
+    def slowly(batch: Any) -> Any:
+        # The first come last.
+        import time
+
+        time.sleep(0.5 if batch["age"][0].as_py() == 32 else 0)
+        return batch
+
+    dataset = ray.data.read_parquet([str(file) for file in sorted(tables[0].iterdir())])
+    dataset = dataset.filter(lambda row: row["age"] > 30 and row["debt"] is not None and row["debt"] < 120)
+    dataset = dataset.map_batches(slowly, batch_format="pyarrow")
+    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", accept="yes", name="people", sign=one.signing_key)
+    assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
+
+
+def test_blocks_of_different_types_are_one_table(cluster: None, tmp_path: Path) -> None:
+    import ifonly.ray
+
+    def block(count: int, money: Any, word: Any, more: Any) -> Any:
+        numbers = [(n * 13) % 40 for n in range(count)]
+        words = pa.array([None if word == pa.null() else "ab"[n % 2] for n in numbers], word)
+        # A quarter is a number of every size; a tenth is another one for 32 bits.
+        amounts = pa.array([n if pa.types.is_integer(money) else n / (4 if n % 3 else 10) for n in numbers], money)
+        return pa.table({"amount": amounts, "word": words, "more": pa.array(numbers, more)})
+
+    blocks = [
+        block(30, pa.float32(), pa.string(), pa.int8()),
+        block(20, pa.float64(), pa.null(), pa.int64()),
+        block(25, pa.int16(), pa.large_string(), pa.uint32()),
+    ]
+    table = pa.concat_tables(blocks, promote_options="permissive")
+    assert table.schema.field("amount").type == pa.float64()
+    words: Any = {"missing": "most-common", "name": "people"}
+    one = ifonly.build(table, tmp_path / "one.bundle", **words)
+    # A dictionary is the same words.
+    place = table.schema.get_field_index("word")
+    blocks[0] = blocks[0].set_column(place, "word", blocks[0]["word"].dictionary_encode())
+    ifonly.ray.build(ray.data.from_arrow(blocks), tmp_path / "ray.bundle", sign=one.signing_key, part_bytes=1 << 30, **words)
+    assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
+
+    for other, why in [
+        (pa.table({"a": ["x", "y"], "b": [1, 2]}), "column 'a': it is int64 and string in different blocks"),
+        (pa.table({"a": [1, 2]}), "it has no column 'b'"),
+        (pa.table({"b": [1, 2], "a": [1, 2]}), "they are in another order"),
+        (pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]}), "it has a column 'c' too"),
+        (pa.table({"a": [0.5, 1.5], "b": [1, 2]}), "column 'a': some of its int64 are no double"),
+    ]:
+        first = pa.table({"a": [1, (1 << 53) + 1], "b": [1, 2]})
+        with pytest.raises(ifonly.InputError, match=f"the table.*{why}"):
+            ifonly.ray.build(ray.data.from_arrow([first, other]), tmp_path / "bad.bundle")
+    assert not (tmp_path / "bad.bundle").exists() and nothing_is_left(tmp_path)
+
+
+def test_datasets_of_pandas_frames_and_of_rows_are_tables_too(cluster: None, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    import ifonly.ray
+
+    rows = [{"age": 20 + n % 30, "job": "ab"[n % 2]} for n in range(100)]
+    one = ifonly.build(pa.Table.from_pylist(rows), tmp_path / "one.bundle", name="people")
+    frames = [pd.DataFrame(rows[:33]), pd.DataFrame(rows[33:])]
+    for dataset in (ray.data.from_items(rows), ray.data.from_pandas(frames), ray.data.from_pandas(frames).materialize()):
+        ifonly.ray.build(dataset, tmp_path / "ray.bundle", name="people", sign=one.signing_key, replace=True)
+        assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
+
+
+def test_a_dataset_is_carried_out_once(cluster: None, tmp_path: Path) -> None:
+    import ifonly.ray
+
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def chance(batch: Any) -> Any:
+        import random
+        import uuid
+
+        (marks / uuid.uuid4().hex).touch()
+        return {"number": [random.randrange(100) for _ in batch["id"]], "other": list(batch["id"])}
+
+    dataset = ray.data.range(600, override_num_blocks=6).random_shuffle().map_batches(chance, batch_size=None)
+    report = ifonly.ray.build(dataset, tmp_path / "chance.bundle", part_bytes=1)
+    assert report.rows_accepted == 600
+    # Had the passes seen different rows, records and levels would not fit.
+    ifonly.inspect(tmp_path / "chance.bundle", check=True)
+    assert len(list(marks.iterdir())) == 6
+
+
+def test_killed_workers_change_nothing_of_a_dataset(cluster: None, tmp_path: Path, monkeypatch: Any) -> None:
+    import ifonly.ray
+    from ifonly.ray import _blocks, _build
+
+    table = people(300)
+    one = ifonly.build(table, tmp_path / "one.bundle", "ok", missing="drop", name="people")
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    for module, name in ((_blocks, "keep"), (_build, "_learn"), (_build, "_encode"), (_build, "_sign")):
+        monkeypatch.setattr(module, name, mortal(getattr(module, name), str(marks)))
+    dataset = ray.data.from_arrow([table.slice(0, 100), table.slice(100)])
+    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", missing="drop", name="people", sign=one.signing_key)
+    assert len(list(marks.iterdir())) == 5
+    assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
+    assert nothing_is_left(tmp_path)
+
+
+def test_faults_in_a_dataset_are_those_of_its_table(cluster: None, tmp_path: Path) -> None:
+    import ifonly.ray
+
+    table = people(400)
+    # Of several faults the first in the data is told, whoever finds another one earlier.
+    beyond = table.set_column(3, "born", pa.array([1 << 60 if n in (120, 333) else 1 for n in range(400)], pa.timestamp("s")))
+    unknown = table.set_column(6, "ok", pa.array([None if n == 201 else "yes" for n in range(400)]))
+    # Those who were not accepted may be anybody.
+    nobody = table.set_column(6, "ok", pa.array(["no"] * 400))
+    for given, wanted, why in [
+        (table, {"accepted": "ok"}, 'the table, row 4, column "debt": the value is missing'),
+        (beyond, {"accepted": "ok"}, 'the table, row 121, column "born": this date lies beyond all calendars'),
+        (unknown, {"accepted": "ok", "accept": "yes"}, 'the table, row 202, column "ok": the target is missing'),
+        (nobody, {"accepted": "ok", "accept": "yes"}, "no row is accepted"),
+        (table, {"accepted": "okay"}, 'no column "okay"'),
+        (table, {"categorical": ["jobs"]}, 'no column "jobs"'),
+        (table.select(["path"]), {}, "there are no columns with single values"),
+    ]:
+        messages = []
+        for by, data in ((ifonly.build, given), (ifonly.ray.build, ray.data.from_arrow(cut(given, 5)))):
+            with pytest.raises(ifonly.InputError) as error:
+                by(data, tmp_path / "bad.bundle", part_bytes=1, **wanted) if by is ifonly.ray.build else by(data, tmp_path / "bad.bundle", **wanted)
+            messages.append(str(error.value))
+        assert messages[0] == messages[1] and why in messages[0]
+    with pytest.raises(ifonly.InputError, match="the table: there are no rows in this dataset"):
+        ifonly.ray.build(ray.data.from_arrow(table).filter(lambda row: False), tmp_path / "bad.bundle")
+    with pytest.raises(ifonly.InputError, match="ifonly.ray.build"):
+        ifonly.build(ray.data.from_arrow(table), tmp_path / "bad.bundle")
+    with pytest.raises(ifonly.InputError, match="write it into a column"):
+        ifonly.ray.build(ray.data.from_arrow(table), tmp_path / "bad.bundle", [True] * 400)  # type: ignore[arg-type]
+    assert not (tmp_path / "bad.bundle").exists() and nothing_is_left(tmp_path)
+
+    def never(batch: Any) -> Any:
+        raise AssertionError("a dataset is not carried out for a bundle that is there already")
+
+    ifonly.build(table, tmp_path / "there.bundle", "ok", missing="drop")
+    with pytest.raises(ifonly.InputError, match="exists already"):
+        ifonly.ray.build(ray.data.from_arrow(table).map_batches(never), tmp_path / "there.bundle", "ok", missing="drop")
+
+    def wrong(batch: Any) -> Any:
+        raise ValueError("of the author of the dataset")
+
+    with pytest.raises(Exception, match="of the author of the dataset") as error:
+        ifonly.ray.build(ray.data.from_arrow(table).map_batches(wrong), tmp_path / "bad.bundle")
+    assert not isinstance(error.value, ifonly.IfonlyError)
+    assert nothing_is_left(tmp_path)
+
+
+def test_kept_rows_that_change_are_noticed(tmp_path: Path) -> None:
+    from ifonly.ray import _blocks
+
+    table = people(50)
+    schema = table.schema.serialize().to_pybytes()
+    told = _blocks.keep(table, str(tmp_path))
+    (part,) = _blocks.parts([_blocks.Kept(**json.loads(told["kept"][0]))], 1)
+    assert _blocks.read(part, str(tmp_path), schema)[0].equals(table)
+    (file,) = tmp_path.iterdir()
+    assert file.stat().st_mode & 0o777 == 0o600
+    damaged = bytearray(file.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    file.write_bytes(damaged)
+    with pytest.raises(ifonly.MachineError, match="are others now"):
+        _blocks.read(part, str(tmp_path), schema)
+    file.unlink()
+    with pytest.raises(ifonly.MachineError, match="cannot read rows that were kept"):
+        _blocks.read(part, str(tmp_path), schema)
+
+
+def test_settings_of_ray_data_stay_as_they_were(cluster: None, tmp_path: Path) -> None:
+    import ifonly.ray
+
+    def settings() -> list[Any]:
+        contexts = [ray.data.DataContext.get_current(), dataset.context]
+        found = [(context.enable_progress_bars, context.execution_options.preserve_order) for context in contexts]
+        logger = logging.getLogger("ray.data")
+        return [found, [handler.level for handler in logger.handlers], logging.getLogger("ray.data._internal.progress").level]
+
+    dataset = ray.data.from_arrow(people(100))
+    before = settings()
+    ifonly.ray.build(dataset, tmp_path / "people.bundle", "ok", missing="drop")
+    with contextlib.suppress(ifonly.InputError):
+        ifonly.ray.build(dataset, tmp_path / "bad.bundle", "nobody")
+    assert settings() == before
+
+
+def test_ray_runs_for_the_time_of_a_build_and_says_nothing_of_datasets(tmp_path: Path) -> None:
+    program = """
+import logging, ray, ifonly.ray
+
+if __name__ == "__main__":
+    ifonly.ray.build("people.parquet", "people.bundle", "ok", accept="true", missing="drop")
+    assert not ray.is_initialized()
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    dataset = ray.data.read_parquet("people.parquet")
+    ifonly.ray.build(dataset, "dataset.bundle", "ok", missing="drop", name="people", sign="people.bundle.signing.key")
+    assert ray.is_initialized()
+"""
+    pq.write_table(people(200), tmp_path / "people.parquet")
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    said = done.stdout + done.stderr
+    assert not re.search("dataset|progress", said, re.IGNORECASE), said
+    assert (tmp_path / "dataset.bundle" / "checksums").exists() and nothing_is_left(tmp_path)
+
+
+def test_the_signing_key_does_not_go_through_ray(cluster: None, tables: list[Path], tmp_path: Path, monkeypatch: Any) -> None:
+    import ifonly.ray
+    from ifonly.ray import _build
+
+    sent: list[bytes] = []
+    plain = _build.each
+
+    def watched(task: Any, items: Any, known: Any, num_cpus: float) -> Any:
+        sent.append(pickle.dumps((items, known)))
+        return plain(task, items, known, num_cpus)
+
+    monkeypatch.setattr(_build, "each", watched)
+    report = build(ifonly.ray.build, tables, tmp_path / "new.bundle")
+    found = re.search(r'^signing_key *= *"([0-9a-f]{64})"', report.signing_key.read_text(), re.MULTILINE)
+    assert found is not None
+    secret = found[1]
+    assert len(sent) == 3 and not any(secret.encode() in this or bytes.fromhex(secret) in this for this in sent)

@@ -28,7 +28,11 @@ pub struct ArrowTable {
     pub(crate) unusable: Vec<LeftOut>,
     /// Where the other columns are.
     places: Vec<usize>,
+    /// Which of them hold truth values.
+    booleans: Vec<bool>,
     batches: Vec<RecordBatch>,
+    /// Rows in front of the first, where this is a part of a larger table.
+    before: u64,
 }
 
 impl ArrowTable {
@@ -55,7 +59,13 @@ impl ArrowTable {
             let reason = "its parts do not all have the columns that it says".into();
             return Err(BuildError::File { path: name, reason });
         }
-        Ok(ArrowTable { name, columns, unusable, places, batches })
+        let booleans = places.iter().map(|&place| *schema.field(place).data_type() == DataType::Boolean).collect();
+        Ok(ArrowTable { name, columns, unusable, places, booleans, batches, before: 0 })
+    }
+
+    /// The same rows as a part of a larger table, with so many in front of them: messages count from its first.
+    pub fn behind(self, rows: u64) -> ArrowTable {
+        ArrowTable { before: rows, ..self }
     }
 
     /// How many rows there are.
@@ -70,9 +80,7 @@ impl ArrowTable {
 
     /// Whether the values of a column are truth values.
     pub fn is_boolean(&self, column: &str) -> bool {
-        let place = self.columns.iter().position(|name| name == column).map(|place| self.places[place]);
-        let batch = self.batches.first();
-        place.zip(batch).is_some_and(|(place, batch)| *batch.column(place).data_type() == DataType::Boolean)
+        self.columns.iter().zip(&self.booleans).any(|(name, is_boolean)| name == column && *is_boolean)
     }
 
     /// All rows as texts in the order of [`columns`](ArrowTable::columns); missing values are empty.
@@ -91,12 +99,13 @@ impl ArrowTable {
         for batch in &self.batches {
             for row in 0..batch.num_rows() {
                 done += 1;
+                let at = Place::Row(self.before + done);
                 text.clear();
                 ends.clear();
                 for (&place, name) in self.places.iter().zip(&self.columns) {
                     write(&mut text, batch.column(place), row).map_err(|reason| BuildError::Cell {
                         path: self.name.clone(),
-                        place: Place::Row(done),
+                        place: at,
                         column: name.clone(),
                         reason: reason.into(),
                     })?;
@@ -104,7 +113,7 @@ impl ArrowTable {
                 }
                 let starts = std::iter::once(&0).chain(&ends);
                 let cells: Vec<&str> = starts.zip(&ends).map(|(&start, &end)| trimmed(&text[start..end])).collect();
-                visit(Row { place: Place::Row(done), cells: &cells, done })?;
+                visit(Row { place: at, cells: &cells, done })?;
             }
         }
         Ok(())

@@ -78,6 +78,12 @@ impl std::fmt::Debug for Build {
 }
 
 impl Build {
+    /// Refuses what will be refused whatever the data is, before somebody takes pains to get at it: an output that exists, a key that cannot be read.
+    pub fn check(options: &BuildOptions) -> Result<(), BuildError> {
+        write::check_target(&options.output, Made::Bundle, options.replace)?;
+        Keeping::of(options).map(drop)
+    }
+
     /// Brings options and data together: opens every file, and refuses what contradicts itself before anything is read.
     pub fn new(options: BuildOptions, inputs: Inputs, watch: Watch<'_>) -> Result<Build, BuildError> {
         write::check_target(&options.output, Made::Bundle, options.replace)?;

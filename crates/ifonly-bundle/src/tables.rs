@@ -95,6 +95,15 @@ impl Tables {
         self.open.push(open.then_some(source));
     }
 
+    /// The same table with other rows, which are in memory.
+    #[cfg(feature = "arrow")]
+    pub(crate) fn with_rows(mut self, source: Source) -> Result<Tables, BuildError> {
+        self.check_columns(&source)?;
+        (self.files, self.sizes, self.open) = (vec![], vec![], vec![]);
+        self.keep(source);
+        Ok(self)
+    }
+
     fn check_columns(&self, source: &Source) -> Result<(), BuildError> {
         if source.columns() == self.columns {
             return Ok(());

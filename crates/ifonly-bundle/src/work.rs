@@ -4,12 +4,16 @@
 //! A part that is worked on again, by anybody, gives the same bytes.
 
 use crate::accept::{Acceptance, Telltale};
+#[cfg(feature = "arrow")]
+use crate::arrow_source::ArrowTable;
 use crate::by_text::ByText;
 use crate::error::BuildError;
 use crate::learnt::Learnt;
 use crate::parts::{PartFiles, Tally};
 use crate::plan::Plan;
 use crate::settings::find_column;
+#[cfg(feature = "arrow")]
+use crate::source::Source;
 use crate::source::{Row, Stage, Watch};
 use crate::stats::{ColumnStats, Median, Spot, is_missing};
 use crate::tables::{Part, Tables};
@@ -42,6 +46,12 @@ impl Work {
     /// All rows in parts of about so many bytes of their files, in order. CSV files are not cut, Parquet files between row groups.
     pub fn parts(&self, bytes: u64) -> Vec<Part> {
         self.tables.parts(bytes)
+    }
+
+    /// The same work with rows in memory: some of a table that nobody has to hold as a whole. It has the columns that the work was made with.
+    #[cfg(feature = "arrow")]
+    pub fn with_rows(self, rows: ArrowTable) -> Result<Work, BuildError> {
+        Ok(Work { tables: self.tables.with_rows(Source::Arrow(rows))?, ..self })
     }
 
     /// The first pass: what the columns of some rows are.

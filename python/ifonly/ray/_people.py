@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _tables
 from ..errors import InputError
+from ._datasets import in_order, is_dataset
 
 
 def chunks(people: Any, size: int) -> tuple[Iterator[Any], int]:
@@ -20,16 +21,17 @@ def chunks(people: Any, size: int) -> tuple[Iterator[Any], int]:
         files = [str(file) for path in paths for file in _parquet_files(Path(path))]
         dataset = ds.dataset(files, format="parquet")
         return _cut(dataset.to_batches(), size), dataset.count_rows()
-    given: Any = people
-    if type(people).__module__.partition(".")[0] == "ray" and hasattr(people, "iter_batches"):
-        from ray.data import DataContext
-
-        # Questions are recognised by their rows, so rows keep their places.
-        DataContext.get_current().execution_options.preserve_order = True
-        tables = given.iter_batches(batch_size=size, batch_format="pyarrow", prefetch_batches=1)
-        return _cut((batch for table in tables for batch in table.to_batches()), size), 0
+    if is_dataset(people):
+        return _cut(_batches(people, size), size), 0
     table = _arrow(people)
     return _cut(table.to_batches(max_chunksize=size), size), table.num_rows
+
+
+def _batches(dataset: Any, size: int) -> Iterator[Any]:
+    # Questions are recognised by their rows, so rows keep their places.
+    with in_order(dataset):
+        for table in dataset.iter_batches(batch_size=size, batch_format="pyarrow", prefetch_batches=1):
+            yield from table.to_batches()
 
 
 def _cut(batches: Iterable[Any], size: int) -> Iterator[Any]:
