@@ -7,8 +7,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, StatusCode, header};
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
+use ifonly_server::ledger::{self, LedgerConfig};
 use ifonly_server::routes::{self, App};
 use ifonly_server::tokens::Tokens;
+use std::sync::Arc;
 use std::time::Duration;
 use support::{ROWS, app, holding, manifest, messages, post, public, send, token};
 
@@ -193,6 +195,25 @@ async fn tokens_are_asked_for_and_their_sessions_run_out() {
         assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (429, "budget-spent"));
         assert_eq!(with(Some("many"), path, body.clone()).await.status(), StatusCode::OK);
     }
+}
+
+#[tokio::test]
+async fn a_ledger_whose_lock_somebody_keeps_gives_a_problem_and_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger");
+    let ledger = ledger::open(&LedgerConfig::new(path.to_str().unwrap()).within(1), "test/1").unwrap();
+    let tokens = Tokens::counted_in(vec![token("a", Some(1))], Some(ledger)).unwrap();
+    let router = public(&Arc::new(App::new(holding(&manifest("1"), 1), tokens, Limits::default(), vec![])));
+    let message = messages(&manifest("1"), "gated", 6).remove(0);
+    // As a process does that was stopped while it counted.
+    let stopped = std::fs::File::open(&path).unwrap();
+    stopped.lock().unwrap();
+    let request = Request::post("/v1/answer").header(header::AUTHORIZATION, "Bearer a").body(message.into()).unwrap();
+    let response = send(&router, request).await;
+    assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (503, "ledger-unavailable"));
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    drop(stopped);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
 }
 
 #[tokio::test]
