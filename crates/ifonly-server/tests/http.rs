@@ -12,7 +12,7 @@ use ifonly_server::routes::{self, App};
 use ifonly_server::tokens::Tokens;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{ROWS, app, holding, manifest, messages, post, public, send, token};
+use support::{ROWS, app, holding, holding_of, manifest, messages, post, public, send, token};
 
 fn problem(body: &[u8]) -> String {
     let document: serde_json::Value = serde_json::from_slice(body).unwrap();
@@ -243,7 +243,7 @@ async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else
             // The channel has one place, so the second piece goes in when the first is taken.
             sender.send(Ok(Bytes::copy_from_slice(piece))).await.unwrap();
         }
-        server.control().reload(holding(&manifest("1"), 1), tokens(after), None);
+        server.control().reload(holding(&manifest("1"), 1), tokens(after), None).unwrap();
         sender.send(Ok(Bytes::copy_from_slice(rest))).await.unwrap();
         drop(sender);
         assert_eq!(answering.await.unwrap().status(), status, "{name}");
@@ -301,15 +301,49 @@ async fn after_a_reload_old_searches_finish_until_the_grace_is_over() {
     let new = messages(&manifest("2"), "gated", 8);
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
     let before = post(&router, "/v1/record", old[1].clone()).await;
-    app.shelf().replace(holding(&manifest("2"), 1), Duration::from_secs(3600));
+    app.shelf().replace(holding(&manifest("2"), 1), Duration::from_secs(3600)).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::OK);
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
     let served = send(&router, Request::get("/v1/manifest").body(Body::empty()).unwrap()).await;
     assert_eq!(served.body(), manifest("2").json());
-    app.shelf().replace(holding(&manifest("3"), 1), Duration::ZERO);
+    app.shelf().replace(holding(&manifest("3"), 1), Duration::ZERO).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
     // The first version's hour still runs: a later reload does not shorten what was promised.
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
+}
+
+#[tokio::test]
+async fn other_data_or_another_key_under_a_manifest_that_is_served_are_refused_and_change_nothing() {
+    let app = app(Limits::default(), vec![], None);
+    let router = public(&app);
+    let (first, second) = (manifest("1"), manifest("2"));
+    // A search that has begun: its record is fetched in the end.
+    let search = messages(&first, "gated", 8);
+    let before = post(&router, "/v1/record", search[1].clone()).await;
+    assert_eq!(before.status(), StatusCode::OK);
+    let hour = Duration::from_secs(3600);
+    let indistinct = || [holding_of(&first, 1, 2, 5), holding_of(&first, 1, 1, 6)];
+    let refuses = |app: &App| {
+        for other in indistinct() {
+            let refused = app.shelf().replace(other, hour).unwrap_err().to_string();
+            assert!(refused.contains("--data-version") && refused.contains("epoch 0"), "{refused}");
+        }
+    };
+    refuses(&app);
+    // The same again, perhaps from other files or shards, is taken up.
+    app.shelf().replace(holding(&first, 1), hour).unwrap();
+    assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
+    // So it is while the manifest has its grace; afterwards nobody means the old data by it.
+    app.shelf().replace(holding(&second, 1), hour).unwrap();
+    refuses(&app);
+    assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
+    let later = support::app(Limits::default(), vec![], None);
+    later.shelf().replace(holding(&second, 1), Duration::ZERO).unwrap();
+    for other in indistinct() {
+        later.shelf().replace(other, Duration::ZERO).unwrap();
+        assert_eq!(post(&public(&later), "/v1/record", search[1].clone()).await.status(), StatusCode::FORBIDDEN);
+        later.shelf().replace(holding(&second, 1), Duration::ZERO).unwrap();
+    }
 }
 
 #[tokio::test]
