@@ -34,6 +34,20 @@ ME = {"income": 900, "job": "baker"}
 
 SERVER = "import sys, time\nprint('starting', file=sys.stderr, flush=True)\nprint('listening on http://127.0.0.1:' + sys.argv[1], flush=True)\ntime.sleep(600)"
 
+ALIVE = """
+import http.server, sys
+class Health(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health)
+print("listening on http://127.0.0.1:" + sys.argv[1], flush=True)
+print(f"admin on http://127.0.0.1:{server.server_port}", flush=True)
+server.serve_forever()
+"""
+
 
 def until(condition: Callable[[], Any]) -> Any:
     deadline = time.monotonic() + PATIENCE
@@ -207,6 +221,40 @@ def test_a_process_that_cannot_start_says_why(desk: Path) -> None:
     kept.process.stop(PATIENCE)
 
 
+def test_a_process_that_hangs_is_seen_ended_and_started_again(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_process, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(_process, "_ANSWER_SECONDS", 0.5)
+    kept = Kept(desk / "leash", ALIVE)
+    pid = kept.serving()
+    until(lambda: kept.process.admin)
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: kept.process.silent)
+    until(lambda: gone(pid))
+    until(lambda: kept.process.restarts >= 1)
+    kept.serving()
+    until(lambda: kept.process.admin and not kept.process.silent)
+    kept.process.stop(PATIENCE)
+
+
+def test_a_process_that_is_late_now_and_then_is_left_alone(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(([False] * (_process._MISSES - 1) + [True]) * 20)
+    over = threading.Event()
+
+    def alive(admin: str) -> bool:
+        answer = next(answers, None)
+        if answer is None:
+            over.set()
+        return answer is not False
+
+    monkeypatch.setattr(_process, "_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(_process, "_alive", alive)
+    kept = Kept(desk / "leash", ALIVE)
+    pid = kept.serving()
+    assert over.wait(PATIENCE)
+    assert kept.process.restarts == 0 and kept.serving() == pid
+    kept.process.stop(PATIENCE)
+
+
 # The keeper, without Ray: actors are what they say of themselves.
 
 
@@ -314,7 +362,7 @@ def test_a_front_that_reloads_late_is_brought_back(desk: Path, monkeypatch: pyte
     counts = [0, 0]
     monkeypatch.setattr(_actors, "_reloads", lambda admin: tuple(counts))
     signals: list[int] = []
-    process: Any = SimpleNamespace(pid=1, address="http://127.0.0.1:1", admin="", restarts=0, log="broken", signal=lambda number: not signals.append(number))
+    process: Any = SimpleNamespace(pid=1, address="http://127.0.0.1:1", admin="", restarts=0, silent=False, log="broken", signal=lambda number: not signals.append(number))
     front = _actors.Front("f", "k", "d", None, _config.read(None), ["root.key"], 1, None, "warn")
     front._process, front._serving = process, 1
 
@@ -425,6 +473,22 @@ def test_a_server_on_ray_answers_heals_reloads_and_scales(cluster: None, bundle:
     until(lambda: all(gone(pid) for pid in pids))
     with pytest.raises(ifonly.InputError, match="no deployment is called"):
         ifonly_ray.connect("loans-server1")
+
+
+def test_what_stands_still_on_ray_is_seen_and_started_again(cluster: None, bundle: str) -> None:
+    with ifonly_ray.deploy(bundle, "root.key", shards=1, replicas=1, index=1, directory=".", timeout=PATIENCE) as one:
+        before = {row["kind"]: row["pid"] for row in one.status()}
+        for pid in before.values():
+            os.kill(pid, signal.SIGSTOP)
+        seen: set[str] = set()
+
+        def both_are_seen() -> bool:
+            seen.update(row["kind"] for row in one.status() if row["state"] == "does not answer")
+            return seen == {"shard", "front"}
+
+        until(both_are_seen)
+        until(lambda: all(row["pid"] not in (None, before[row["kind"]]) for row in one.status()) and one.status().ready)
+        assert all(row["restarts"] >= 1 for row in one.status())
 
 
 def test_what_cannot_be_deployed_is_refused_before_anything_starts(cluster: None, bundle: str) -> None:

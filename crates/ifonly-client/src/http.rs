@@ -133,10 +133,7 @@ impl HttpServer {
             self.client.request(request).await.map_err(|error| unreachable(&error, self.base.starts_with("https")))?;
         match response.status() {
             StatusCode::OK => Ok(response),
-            status => match reply::busy(status.as_u16(), header(&response, RETRY_AFTER).as_deref()) {
-                Some(busy) => Err(busy),
-                None => Err(refusal(status, response).await),
-            },
+            status => Err(refusal(status, response).await),
         }
     }
 
@@ -212,7 +209,7 @@ impl Exchange for HttpServer {
     }
 }
 
-/// What a refusal says.
+/// What anything but an answer says.
 async fn refusal(status: StatusCode, response: Response<Incoming>) -> TransportError {
     let retry_after = header(&response, RETRY_AFTER);
     let body = HttpServer::body(response, reply::LONGEST_PROBLEM).await.unwrap_or_default();

@@ -125,7 +125,7 @@ impl Policy {
         }
         let pause = self.pause.saturating_mul(1u32.checked_shl(attempt - 1).unwrap_or(u32::MAX));
         let asked = match error {
-            TransportError::Busy { retry_after } => *retry_after,
+            TransportError::Busy { retry_after, .. } => *retry_after,
             _ => Duration::ZERO,
         };
         clock.wait_until(clock.now().saturating_add(pause.max(asked))).await.is_ok()
@@ -201,7 +201,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_deadline_covers_every_wait() {
-        let busy = TransportError::Busy { retry_after: Duration::from_secs(1_000_000) };
+        let retry_after = Duration::from_secs(1_000_000);
+        let busy = TransportError::Busy { status: 503, problem: None, detail: None, retry_after };
         assert_eq!(after(1, busy).await, (1, Err(TransportError::TooSlow(Policy::default().deadline))));
     }
 }

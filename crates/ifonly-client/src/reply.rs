@@ -7,13 +7,8 @@ use std::time::Duration;
 /// Problem documents longer than this are not read.
 pub const LONGEST_PROBLEM: usize = 16 << 10;
 
-/// What a status means by itself: `None` for an answer and for refusals, which have a document that says why.
-pub fn busy(status: u16, retry_after: Option<&str>) -> Option<TransportError> {
-    let seconds = retry_after.and_then(|seconds| seconds.parse().ok()).unwrap_or(1);
-    matches!(status, 502..=504).then_some(TransportError::Busy { retry_after: Duration::from_secs(seconds) })
-}
-
-/// What a refusal says. It comes from outside, so it is shortened and has no control characters when it is shown.
+/// What anything but an answer says, for good or for now. It comes from outside, so it is shortened and has no control characters when
+/// it is shown; whether it is asked again goes by the status alone.
 pub fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> TransportError {
     #[derive(serde::Deserialize)]
     struct Document {
@@ -22,8 +17,14 @@ pub fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> Transport
     }
     let document = serde_json::from_slice(body).unwrap_or(Document { r#type: None, detail: None });
     let problem = document.r#type.as_deref().and_then(ProblemType::of);
-    let mut detail = document.detail.as_deref().map_or_else(|| "it does not say why".into(), plain);
-    if let Some(seconds) = retry_after.and_then(|seconds| seconds.parse().ok()) {
+    let detail = document.detail.as_deref().map(plain);
+    let seconds = retry_after.and_then(|seconds| seconds.parse().ok());
+    if matches!(status, 502..=504) {
+        let retry_after = Duration::from_secs(seconds.unwrap_or(1));
+        return TransportError::Busy { status, problem, detail, retry_after };
+    }
+    let mut detail = detail.unwrap_or_else(|| "it does not say why".into());
+    if let Some(seconds) = seconds {
         detail += &format!("; it says to come again in {}", span(seconds));
     }
     TransportError::Refused { status, problem, detail }
@@ -128,7 +129,20 @@ mod tests {
             panic!("another error");
         };
         assert!(detail.len() < 400 && !detail.contains('\u{1b}') && detail.ends_with("come again in 2 hours"));
-        assert_eq!(busy(503, Some("7")), Some(TransportError::Busy { retry_after: Duration::from_secs(7) }));
-        assert_eq!(busy(401, None), None);
+    }
+
+    #[test]
+    fn a_server_that_cannot_answer_for_now_says_why_if_it_can() {
+        let body = r#"{"type":"urn:ifonly:problem:shards","detail":"rows 4 to 8 are away\u0007"}"#;
+        let busy = refusal(503, Some("7"), body.as_bytes());
+        let said = "cannot answer at the moment (503, shards): rows 4 to 8 are away; it asks to wait 7 seconds";
+        assert_eq!((busy.to_string().as_str(), busy.is_transient()), (said, true));
+        let long = format!(r#"{{"detail":"\u001b{}"}}"#, "x".repeat(9999));
+        let busy = refusal(503, None, long.as_bytes()).to_string();
+        assert!(busy.len() < 400 && !busy.contains('\u{1b}'), "{busy}");
+        // A gateway that knows nothing of problem documents.
+        let said = "cannot answer at the moment (502); it asks to wait 1 seconds";
+        assert_eq!(refusal(502, None, b"<html>").to_string(), said);
+        assert!(!refusal(401, None, body.as_bytes()).is_transient());
     }
 }

@@ -123,14 +123,23 @@ pub enum TransportError {
     /// No answer in time.
     #[error("no answer within {} seconds", .0.as_secs_f32())]
     TooSlow(Duration),
-    /// Too busy for now.
-    #[error("cannot answer at the moment; it asks to wait {} seconds", .retry_after.as_secs())]
+    /// It cannot answer for now.
+    #[error(
+        "cannot answer at the moment ({status}{}){}; it asks to wait {} seconds",
+        named(.problem), .detail.as_ref().map_or(String::new(), |detail| format!(": {detail}")), .retry_after.as_secs()
+    )]
     Busy {
+        /// HTTP status.
+        status: u16,
+        /// The problem document's type, if it has one of ours.
+        problem: Option<ProblemType>,
+        /// What it says, shortened, if it says anything.
+        detail: Option<String>,
         /// What it asks for.
         retry_after: Duration,
     },
     /// It does not take the request.
-    #[error("refused ({status}{}): {detail}", .problem.map_or(String::new(), |problem| format!(", {}", problem.name())))]
+    #[error("refused ({status}{}): {detail}", named(.problem))]
     Refused {
         /// HTTP status.
         status: u16,
@@ -164,6 +173,10 @@ impl TransportError {
         use TransportError::{Busy, CutOff, Damaged, NobodyListens, Unreachable};
         matches!(self, Unreachable(_) | NobodyListens | CutOff(_) | Damaged | Busy { .. })
     }
+}
+
+fn named(problem: &Option<ProblemType>) -> String {
+    problem.map_or(String::new(), |problem| format!(", {}", problem.name()))
 }
 
 /// A response on its way: what follows it is its checksum, the first bytes of its BLAKE3 hash. It is no defence against a lying

@@ -68,7 +68,7 @@ async fn whoever_asks_between_two_reloads_takes_the_newest_that_all_offer() {
     let (urls, controls) = all(&worlds[0], 3600).await;
     assert_eq!(asked(&urls, &worlds).await, "1");
     for (place, control) in controls.iter().enumerate() {
-        control.reload(worlds[1].holding(place as u8 + 1), no_tokens(), None);
+        control.reload(worlds[1].holding(place as u8 + 1), no_tokens(), None).unwrap();
         assert_eq!(asked(&urls, &worlds).await, if place < 3 { "1" } else { "2" });
         // In whatever order the servers are named.
         let mut turned = urls.clone();
@@ -78,9 +78,9 @@ async fn whoever_asks_between_two_reloads_takes_the_newest_that_all_offer() {
     // One server is two versions ahead of another: the one in between is what both offer.
     let (urls, controls) = all(&worlds[0], 3600).await;
     for (place, control) in controls.iter().enumerate() {
-        control.reload(worlds[1].holding(place as u8 + 1), no_tokens(), None);
+        control.reload(worlds[1].holding(place as u8 + 1), no_tokens(), None).unwrap();
     }
-    controls[0].reload(worlds[2].holding(1), no_tokens(), None);
+    controls[0].reload(worlds[2].holding(1), no_tokens(), None).unwrap();
     assert_eq!(asked(&urls, &worlds).await, "2");
 }
 
@@ -88,7 +88,7 @@ async fn whoever_asks_between_two_reloads_takes_the_newest_that_all_offer() {
 async fn what_was_promised_is_compared_with_what_was_chosen() {
     let worlds = [version(1), version(2)];
     let (urls, controls) = all(&worlds[0], 3600).await;
-    controls[1].reload(worlds[1].holding(2), no_tokens(), None);
+    controls[1].reload(worlds[1].holding(2), no_tokens(), None).unwrap();
     let pin = |world: &World| Pins { manifest: Some(hex::encode(world.manifest.digest())), ..Pins::default() };
     assert!(connect(&urls, &pin(&worlds[0])).await.is_ok());
     let refused = connect(&urls, &pin(&worlds[1])).await.unwrap_err();
@@ -99,7 +99,7 @@ async fn what_was_promised_is_compared_with_what_was_chosen() {
 async fn after_the_grace_nothing_is_asked_of_servers_that_differ() {
     let worlds = [version(1), version(2)];
     let (urls, controls) = all(&worlds[0], 0).await;
-    controls[1].reload(worlds[1].holding(2), no_tokens(), None);
+    controls[1].reload(worlds[1].holding(2), no_tokens(), None).unwrap();
     let refused = connect(&urls, &Pins::default()).await.unwrap_err();
     assert!(matches!(refused, ClientError::ManifestsDiffer(ref said) if said.len() == 4), "{refused}");
 }

@@ -144,11 +144,10 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
 
 /// Takes up what the configuration names now; what cannot be taken up changes nothing.
 fn reload(control: &Control, reread: &dyn Fn() -> Result<Config, ConfigError>, runtime: &Handle) {
-    match reread().map_err(DaemonError::from).and_then(|config| load(&config, runtime, COMPLETE)) {
-        Ok(Loaded { holding, tokens, tls }) => {
-            control.reload(holding, tokens, tls);
-            tracing::info!("took up the configuration and its bundle again");
-        }
+    let loaded = reread().map_err(DaemonError::from).and_then(|config| load(&config, runtime, COMPLETE));
+    let taken_up = loaded.and_then(|Loaded { holding, tokens, tls }| Ok(control.reload(holding, tokens, tls)?));
+    match taken_up {
+        Ok(()) => tracing::info!("took up the configuration and its bundle again"),
         Err(error) => {
             control.reload_failed();
             tracing::error!(%error, "reload failed; the server goes on as before");

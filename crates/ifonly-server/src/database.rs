@@ -6,7 +6,8 @@
 
 use crate::passes::{OwnedJob, Passes};
 use crate::problem::Problem;
-use crate::shards::Shards;
+use crate::shards::set::rows_of;
+use crate::shards::{Shards, ShardsError};
 use ifonly_algebra::form::Job;
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_algebra::order;
@@ -98,10 +99,18 @@ impl Database {
         self.layout().map(|_| ())
     }
 
+    /// The same for operators: which shard is away, and why.
+    pub(crate) fn complete(&self) -> Result<(), ShardsError> {
+        match &self.source {
+            Source::Here { .. } => Ok(()),
+            Source::Shards(shards) => shards.layout().map(|_| ()),
+        }
+    }
+
     fn layout(&self) -> Result<Arc<Layout>, Problem> {
         match &self.source {
             Source::Here { layout, .. } => Ok(layout.clone()),
-            Source::Shards(shards) => shards.layout().map_err(|error| Problem::Shards(error.to_string())),
+            Source::Shards(shards) => shards.layout().map_err(|error| Problem::Shards(error.rows())),
         }
     }
 
@@ -112,7 +121,7 @@ impl Database {
             Source::Here { .. } => Problem::Internal,
             Source::Shards(shards) => {
                 shards.doubt();
-                Problem::Shards(error.to_string())
+                Problem::Shards(rows_of(error))
             }
         }
     }

@@ -36,6 +36,12 @@ pub enum HoldingError {
     /// The current epoch has no key.
     #[error("the manifest's current key epoch is {0}, and no root key for it was given")]
     NoCurrentKey(u32),
+    /// Other data or another key under a manifest that is served: messages name manifests, so nobody could tell the two apart.
+    #[error(
+        "the bundle has the manifest of one that is served, but other data or another root key for epoch {0}, and searches could not tell \
+         them apart; build it with another --data-version, give a new root key another epoch, or stop the server and start it again"
+    )]
+    Indistinct(u32),
 }
 
 /// One version, ready to answer.
@@ -44,6 +50,8 @@ pub struct Holding {
     index: u8,
     manifest: Bytes,
     digest: [u8; 32],
+    /// By which two versions with one manifest are known to be the same.
+    checks: Vec<(u32, String)>,
     most_records: u64,
     longest_message: usize,
     record_length: usize,
@@ -93,12 +101,14 @@ impl Holding {
             return Err(HoldingError::Index { index, servers });
         }
         let record_length = manifest.record_length();
+        let checks = keys.iter().map(|key| (key.epoch(), shard_check(key))).collect();
         let replica = Replica::new(index, manifest.digest(), manifest.deployments().cloned(), keys, record_length)
             .with_sealed(manifest.sealed().cloned());
         Ok(Holding {
             index,
             manifest: manifest.json().to_owned().into(),
             digest: manifest.digest(),
+            checks,
             most_records: manifest.top_limit() as u64,
             longest_message: replica.longest_message(),
             record_length,
@@ -130,6 +140,14 @@ impl Holding {
     /// Bytes of every record.
     pub(crate) fn record_length(&self) -> usize {
         self.record_length
+    }
+
+    /// The first epoch for which this version and another one with the same manifest have different data or keys.
+    fn differs(&self, other: &Holding) -> Option<u32> {
+        let differ = |(epoch, check): &(u32, String)| {
+            other.checks.iter().any(|(same, other)| same == epoch && other != check).then_some(*epoch)
+        };
+        self.checks.iter().find_map(differ)
     }
 
     /// Checks messages.
@@ -189,16 +207,23 @@ impl Shelf {
         Shelf { holdings: RwLock::new(vec![(Arc::new(holding), None)]) }
     }
 
-    /// Makes `holding` the current version; the one before is answered for `grace` longer. The same manifest replaces
-    /// its earlier version at once.
-    pub fn replace(&self, holding: Holding, grace: Duration) {
+    /// Makes `holding` the current version; the one before is answered for `grace` longer. The same manifest replaces its earlier version at
+    /// once, and gives the same answers; other data under it are refused. Searches that began with the old data could otherwise not go on, and while
+    /// servers are reloaded one after another their answers would contradict each other: nobody could say which data a first message means.
+    pub fn replace(&self, holding: Holding, grace: Duration) -> Result<(), HoldingError> {
         let now = Instant::now();
         let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let served = |(_, until): &&(_, Option<Instant>)| until.is_none_or(|until| until > now);
+        let same = holdings.iter().filter(served).filter(|(earlier, _)| earlier.digest == holding.digest);
+        if let Some(epoch) = same.into_iter().find_map(|(earlier, _)| holding.differs(earlier)) {
+            return Err(HoldingError::Indistinct(epoch));
+        }
         holdings.retain(|(earlier, until)| earlier.digest != holding.digest && until.is_none_or(|until| until > now));
         holdings.iter_mut().for_each(|(_, until)| {
             until.get_or_insert(now + grace);
         });
         holdings.insert(0, (Arc::new(holding), None));
+        Ok(())
     }
 
     /// The current version.

@@ -12,6 +12,7 @@ mod connection;
 mod crowd;
 pub mod daemon;
 pub mod database;
+mod door;
 pub mod holding;
 pub mod keyfile;
 pub mod ledger;

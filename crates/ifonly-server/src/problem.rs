@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use ifonly_core::replica::Refusal;
 use ifonly_core::service::{PROBLEM_TYPE, ProblemType};
+use std::ops::Range;
 
 /// Why a request got no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,9 +55,12 @@ pub enum Problem {
     /// A sealed search that the three servers did not bring to its end.
     #[error("the servers of this search did not bring it to its end: {0}; try again")]
     Peers(String),
-    /// Some of the server's rows are on machines that are not there.
-    #[error("the server does not have all of its rows at the moment: {0}; try again")]
-    Shards(String),
+    /// Some of the server's rows are on machines that are not there. Which machines is nobody's business outside, so there is no room for words.
+    #[error("{} of this server's database cannot be had at the moment; try again, and tell its operator if it stays so", away(.0))]
+    Shards(
+        /// Which rows, where that is known.
+        Option<Range<usize>>,
+    ),
     /// A fault of the server itself.
     #[error("the server failed; its operator finds the reason in its log")]
     Internal,
@@ -69,6 +73,10 @@ pub enum Problem {
         /// The right one.
         allow: &'static str,
     },
+}
+
+fn away(rows: &Option<Range<usize>>) -> String {
+    rows.as_ref().map_or("some rows".into(), |rows| format!("rows {} to {}", rows.start, rows.end))
 }
 
 impl Problem {

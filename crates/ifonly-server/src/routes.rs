@@ -128,9 +128,9 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     if app.draining.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
     }
-    match app.shelf.current().map_or(Ok(()), |holding| holding.database().ready()) {
+    match app.shelf.current().map_or(Ok(()), |holding| holding.database().complete()) {
         Ok(()) => "ready\n".into_response(),
-        Err(problem) => (StatusCode::SERVICE_UNAVAILABLE, format!("{problem}\n")).into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::config::Limits;
 use crate::connection::{Connection, Kept};
 use crate::crowd::{Crowd, neighbourhood};
-use crate::holding::Holding;
+use crate::holding::{Holding, HoldingError};
 use crate::routes::{self, App};
 use crate::tokens::Tokens;
 use axum::Router;
@@ -120,9 +120,9 @@ impl Server {
 
 impl Control {
     /// Takes up another version of the database, other tokens and another certificate. Running searches on the old version
-    /// finish within the grace.
-    pub fn reload(&self, holding: Holding, tokens: Tokens, tls: Option<Arc<ServerConfig>>) {
-        self.app.shelf.replace(holding, Duration::from_secs(self.app.limits.grace_seconds));
+    /// finish within the grace. What is refused changes nothing.
+    pub fn reload(&self, holding: Holding, tokens: Tokens, tls: Option<Arc<ServerConfig>>) -> Result<(), HoldingError> {
+        self.app.shelf.replace(holding, Duration::from_secs(self.app.limits.grace_seconds))?;
         let mut current = self.app.tokens.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         tokens.inherit(&current);
         *current = Arc::new(tokens);
@@ -131,6 +131,7 @@ impl Control {
             *current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = tls;
         }
         self.app.metrics.reloads.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Counts a reload that did not come about.

@@ -10,7 +10,7 @@
 //! Tokens may be reloaded while a message uploads. So a [`Bearer`] is what was shown, and whose it is, is looked up again when
 //! it spends.
 
-use crate::ledger::{FileLedger, Ledger, LedgerError};
+use crate::ledger::{FileLedger, Ledger, LedgerError, PATIENCE};
 use crate::problem::Problem;
 use ifonly_core::transcript::Stage;
 use std::path::Path;
@@ -71,7 +71,7 @@ impl Bearer {
 impl Tokens {
     /// These tokens, counted in a file; an empty list lets everybody in.
     pub fn new(entries: Vec<TokenEntry>, ledger: Option<&Path>) -> Result<Tokens, TokensError> {
-        let ledger = ledger.map(FileLedger::open).transpose()?;
+        let ledger = ledger.map(|path| FileLedger::open(path, PATIENCE)).transpose()?;
         Tokens::counted_in(entries, ledger.map(|ledger| Box::new(ledger) as Box<dyn Ledger>))
     }
 

@@ -7,10 +7,12 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, StatusCode, header};
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
+use ifonly_server::ledger::{self, LedgerConfig};
 use ifonly_server::routes::{self, App};
 use ifonly_server::tokens::Tokens;
+use std::sync::Arc;
 use std::time::Duration;
-use support::{ROWS, app, holding, manifest, messages, post, public, send, token};
+use support::{ROWS, app, holding, holding_of, manifest, messages, post, public, send, token};
 
 fn problem(body: &[u8]) -> String {
     let document: serde_json::Value = serde_json::from_slice(body).unwrap();
@@ -196,6 +198,25 @@ async fn tokens_are_asked_for_and_their_sessions_run_out() {
 }
 
 #[tokio::test]
+async fn a_ledger_whose_lock_somebody_keeps_gives_a_problem_and_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ledger");
+    let ledger = ledger::open(&LedgerConfig::new(path.to_str().unwrap()).within(1), "test/1").unwrap();
+    let tokens = Tokens::counted_in(vec![token("a", Some(1))], Some(ledger)).unwrap();
+    let router = public(&Arc::new(App::new(holding(&manifest("1"), 1), tokens, Limits::default(), vec![])));
+    let message = messages(&manifest("1"), "gated", 6).remove(0);
+    // As a process does that was stopped while it counted.
+    let stopped = std::fs::File::open(&path).unwrap();
+    stopped.lock().unwrap();
+    let request = Request::post("/v1/answer").header(header::AUTHORIZATION, "Bearer a").body(message.into()).unwrap();
+    let response = send(&router, request).await;
+    assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (503, "ledger-unavailable"));
+    assert!(response.headers().contains_key(header::RETRY_AFTER));
+    drop(stopped);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+}
+
+#[tokio::test]
 async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else_pays() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = folder.path().join("ledger");
@@ -222,7 +243,7 @@ async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else
             // The channel has one place, so the second piece goes in when the first is taken.
             sender.send(Ok(Bytes::copy_from_slice(piece))).await.unwrap();
         }
-        server.control().reload(holding(&manifest("1"), 1), tokens(after), None);
+        server.control().reload(holding(&manifest("1"), 1), tokens(after), None).unwrap();
         sender.send(Ok(Bytes::copy_from_slice(rest))).await.unwrap();
         drop(sender);
         assert_eq!(answering.await.unwrap().status(), status, "{name}");
@@ -280,15 +301,49 @@ async fn after_a_reload_old_searches_finish_until_the_grace_is_over() {
     let new = messages(&manifest("2"), "gated", 8);
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
     let before = post(&router, "/v1/record", old[1].clone()).await;
-    app.shelf().replace(holding(&manifest("2"), 1), Duration::from_secs(3600));
+    app.shelf().replace(holding(&manifest("2"), 1), Duration::from_secs(3600)).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::OK);
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
     let served = send(&router, Request::get("/v1/manifest").body(Body::empty()).unwrap()).await;
     assert_eq!(served.body(), manifest("2").json());
-    app.shelf().replace(holding(&manifest("3"), 1), Duration::ZERO);
+    app.shelf().replace(holding(&manifest("3"), 1), Duration::ZERO).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
     // The first version's hour still runs: a later reload does not shorten what was promised.
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
+}
+
+#[tokio::test]
+async fn other_data_or_another_key_under_a_manifest_that_is_served_are_refused_and_change_nothing() {
+    let app = app(Limits::default(), vec![], None);
+    let router = public(&app);
+    let (first, second) = (manifest("1"), manifest("2"));
+    // A search that has begun: its record is fetched in the end.
+    let search = messages(&first, "gated", 8);
+    let before = post(&router, "/v1/record", search[1].clone()).await;
+    assert_eq!(before.status(), StatusCode::OK);
+    let hour = Duration::from_secs(3600);
+    let indistinct = || [holding_of(&first, 1, 2, 5), holding_of(&first, 1, 1, 6)];
+    let refuses = |app: &App| {
+        for other in indistinct() {
+            let refused = app.shelf().replace(other, hour).unwrap_err().to_string();
+            assert!(refused.contains("--data-version") && refused.contains("epoch 0"), "{refused}");
+        }
+    };
+    refuses(&app);
+    // The same again, perhaps from other files or shards, is taken up.
+    app.shelf().replace(holding(&first, 1), hour).unwrap();
+    assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
+    // So it is while the manifest has its grace; afterwards nobody means the old data by it.
+    app.shelf().replace(holding(&second, 1), hour).unwrap();
+    refuses(&app);
+    assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
+    let later = support::app(Limits::default(), vec![], None);
+    later.shelf().replace(holding(&second, 1), Duration::ZERO).unwrap();
+    for other in indistinct() {
+        later.shelf().replace(other, Duration::ZERO).unwrap();
+        assert_eq!(post(&public(&later), "/v1/record", search[1].clone()).await.status(), StatusCode::FORBIDDEN);
+        later.shelf().replace(holding(&second, 1), Duration::ZERO).unwrap();
+    }
 }
 
 #[tokio::test]

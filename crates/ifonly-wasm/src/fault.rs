@@ -99,7 +99,8 @@ impl From<&ClientError> for Problem {
 /// What a server's trouble is called.
 pub fn name(error: &TransportError) -> &'static str {
     match error {
-        TransportError::Refused { problem: Some(problem), .. } => problem.name(),
+        TransportError::Refused { problem: Some(problem), .. }
+        | TransportError::Busy { problem: Some(problem), .. } => problem.name(),
         TransportError::Refused { .. } => "refused",
         TransportError::CutOff(_) => "cut-off",
         TransportError::TooSlow(_) => "slow",
@@ -135,16 +136,25 @@ mod tests {
         let wish = WishError::Impossible { feature: "age".into() };
         assert_eq!(Problem::from(&ClientError::Wish(wish)).features, ["age"]);
         let refused = |problem| TransportError::Refused { status: 401, problem, detail: "no token".into() };
+        let busy = |problem| TransportError::Busy {
+            status: 503,
+            problem,
+            detail: Some("rows 4 to 8 are away".into()),
+            retry_after: std::time::Duration::from_secs(1),
+        };
         let trouble = |error| Trouble { server: "https://a.example".into(), error };
         let troubles = vec![
             trouble(refused(Some(ProblemType::Unauthorised))),
             trouble(refused(None)),
             trouble(TransportError::NobodyListens),
+            trouble(busy(Some(ProblemType::Shards))),
+            trouble(busy(None)),
         ];
         let problem = Problem::from(&ClientError::NobodyThere(troubles));
         assert_eq!((problem.kind, problem.code), ("servers", "nobody-there"));
         let codes: Vec<&str> = problem.servers.iter().map(|server| server.code).collect();
-        assert_eq!(codes, ["unauthorised", "refused", "unreachable"]);
+        assert_eq!(codes, ["unauthorised", "refused", "unreachable", "shards", "busy"]);
+        assert!(problem.message.contains("rows 4 to 8"), "{}", problem.message);
         let differ = ClientError::ManifestsDiffer(vec![("a".into(), "1".into()), ("b".into(), "2".into())]);
         let problem = Problem::from(&differ);
         assert_eq!((problem.kind, problem.servers.len()), ("integrity", 2));

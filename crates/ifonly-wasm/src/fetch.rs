@@ -84,9 +84,6 @@ impl Server {
             200 => Ok(exchanged),
             status => {
                 let retry_after = exchanged.header("retry-after");
-                if let Some(busy) = reply::busy(status, retry_after.as_deref()) {
-                    return Err(busy);
-                }
                 let body = exchanged.body(reply::LONGEST_PROBLEM).await.unwrap_or_default();
                 Err(reply::refusal(status, retry_after.as_deref(), &body))
             }

@@ -15,17 +15,18 @@ import tempfile
 import threading
 import time
 import urllib.error
-import urllib.request
 import uuid
 from pathlib import Path
 from typing import Any, TypedDict
 
 from . import _config
 from ._engine import NAMESPACE, ray
-from ._process import Process, program
+from ._process import Process, get, program
 
 #: How often a front is asked whether it is ready.
 _LOOK_SECONDS = 0.2
+#: The state of a process that is there and says nothing.
+SILENT = "does not answer"
 
 
 class Told(TypedDict):
@@ -126,7 +127,8 @@ class Shard(_Worker):
         host = "127.0.0.1" if plan["network"] == "loopback" else str(ray.util.get_node_ip_address())
         certificate, key = plan["certificate"]
         command = [*program(plan["binary"]), "shard", plan["bundle"], "--cert", certificate, "--cert-key", key]
-        command += ["--listen", f"{host}:{port}", "--log", plan["log"]]
+        # By its admin port it is known to be alive.
+        command += ["--listen", f"{host}:{port}", "--admin", "127.0.0.1:0", "--log", plan["log"]]
         for path in plan["keys"]:
             command += ["--key", path]
         if plan["rows"] is not None:
@@ -150,6 +152,8 @@ class Shard(_Worker):
         if process is None:
             return self._tell("stopped", None)
         state = "ready" if process.address is not None else process.trouble or "starting"
+        if process.silent:
+            state = SILENT
         return self._tell(state, self._plan["version"])
 
 
@@ -189,7 +193,8 @@ class Front(_Worker):
                 )
                 if self._process.was_found:
                     self._serving = self._noted()
-            return self._tell(self._ready, self._serving, self._refused)
+            # What was heard before it fell silent does not count.
+            return self._tell(SILENT if self._process.silent else self._ready, self._serving, self._refused)
 
     def stop(self, seconds: float) -> None:
         """Lets running answers finish for so long, then ends the process and removes its files."""
@@ -274,7 +279,7 @@ class Front(_Worker):
 
 def _readiness(admin: str) -> str:
     try:
-        with urllib.request.urlopen(_here(admin) + "/readyz", timeout=5.0):
+        with get(admin, "/readyz"):
             return "ready"
     except urllib.error.HTTPError as error:
         said = error.read(300).decode("utf-8", "replace").strip()
@@ -283,15 +288,10 @@ def _readiness(admin: str) -> str:
 
 def _reloads(admin: str) -> tuple[int, int]:
     """How many reloads there were, and how many of those failed."""
-    with urllib.request.urlopen(_here(admin) + "/metrics", timeout=5.0) as response:
+    with get(admin, "/metrics") as response:
         lines = response.read(1 << 20).decode("utf-8", "replace").splitlines()
     counts = dict(line.rsplit(" ", 1) for line in lines if line.startswith("ifonly_reloads_"))
     return int(counts.get("ifonly_reloads_total", 0)), int(counts.get("ifonly_reloads_failed_total", 0))
-
-
-def _here(address: str) -> str:
-    """An address of this machine for whoever is on it."""
-    return address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 def _require(paths: list[str]) -> None:

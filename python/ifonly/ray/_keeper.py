@@ -355,7 +355,7 @@ class Keeper:
         ready, _ = ray.wait([hand.call], timeout=0.05)
         if not ready:
             if hand.told is not None and time.monotonic() - hand.since > 1.0:
-                hand.trouble = "does not answer"
+                hand.trouble = "the actor does not answer"
             return
         call, hand.call = hand.call, None
         hand.since = time.monotonic()

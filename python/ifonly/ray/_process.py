@@ -1,4 +1,4 @@
-"""A server's process, started again when it ends, and found again when it outlived the actor that started it.
+"""A server's process, started again when it ends or says nothing for long, and found again when it outlived the actor that started it.
 
 Processes are programs of their own because they serve without the interpreter; an actor only watches. Between the two is ``_leash.py``, which keeps the
 process while an actor is being restarted, and ends it if none comes.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import http.client
 import json
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,13 @@ from typing import Any
 ALONE_SECONDS = 20.0
 #: How long a process that cannot start waits for its next try, at most.
 _PATIENCE = 5.0
+#: A process that serves is asked now and then whether it is alive, and has so long to say so. One that hangs or was stopped says nothing, again
+#: and again, and is ended after half a minute. A busy one may be late once; it does not take turns with its own work to answer.
+_PAUSE_SECONDS = 1.0
+_ANSWER_SECONDS = 5.0
+_MISSES = 5
 _TAIL = 20
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _LEASH = str(Path(__file__).with_name("_leash.py"))
 
 
@@ -52,10 +60,13 @@ class Process:
         self.admin: str | None = None
         #: Why it does not serve, while it does not.
         self.trouble: str | None = None
+        #: Whether it did not answer when it was last asked if it is alive.
+        self.silent = False
         line = self._connect()
         self.was_found = line is not None
         self._thread = threading.Thread(target=self._run, args=(line,), name="ifonly-process", daemon=True)
         self._thread.start()
+        threading.Thread(target=self._watch, name="ifonly-watch", daemon=True).start()
 
     @property
     def log(self) -> str:
@@ -101,6 +112,24 @@ class Process:
             self._changed()
             if failures:
                 self._stopping.wait(min(0.1 * 2**failures, _PATIENCE))
+
+    def _watch(self) -> None:
+        """Ends a process that does not answer any more, so that it is started again."""
+        misses, before = 0, None
+        while not self._stopping.wait(_PAUSE_SECONDS):
+            # Those of one life of the process: what is asked here must not end the next one.
+            line, admin = self._line, self.admin
+            silent = line is not None and admin is not None and not _alive(admin) and line is self._line
+            misses = 0 if not silent else misses + 1 if line is before else 1
+            before = line
+            if silent != self.silent:
+                self.silent = silent
+                self._changed()
+            if misses >= _MISSES and line is not None and not self._stopping.is_set():
+                print(f"process {self.pid} has not answered {misses} times in a row; it is ended and started again", file=sys.stderr, flush=True)
+                misses = 0
+                with contextlib.suppress(OSError):
+                    line.sendall(bytes([signal.SIGKILL]))
 
     def _connect(self) -> socket.socket | None:
         line = socket.socket(socket.AF_UNIX)
@@ -164,6 +193,20 @@ class Process:
         elif word == "admin":
             self.admin = address
             self._changed()
+
+
+def get(admin: str, path: str) -> Any:
+    """What an admin port of this machine says; no proxy of the environment has a part in it."""
+    here = admin.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    return _DIRECT.open(here + path, timeout=_ANSWER_SECONDS)
+
+
+def _alive(admin: str) -> bool:
+    try:
+        with get(admin, "/healthz"):
+            return True
+    except (OSError, http.client.HTTPException):
+        return False
 
 
 def _messages(line: socket.socket) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ mod url;
 
 pub(crate) use file::FileLedger;
 pub use place::LedgerConfig;
-pub(crate) use place::some;
+pub(crate) use place::{PATIENCE, some};
 
 use place::Place;
 use std::collections::HashMap;
@@ -103,7 +103,7 @@ pub enum LedgerError {
 pub fn open(config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, LedgerError> {
     let server = config.name.as_deref().unwrap_or(server);
     let url = match config.place()? {
-        Place::File(path) => return Ok(Box::new(FileLedger::open(&path)?)),
+        Place::File(path) => return Ok(Box::new(FileLedger::open(&path, config.timeout())?)),
         Place::Url(url) => url,
     };
     // A store with a runtime of its own may not be waited for on a thread that drives another runtime.

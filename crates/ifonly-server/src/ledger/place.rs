@@ -20,7 +20,7 @@ pub struct LedgerConfig {
     pub(super) name: Option<String>,
     /// The authority that issued the store's certificate, PEM; those of the system without.
     pub(super) ca: Option<PathBuf>,
-    /// How long to wait for a connection, and for a reply.
+    /// How long to wait for a connection, and for a reply; for a file, until a line is written.
     #[serde(default = "usual_timeout")]
     timeout_seconds: u64,
     /// Of a Redis: how many replicas must have a count before it is good.
@@ -28,9 +28,12 @@ pub struct LedgerConfig {
     pub(super) replicas: u32,
 }
 
-fn usual_timeout() -> u64 {
+const fn usual_timeout() -> u64 {
     3
 }
+
+/// How long to wait where nothing else is said.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(usual_timeout());
 
 /// What a configuration comes down to.
 pub(super) enum Place {
@@ -72,7 +75,7 @@ impl LedgerConfig {
         self.file.iter_mut().chain(&mut self.url_file).chain(&mut self.ca)
     }
 
-    /// How long to wait for a connection, and for a reply.
+    /// How long to wait for a connection, and for a reply; for a file, until a line is written.
     pub(super) fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
     }

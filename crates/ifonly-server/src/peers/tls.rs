@@ -5,6 +5,7 @@
 
 use super::line::{Carrier, Dial, Dialled};
 use super::{PeerLimits, Peers, Source, serve};
+use crate::door::{self, Door};
 use crate::tls::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsConnector;
 
 /// The two other servers of a sealed search, and how they are known.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -79,8 +80,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub struct Station {
     pub(crate) peers: Peers,
     listener: TcpListener,
-    acceptor: TlsAcceptor,
-    expected: CertificateDer<'static>,
+    door: Arc<Door>,
     address: SocketAddr,
 }
 
@@ -158,7 +158,8 @@ impl Station {
         let bind = |error| StationError::Bind { address: config.listen, error };
         let address = listener.local_addr().map_err(bind)?;
         let peers = Peers::new(server.into(), config.limits, config.randomness, dials);
-        Ok(Station { peers, listener, acceptor: TlsAcceptor::from(Arc::new(accepting)), expected, address })
+        let door = Door::new(Arc::new(accepting), expected, "the server before this one (peers.previous.certificate)");
+        Ok(Station { peers, listener, door, address })
     }
 
     /// Where the server before this one connects.
@@ -168,27 +169,15 @@ impl Station {
 
     /// Answers the server before this one, as long as the process lives; gives the lines.
     pub fn run(self) -> Peers {
-        let Station { peers, listener, acceptor, expected, .. } = self;
+        let Station { peers, listener, door, .. } = self;
         let (rooms, limits) = ((peers.lobby.clone(), peers.store.clone()), peers.limits);
         tokio::spawn(async move {
             loop {
-                let Ok((socket, from)) = listener.accept().await else {
-                    // Out of file descriptors, most likely: give others time to close theirs.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    continue;
-                };
-                let (acceptor, expected, rooms) = (acceptor.clone(), expected.clone(), rooms.clone());
+                let connection = door::next(&listener).await;
+                let (door, rooms) = (door.clone(), rooms.clone());
                 tokio::spawn(async move {
-                    let _ = socket.set_nodelay(true);
-                    match tokio::time::timeout(CONNECT, acceptor.accept(socket)).await {
-                        Ok(Ok(stream)) if shows(stream.get_ref().1.peer_certificates(), &expected) => {
-                            serve(stream, rooms, limits).await;
-                        }
-                        Ok(Ok(_)) => {
-                            tracing::warn!(%from, "somebody with another certificate than peers.previous.certificate")
-                        }
-                        Ok(Err(error)) => tracing::warn!(%from, %error, "a peer's handshake failed"),
-                        Err(_) => tracing::warn!(%from, "a peer's handshake took too long"),
+                    if let Some(stream) = door.let_in(connection).await {
+                        serve(stream, rooms, limits).await;
                     }
                 });
             }

@@ -10,6 +10,7 @@ use crate::admission::{Admission, Permit};
 use crate::config::Limits;
 use crate::crowd::{Crowd, Seat};
 use crate::database::SCANNER;
+use crate::door::{self, Door};
 use crate::holding::{HoldingError, check_keys, shard_check};
 use crate::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
 use crate::serve::ServeError;
@@ -40,7 +41,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{self, error::TrySendError};
-use tokio_rustls::TlsAcceptor;
 use zeroize::Zeroize;
 
 /// Bytes that are sent at a time, less what is no whole row.
@@ -52,8 +52,6 @@ const AHEAD: usize = 8;
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 /// Where fronts are, for limits per address.
 const FRONTS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-/// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// What a shard says it is.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -189,10 +187,16 @@ impl ShardServer {
         let (limits, graceful) = (shard.limits, GracefulShutdown::new());
         if let Some(admin) = admin {
             let router = admin_routes(shard.clone());
-            tokio::spawn(async move { accept(admin, router, None, &GracefulShutdown::new()).await });
+            tokio::spawn(async move {
+                loop {
+                    let (socket, _) = door::next(&admin).await;
+                    let service = TowerToHyperService::new(router.clone());
+                    tokio::spawn(http().serve_connection(TokioIo::new(socket), service));
+                }
+            });
         }
         tokio::select! {
-            () = accept(listener, routes(shard), Some(inside), &graceful) => {}
+            () = accept(listener, routes(shard), inside.door(), &graceful) => {}
             () = stop => {}
         }
         let limit = Duration::from_secs(limits.shutdown_seconds);
@@ -202,33 +206,22 @@ impl ShardServer {
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, inside: Option<Inside>, graceful: &GracefulShutdown) {
+async fn accept(listener: TcpListener, router: Router, door: Arc<Door>, graceful: &GracefulShutdown) {
     loop {
-        let Ok((socket, from)) = listener.accept().await else {
-            // Out of file descriptors, most likely: give others time to close theirs.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let (router, inside, watcher) = (router.clone(), inside.clone(), graceful.watcher());
+        let connection = door::next(&listener).await;
+        let (door, service, watcher) = (door.clone(), TowerToHyperService::new(router.clone()), graceful.watcher());
         tokio::spawn(async move {
-            let _ = socket.set_nodelay(true);
-            let mut builder = Builder::new();
-            builder.timer(TokioTimer::new());
-            let service = TowerToHyperService::new(router);
-            let Some(inside) = inside else {
-                let _ = watcher.watch(builder.serve_connection(TokioIo::new(socket), service)).await;
-                return;
-            };
-            match tokio::time::timeout(HANDSHAKE, TlsAcceptor::from(inside.server()).accept(socket)).await {
-                Ok(Ok(stream)) if inside.is_shown(stream.get_ref().1.peer_certificates()) => {
-                    let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service)).await;
-                }
-                Ok(Ok(_)) => tracing::warn!(%from, "somebody with another certificate than the front's"),
-                Ok(Err(error)) => tracing::warn!(%from, %error, "a front's handshake failed"),
-                Err(_) => tracing::warn!(%from, "a front's handshake took too long"),
+            if let Some(stream) = door.let_in(connection).await {
+                let _ = watcher.watch(http().serve_connection(TokioIo::new(stream), service)).await;
             }
         });
     }
+}
+
+fn http() -> Builder {
+    let mut builder = Builder::new();
+    builder.timer(TokioTimer::new());
+    builder
 }
 
 fn routes(shard: Arc<Shard>) -> Router {

@@ -126,6 +126,15 @@ pub enum ShardsError {
 }
 
 impl ShardsError {
+    /// Which rows cannot be had, where it is about some.
+    pub(crate) fn rows(&self) -> Option<Range<usize>> {
+        match self {
+            ShardsError::Missing { rows, .. } => Some(rows.clone()),
+            ShardsError::Parts(error) => rows_of(error),
+            _ => None,
+        }
+    }
+
     /// Whether waiting may help.
     pub(crate) fn passes(&self) -> bool {
         matches!(self, ShardsError::Missing { .. } | ShardsError::File { .. })
@@ -346,6 +355,14 @@ impl Shards {
                 result => return result.map(|_| ()),
             }
         }
+    }
+}
+
+/// Which rows a part could not give, where it is about some.
+pub(crate) fn rows_of(error: &PartError) -> Option<Range<usize>> {
+    match error {
+        PartError::Unavailable { rows, .. } | PartError::NoSymbol(rows) => Some(rows.clone()),
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Front and shards of one server know each other by one certificate that all of them have and nobody else: each shows it, and takes no
 //! other.
 
+use crate::door::Door;
 use crate::tls::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -76,8 +77,9 @@ impl Inside {
         self.client.clone()
     }
 
-    pub(crate) fn server(&self) -> Arc<ServerConfig> {
-        self.server.clone()
+    /// For fronts, which show this very certificate.
+    pub(crate) fn door(&self) -> Arc<Door> {
+        Door::new(self.server.clone(), self.certificate.clone(), "fronts")
     }
 
     /// Whether the other end has shown this very certificate.

@@ -42,14 +42,19 @@ pub fn manifest_of(version: &str, rows: usize) -> Manifest {
 }
 
 pub fn holding(manifest: &Manifest, index: u8) -> Holding {
-    let mut random = SeededRandom::new(1);
+    holding_of(manifest, index, 1, 5)
+}
+
+/// With other data for another seed, and under another root key.
+pub fn holding_of(manifest: &Manifest, index: u8, seed: u64, key: u8) -> Holding {
+    let mut random = SeededRandom::new(seed);
     let rows: Vec<[u16; 2]> = (0..manifest.rows()).map(|_| [random.below(10) as u16, random.below(5) as u16]).collect();
     let texts = |row: &[u16; 2]| [(f64::from(row[0]) / 9.0).to_string(), (f64::from(row[1]) / 4.0).to_string()];
     let short = |text: &String| text.chars().take(6).collect::<String>();
     let bytes = rows.iter().flat_map(|row| record::encode(&texts(row).map(|text| short(&text)), 16).unwrap()).collect();
     let rows = RowStore::build(&[9, 4], &rows).unwrap();
     let bundle = Bundle::in_memory(manifest.clone(), rows, bytes).unwrap();
-    Holding::new(&bundle, index, vec![RootKey::new(0, [5; 32])]).unwrap()
+    Holding::new(&bundle, index, vec![RootKey::new(0, [key; 32])]).unwrap()
 }
 
 pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Arc<App> {

@@ -197,7 +197,10 @@ export const de: Texts = {
     server: {
       unreachable: "ist nicht zu erreichen. Vielleicht ist er abgeschaltet, sein Zertifikat ist hier nicht vertrauenswürdig, oder er erlaubt dieser Seite keine Fragen",
       slow: "hat nicht rechtzeitig geantwortet",
-      busy: "hat zu viel zu tun; versuchen Sie es in einer Minute noch einmal",
+      busy: "kann gerade nicht antworten; versuchen Sie es in einer Minute noch einmal",
+      overloaded: "hat zu viel zu tun; versuchen Sie es in einer Minute noch einmal",
+      "ledger-unavailable": "kann Suchen gerade nicht zählen; versuchen Sie es in einer Minute noch einmal",
+      shards: "hat gerade nicht alle seine Daten; versuchen Sie es in einer Minute noch einmal. Welche Zeilen fehlen, steht in den technischen Einzelheiten",
       "cut-off": "hat abgebrochen",
       damaged: "hat etwas Beschädigtes geschickt",
       unauthorised: "will einen Zugangscode; geben Sie unter „Mehr Auswahl“ den ein, den Sie vom Betreiber haben",

@@ -196,7 +196,10 @@ export const en = {
     server: {
       unreachable: "cannot be reached. It may be switched off, its certificate may not be trusted here, or it does not allow this page to ask",
       slow: "did not answer in time",
-      busy: "has too much to do; try again in a minute",
+      busy: "cannot answer at the moment; try again in a minute",
+      overloaded: "has too much to do; try again in a minute",
+      "ledger-unavailable": "cannot count searches at the moment; try again in a minute",
+      shards: "does not have all of its data at the moment; try again in a minute. Which rows are away is under the technical details",
       "cut-off": "broke off",
       damaged: "sent something damaged",
       unauthorised: "wants a token; enter the one that its operator gave you under “More choices”",
