@@ -286,7 +286,8 @@ def test_a_dataset_is_carried_out_once(cluster: None, tmp_path: Path) -> None:
     assert report.rows_accepted == 600
     # Had the passes seen different rows, records and levels would not fit.
     ifonly.inspect(tmp_path / "chance.bundle", check=True)
-    assert len(list(marks.iterdir())) == 6
+    # Not once for each pass; a worker that Ray replaced may have begun a block again.
+    assert 6 <= len(list(marks.iterdir())) < 12
 
 
 def test_killed_workers_change_nothing_of_a_dataset(cluster: None, tmp_path: Path, monkeypatch: Any) -> None:

@@ -135,13 +135,13 @@ mod tests {
     fn a_server_that_cannot_answer_for_now_says_why_if_it_can() {
         let body = r#"{"type":"urn:ifonly:problem:shards","detail":"rows 4 to 8 are away\u0007"}"#;
         let busy = refusal(503, Some("7"), body.as_bytes());
-        let said = "cannot answer at the moment (503, shards): rows 4 to 8 are away; it asks to wait 7 seconds";
+        let said = "cannot answer at the moment (503, shards): rows 4 to 8 are away";
         assert_eq!((busy.to_string().as_str(), busy.is_transient()), (said, true));
         let long = format!(r#"{{"detail":"\u001b{}"}}"#, "x".repeat(9999));
         let busy = refusal(503, None, long.as_bytes()).to_string();
         assert!(busy.len() < 400 && !busy.contains('\u{1b}'), "{busy}");
         // A gateway that knows nothing of problem documents.
-        let said = "cannot answer at the moment (502); it asks to wait 1 seconds";
+        let said = "cannot answer at the moment (502)";
         assert_eq!(refusal(502, None, b"<html>").to_string(), said);
         assert!(!refusal(401, None, body.as_bytes()).is_transient());
     }

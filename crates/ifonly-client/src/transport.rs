@@ -125,8 +125,8 @@ pub enum TransportError {
     TooSlow(Duration),
     /// It cannot answer for now.
     #[error(
-        "cannot answer at the moment ({status}{}){}; it asks to wait {} seconds",
-        named(.problem), .detail.as_ref().map_or(String::new(), |detail| format!(": {detail}")), .retry_after.as_secs()
+        "cannot answer at the moment ({status}{}){}",
+        named(.problem), .detail.as_ref().map_or(String::new(), |detail| format!(": {detail}"))
     )]
     Busy {
         /// HTTP status.
@@ -135,7 +135,7 @@ pub enum TransportError {
         problem: Option<ProblemType>,
         /// What it says, shortened, if it says anything.
         detail: Option<String>,
-        /// What it asks for.
+        /// How long it asks to wait.
         retry_after: Duration,
     },
     /// It does not take the request.

@@ -254,8 +254,24 @@ impl Config {
             ("answer_seconds", limits.answer_seconds),
             ("silent_seconds", self.shards.as_ref().map_or(1, |shards| shards.silent_seconds)),
         ];
-        let year = |name: &str| if name.ends_with("seconds") { 31_536_000 } else { u64::MAX };
-        if let Some((name, _)) = counted.iter().find(|(name, value)| *value == 0 || *value > year(name)) {
+        let PeerLimits { sessions, waiting, open_seconds, session_seconds } =
+            self.peers.as_ref().map_or_else(PeerLimits::default, |peers| peers.limits);
+        let peers = [
+            ("peers.limits.sessions", sessions as u64),
+            ("peers.limits.waiting", (waiting as u64).max(1)),
+            ("peers.limits.open_seconds", open_seconds),
+            ("peers.limits.session_seconds", session_seconds),
+        ];
+        // Without any grace a reload ends what is under way.
+        let grace =
+            [("grace_seconds", limits.grace_seconds.max(1)), ("shutdown_seconds", limits.shutdown_seconds.max(1))];
+        let most = |name: &str| match name {
+            name if name.ends_with("seconds") => 31_536_000,
+            name if name.starts_with("peers") => u32::MAX.into(),
+            _ => u64::MAX,
+        };
+        let mut all = counted.into_iter().chain(peers).chain(grace);
+        if let Some((name, _)) = all.find(|(name, value)| *value == 0 || *value > most(name)) {
             return Err(ConfigError::Limit(name));
         }
         self.origins()?;

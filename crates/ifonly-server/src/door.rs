@@ -62,11 +62,11 @@ pub(crate) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 
 /// When something was last said, and how often it was not said since.
 #[derive(Default)]
-struct Sparing(Mutex<(Option<Instant>, u64)>);
+pub(crate) struct Sparing(Mutex<(Option<Instant>, u64)>);
 
 impl Sparing {
     /// How many were left out before this one, if this one may be said.
-    fn turn(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn turn(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (said, left_out) = &mut *state;
         if said.is_some_and(|said| now.saturating_duration_since(said) < PAUSE) {

@@ -15,6 +15,7 @@ import pickle
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -141,6 +142,7 @@ def _remove(directory: str) -> None:
         if not os.path.exists(directory):
             return
         time.sleep(0.1)
+    warnings.warn(f"{directory} could not be removed and has rows or the signing key; remove it when all workers have ended", stacklevel=2)
 
 
 @dataclass(frozen=True)

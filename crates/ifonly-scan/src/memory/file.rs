@@ -127,9 +127,7 @@ mod mapped {
             // the module asks of whoever keeps the file; the language has no way to make sure.
             unsafe { std::slice::from_raw_parts(self.start, self.length) }
         }
-    }
 
-    impl Map {
         pub(super) fn let_go(&self, bytes: Range<usize>) {
             // Whole pages of any size that systems have.
             const PAGES: usize = 1 << 16;

@@ -301,6 +301,8 @@ pub(crate) async fn answer(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(LINE_WINDOW)
         .max_concurrent_streams(sessions)
+        // Where there are several fronts, all but one lose every session's stream. The limit is against strangers, and this is a server we know.
+        .max_pending_accept_reset_streams(usize::MAX)
         .serve_connection(TokioIo::new(carrier), service);
     // Errors here are the peer's going away; whoever waits for it on a session hears of it there.
     let _ = connection.await;

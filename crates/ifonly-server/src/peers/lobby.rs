@@ -28,6 +28,9 @@ impl Lobby {
 
     /// A stream for a session, which may come until `until`.
     pub(crate) fn arrive(&self, tau: Tau, line: Line, until: Instant) -> Result<(), StatusCode> {
+        if line.is_over() {
+            return Err(StatusCode::GONE);
+        }
         let mut seats = self.seats();
         let now = Instant::now();
         seats.retain(|_, seat| !matches!(seat, Seat::Arrived(line, until) if *until <= now || line.is_over()));
@@ -37,7 +40,7 @@ impl Lobby {
             Some(Seat::Awaited(session)) => {
                 line.take().and_then(|line| session.send(line).ok()).ok_or(StatusCode::GONE)
             }
-            // The same peer has begun anew, so what it began before is over.
+            // The server before has begun anew, perhaps at another of its fronts; only one of the two can be meant.
             Some(Seat::Arrived(..)) => {
                 seats.insert(tau, Seat::Arrived(line, until));
                 Ok(())
@@ -70,6 +73,12 @@ impl Lobby {
             None => drop(seats.insert(*tau, Seat::Awaited(sender))),
         }
         Some(Expected { lobby: self, tau: *tau, line })
+    }
+
+    /// Streams that wait for a session, for tests.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.seats().values().filter(|seat| matches!(seat, Seat::Arrived(line, _) if !line.is_over())).count()
     }
 
     /// Whether nobody waits here, for tests.

@@ -14,8 +14,7 @@ use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_core::transcript::Tau;
 pub use ifonly_sealed::Source;
 use ifonly_sealed::{Ahead, Circuit, Party, Peer, Randomness, Subject};
-use line::LineError;
-use line::{Dial, Dialler, Line};
+use line::{Dial, Dialler, Line, LineError};
 use lobby::Lobby;
 pub(crate) use session::SessionError;
 use session::{Lines, Until};
@@ -215,10 +214,18 @@ impl Peers {
         {
             return Ok((line, Some(ahead)));
         }
-        let mut asking = JoinSet::new();
+        let (mut asking, several) = (JoinSet::new(), self.diallers.len() > 1);
         for dialler in &self.diallers {
             let (dialler, tau) = (dialler.clone(), *tau);
-            asking.spawn(async move { dialler.open(&tau).await });
+            asking.spawn(async move {
+                loop {
+                    match dialler.open(&tau).await {
+                        // This may be the one that has the session, and somebody will leave.
+                        Err(LineError::Refused(FULL)) if several => tokio::time::sleep(AGAIN).await,
+                        answered => return answered,
+                    }
+                }
+            });
         }
         let mut failed = LineError::Unreachable("it has no address".into());
         // The first one that has the session; the others are told by the end of their streams.
@@ -242,6 +249,11 @@ impl Peers {
         Duration::from_secs(self.limits.session_seconds)
     }
 }
+
+/// What a server says that has no seat for another stream.
+const FULL: u16 = 503;
+/// When it is asked again.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// Where streams of the server before wait, and how much it may send ahead.
 type Rooms = (Arc<Lobby>, Arc<Store>);

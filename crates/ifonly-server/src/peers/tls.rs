@@ -5,7 +5,7 @@
 
 use super::line::{Carrier, Dial, Dialled};
 use super::{PeerLimits, Peers, Source, serve};
-use crate::door::{self, Door};
+use crate::door::{self, Door, Sparing};
 use crate::tls::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -14,7 +14,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
@@ -226,21 +226,30 @@ fn dial(address: &str, connector: &TlsConnector, expected: &CertificateDer<'stat
     let host = address.rsplit_once(':').ok_or_else(wrong)?.0.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(host).map_err(|_| wrong())?;
     let (connector, expected, address) = (connector.clone(), expected.clone(), address.to_owned());
+    let warnings: Arc<Sparing> = Arc::default();
     Ok(Box::new(move || -> Dialled {
         let (connector, address, name, expected) = (connector.clone(), address.clone(), name.clone(), expected.clone());
+        let warnings = warnings.clone();
         Box::pin(async move {
             let connecting = async {
                 let socket = TcpStream::connect(&address).await?;
                 socket.set_nodelay(true)?;
-                connector.connect(name, socket).await
+                let stream = connector.connect(name, socket).await?;
+                match shows(stream.get_ref().1.peer_certificates(), &expected) {
+                    true => Ok(Box::new(stream) as Box<dyn Carrier>),
+                    false => Err(std::io::Error::other("it shows another certificate than peers.next.certificate")),
+                }
             };
-            let stream = tokio::time::timeout(CONNECT, connecting)
-                .await
-                .map_err(|_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no connection in time"))??;
-            match shows(stream.get_ref().1.peer_certificates(), &expected) {
-                true => Ok(Box::new(stream) as Box<dyn Carrier>),
-                false => Err(std::io::Error::other("it shows another certificate than peers.next.certificate")),
+            let late = |_| std::io::Error::new(std::io::ErrorKind::TimedOut, "no connection in time");
+            let connected =
+                tokio::time::timeout(CONNECT, connecting).await.map_err(late).and_then(|connected| connected);
+            // Of several fronts, one that is away fails only the sessions whose message it has.
+            if let Err(error) = &connected
+                && let Some(left_out) = warnings.turn(Instant::now())
+            {
+                tracing::warn!(address, %error, left_out, "the next server cannot be reached here (peers.next.address)");
             }
+            connected
         })
     }))
 }

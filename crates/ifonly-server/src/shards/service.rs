@@ -44,9 +44,9 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use zeroize::Zeroize;
 
 /// Bytes that are sent at a time, less what is no whole row.
-const PIECE_BYTES: usize = 1 << 17;
+const PIECE_BYTES: usize = 1 << 16;
 /// Pieces that may wait for the network.
-const AHEAD: usize = 8;
+const AHEAD: usize = 4;
 /// How long an answer may wait for its front in all. Fronts end what takes people too long, and the network ends what is for a front that died;
 /// this ends what a front has forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(3600);

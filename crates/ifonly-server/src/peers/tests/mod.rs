@@ -154,7 +154,7 @@ async fn a_session_is_found_at_whichever_fronts_its_message_reached() {
         let answers = session(&reached(&one, number), number as u8, 100).await;
         assert_eq!(cost(100, answers), Some(5), "{number}");
         // What somebody dropped is known once the tasks that serve it have run.
-        for _ in 0..100 {
+        while one.iter().flatten().any(|peers| peers.lobby.waiting() > 0) {
             tokio::task::yield_now().await;
         }
     }
@@ -165,6 +165,50 @@ async fn a_session_is_found_at_whichever_fronts_its_message_reached() {
     }
     // Nobody knows before a session which front will have it.
     assert!(many.iter().flatten().all(|peers| peers.store.state().is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_reached_two_fronts_opens_one_session_at_most() {
+    let fronts = with_fronts(PeerLimits::default(), [2, 2, 2], Vec::new);
+    let open = async |place: usize, front: usize| {
+        let front = fronts[place][front].clone();
+        // Held until all have opened theirs or given up.
+        let opened = front.open(&subject(1)).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        opened.is_ok()
+    };
+    let first = async { tokio::join!(open(0, 0), open(0, 1)) };
+    let second = async { tokio::join!(open(1, 0), open(1, 1)) };
+    let third = async { tokio::join!(open(2, 0), open(2, 1)) };
+    let (first, second, third) = tokio::join!(first, second, third);
+    for (one, other) in [first, second, third] {
+        assert!(!(one && other), "{first:?} {second:?} {third:?}");
+    }
+    // Whatever became of it, the fronts are there for the next one.
+    let peers = [0, 1, 2].map(|place| fronts[place][1].clone());
+    assert_eq!(cost(100, session(&peers, 2, 100).await), Some(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_front_without_a_seat_is_asked_again_until_there_is_one() {
+    let limits = PeerLimits { waiting: 1, ..PeerLimits::default() };
+    let fronts = with_fronts(limits, [1, 2, 1], Vec::new);
+    let peers = [fronts[0][0].clone(), fronts[1][1].clone(), fronts[2][0].clone()];
+    // Its message reached server 1 alone, whose streams take the only seat at both fronts until it gives up.
+    let lonely = tokio::spawn({
+        let first = fronts[0][0].clone();
+        async move { first.open(&subject(1)).await.err() }
+    });
+    while fronts[1].iter().any(|front| front.lobby.waiting() == 0) {
+        tokio::task::yield_now().await;
+    }
+    let asked = session(&peers, 2, 100);
+    let ends = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        lonely.abort();
+    };
+    let (answers, ()) = tokio::join!(asked, ends);
+    assert_eq!(cost(100, answers), Some(5));
 }
 
 #[tokio::test(start_paused = true)]
