@@ -68,20 +68,24 @@ struct Loaded {
 
 /// Serves until a signal ends it. `reread` gives the configuration, at the start and at every SIGHUP; `ready` hears of the
 /// server before it takes the first connection.
+///
+/// Signals count from the beginning, while everything is still being read: the first process of a container has no others' defaults, and one that
+/// did not listen could only be killed. A thread may still be reading after a stop, so that the caller's runtime should not wait for it.
 pub async fn run(
     reread: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
     ready: impl FnOnce(&Server, Option<SocketAddr>),
 ) -> Result<(), DaemonError> {
+    let (stop, hangups) = (stop_signal().map_err(DaemonError::Signals)?, hangups().map_err(DaemonError::Signals)?);
+    let mut stop = std::pin::pin!(stop);
     let config = reread()?;
     let loading = (config.clone(), Handle::current());
-    let loaded = tokio::task::spawn_blocking(move || load(&loading.0, &loading.1, Duration::ZERO));
-    let loaded = loaded.await.map_err(|error| DaemonError::Signals(error.into()))??;
+    let loading = unless(stop.as_mut(), move || load(&loading.0, &loading.1, Duration::ZERO));
+    let Some(loaded) = loading.await? else { return Ok(()) };
     let listen = config.listen.ok_or(ConfigError::Missing { what: "the address to listen on", flag: "--listen" })?;
     let (peers, peers_address) = peers(&config, &loaded.holding).await?.unzip();
     let app = App::new(loaded.holding, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
     let server = Server::bind(app, listen, config.admin, loaded.tls).await?;
-    let stop = stop_signal().map_err(DaemonError::Signals)?;
-    reload_on_hangup(server.control(), reread).map_err(DaemonError::Signals)?;
+    reload_on_hangup(hangups, server.control(), reread);
     ready(&server, peers_address);
     tracing::info!(address = %server.address(), "serving");
     server.run(stop).await;
@@ -155,13 +159,37 @@ fn reload(control: &Control, reread: &dyn Fn() -> Result<Config, ConfigError>, r
     }
 }
 
+/// What `load` gives, on a thread of its own; nothing if `stop` comes first.
+pub(crate) async fn unless<T: Send + 'static>(
+    stop: impl Future<Output = ()>,
+    load: impl FnOnce() -> Result<T, DaemonError> + Send + 'static,
+) -> Result<Option<T>, DaemonError> {
+    tokio::select! {
+        loaded = tokio::task::spawn_blocking(load) => loaded.map_err(|error| DaemonError::Signals(error.into()))?.map(Some),
+        () = stop => {
+            tracing::info!("stopped before everything was read");
+            Ok(None)
+        }
+    }
+}
+
+/// SIGHUPs, remembered from now on.
+#[cfg(unix)]
+fn hangups() -> std::io::Result<tokio::signal::unix::Signal> {
+    tokio::signal::unix::signal(tokio::signal::unix::SignalKind::hangup())
+}
+
+#[cfg(not(unix))]
+fn hangups() -> std::io::Result<()> {
+    Ok(())
+}
+
 #[cfg(unix)]
 fn reload_on_hangup(
+    mut hangups: tokio::signal::unix::Signal,
     control: Control,
     reread: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
-) -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut hangups = signal(SignalKind::hangup())?;
+) {
     let reread = Arc::new(reread);
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
@@ -170,16 +198,10 @@ fn reload_on_hangup(
             let _ = tokio::task::spawn_blocking(move || reload(&control, &*reread, &runtime)).await;
         }
     });
-    Ok(())
 }
 
 #[cfg(not(unix))]
-fn reload_on_hangup(
-    _: Control,
-    _: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
-) -> std::io::Result<()> {
-    Ok(())
-}
+fn reload_on_hangup((): (), _: Control, _: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) {}
 
 /// Resolves at the first SIGINT or SIGTERM; it listens from now on.
 #[cfg(unix)]

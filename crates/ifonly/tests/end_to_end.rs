@@ -2,7 +2,8 @@
 
 mod support;
 
-use std::io::BufRead;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use support::{COLUMNS, Door, Harm, Place, Seeded, Server, Truth, fine, get, harmful, ifonly, table};
 
 /// Schemes whose costs are in values.
@@ -255,6 +256,54 @@ fn a_server_reloads_on_hangup_and_finishes_on_termination() {
         server.signal("-TERM");
         assert!(server.process.wait().unwrap().success());
     }
+}
+
+/// A pipe instead of the key: whoever opens it waits for the test, which knows then that a server is reading.
+fn pipe(path: &str) {
+    assert!(Command::new("mkfifo").args(["-m", "600", path]).status().unwrap().success());
+}
+
+#[test]
+fn what_is_stopped_while_it_reads_ends_well_and_at_once() {
+    let place = Place::new(60, 5, &["--levels", "20"]);
+    let (bundle, key) = (place.path("bundle"), place.path("pipe"));
+    let (cert, cert_key) = (place.path("inside.pem"), place.path("inside.key"));
+    fine(&["keygen", "--certificate", &cert]);
+    pipe(&key);
+    let shard = ["shard", &bundle, "--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &cert_key, "--key", &key];
+    for arguments in [&["serve", &bundle, "--index", "1", "--key", &key][..], &shard] {
+        let mut process =
+            Command::new(env!("CARGO_BIN_EXE_ifonly")).args(arguments).stderr(Stdio::null()).spawn().unwrap();
+        let reading = std::fs::File::options().write(true).open(&key).unwrap();
+        assert!(Command::new("kill").args(["-TERM", &process.id().to_string()]).status().unwrap().success());
+        // The signal's default would be an end without a code, and none at all for the first process of a container.
+        assert_eq!(process.wait().unwrap().code(), Some(0), "{}", arguments[0]);
+        drop(reading);
+    }
+}
+
+#[test]
+fn a_hangup_while_a_server_reads_is_a_reload_afterwards() {
+    let place = Place::new(60, 5, &["--levels", "20"]);
+    let (bundle, key) = (place.path("bundle"), place.path("pipe"));
+    pipe(&key);
+    let text = std::fs::read(place.path("root.key")).unwrap();
+    let mut process = Command::new(env!("CARGO_BIN_EXE_ifonly"))
+        .args(["serve", &bundle, "--index", "1", "--key", &key, "--admin", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut reading = std::fs::File::options().write(true).open(&key).unwrap();
+    assert!(Command::new("kill").args(["-HUP", &process.id().to_string()]).status().unwrap().success());
+    reading.write_all(&text).unwrap();
+    drop(reading);
+    let admin = BufReader::new(process.stdout.take().unwrap()).lines().nth(1).unwrap().unwrap();
+    // It reads the key again.
+    std::fs::write(&key, &text).unwrap();
+    while !get(admin.strip_prefix("admin on http://").unwrap(), "/metrics").contains("ifonly_reloads_total 1") {}
+    process.kill().unwrap();
+    process.wait().unwrap();
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::service::{ShardHolding, ShardServer};
 use super::tls::Inside;
 use crate::config::{ConfigError, Limits};
-use crate::daemon::{DaemonError, stop_signal};
+use crate::daemon::{DaemonError, stop_signal, unless};
 use crate::keyfile;
 use ifonly_bundle::BundlePart;
 use std::net::SocketAddr;
@@ -33,23 +33,28 @@ pub struct ShardConfig {
     pub limits: Limits,
 }
 
-/// Answers fronts until a signal ends it; `ready` hears of the shard before it takes the first connection.
+/// Answers fronts until a signal ends it, which counts while rows are still being read (see [`crate::daemon::run`]); `ready` hears of the shard before
+/// it takes the first connection.
 pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usize>)) -> Result<(), DaemonError> {
     if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && !config.public_admin) {
         return Err(ConfigError::PublicAdmin(admin).into());
     }
-    let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
-    let inside = Inside::load(&config.certificate, &config.key)?;
-    let part = BundlePart::open(&config.bundle, config.rows).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
-    let holding = ShardHolding::new(&part, keys)?;
-    // The records are sealed: their file is needed no more.
-    drop(part);
+    let mut stop = std::pin::pin!(stop_signal().map_err(DaemonError::Signals)?);
+    let (limits, listen, admin) = (config.limits, config.listen, config.admin);
+    let Some((holding, inside)) = unless(stop.as_mut(), move || load(config)).await? else { return Ok(()) };
     let rows = holding.rows();
-    let server = ShardServer::bind(holding, inside, config.limits, config.listen, config.admin).await?;
-    let stop = stop_signal().map_err(DaemonError::Signals)?;
+    let server = ShardServer::bind(holding, inside, limits, listen, admin).await?;
     ready(&server, rows.clone());
     tracing::info!(first = rows.start, end = rows.end, "serving rows");
     server.run(stop).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Everything that the configuration names. The records are sealed then: their file is needed no more.
+fn load(config: ShardConfig) -> Result<(ShardHolding, Inside), DaemonError> {
+    let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
+    let inside = Inside::load(&config.certificate, &config.key)?;
+    let part = BundlePart::open(&config.bundle, config.rows).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
+    Ok((ShardHolding::new(&part, keys)?, inside))
 }

@@ -152,6 +152,8 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
             }
         },
     ));
+    // Stopped while it was reading, it does not read on.
+    runtime.shutdown_background();
     end(served)
 }
 

@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         limits,
     };
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::machine)?;
-    end(runtime.block_on(shards::run(config, |shard, rows| {
+    let served = runtime.block_on(shards::run(config, |shard, rows| {
         if let Ok(address) = shard.address() {
             println!("listening on https://{address}");
         }
@@ -103,5 +103,8 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
             println!("admin on http://{address}");
         }
         println!("rows {}:{}", rows.start, rows.end);
-    })))
+    }));
+    // Stopped while it was reading, it does not read on.
+    runtime.shutdown_background();
+    end(served)
 }
