@@ -1,7 +1,7 @@
 //! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml` shows them all.
 
 use crate::ledger::{self, LedgerConfig};
-use crate::peers::PeersConfig;
+use crate::peers::{PeerLimits, PeersConfig};
 use crate::shards::{self, ShardsConfig};
 use crate::tokens::TokenEntry;
 use http::HeaderValue;
@@ -192,7 +192,7 @@ pub enum ConfigError {
     )]
     ShardAddress(String),
     /// A limit that lets nothing through, or a time that no clock reaches.
-    #[error("limits.{0} must be at least 1, and seconds at most a year (31536000)")]
+    #[error("{place}{0} must be at least 1, and seconds at most a year (31536000)", place = if .0.contains('.') { "" } else { "limits." })]
     Limit(&'static str),
     /// An origin that no browser sends.
     #[error("cors.origins: {0:?} is not an origin")]
@@ -346,6 +346,14 @@ mod tests {
         assert_eq!(Config::parse(&fronts).unwrap().peers.unwrap().next.addresses, ["b1:8444", "b2:8444"]);
         let wrong = Config::parse(&fronts.replace("\"b1:8444\"", "8444")).unwrap_err().to_string();
         assert!(wrong.contains("HOST:PORT, or a list of them"), "{wrong}");
+        // Times that no clock has, and no sessions at all, are refused by name.
+        for (limit, wrong) in
+            [("sessions = 4", "sessions = 0"), ("open_seconds = 15", "open_seconds = 9223372036854775807")]
+        {
+            let config = Config::parse(&shown.join("\n").replace(limit, wrong)).unwrap();
+            let said = config.check().unwrap_err().to_string();
+            assert!(said.starts_with("peers.limits."), "{said}");
+        }
         let keyed = shown.join("\n").replace("\"system\"", "\"keys\"");
         assert_eq!(Config::parse(&keyed).unwrap().peers.unwrap().randomness, crate::peers::Source::Keys);
         let wrong = Config::parse(&keyed.replace("\"keys\"", "\"dice\"")).unwrap_err();
