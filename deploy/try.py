@@ -5,8 +5,8 @@
     python3 deploy/try.py pods --helm PATH         a front and two shards as the chart has them, played by podman, beside a second server
     python3 deploy/try.py units                    the same three as services of a Debian that is made for it, under systemd-nspawn
 
-The image is the last stage of container/Containerfile, with a program that was compiled before (--ifonly); --image takes one that was built
-as people build it. There is no Kubernetes here: `pods` does by itself what a cluster does around pods (volumes as kubelets lay them out, names,
+The image is the last stage of container/Containerfile, with a program that was compiled before (--ifonly, or --servers for the image alone); --image takes
+one that was built as people build it. There is no Kubernetes here: `pods` does by itself what a cluster does around pods (volumes as kubelets lay them out, names,
 probes), and leaves containers, init containers and their rights to podman. Network policies are not enforced.
 
 Needs root on Linux and from Debian: podman, runc, openssl (image, pods); debootstrap, systemd-container, openssl (units). PyYAML for `pods`.
@@ -107,7 +107,7 @@ class Engine:
         if self.image is None:
             hold(self.name == "podman", "--image is needed with another engine than podman")
             self.of_its_own(folder)
-            self.image = self.last_stage(options.ifonly, folder)
+            self.image = self.last_stage(options.servers or options.ifonly, folder)
 
     def of_its_own(self, folder):
         """vfs works wherever files do. Limits beyond ours could not be set without a right that containers on shared machines lack."""
@@ -501,6 +501,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trials", nargs="+", choices=trials, metavar="TRIAL", help="image, pods or units")
     parser.add_argument("--ifonly", type=pathlib.Path, default=DEPLOY.parent / "target/debug/ifonly", help="the program (target/debug/ifonly)")
+    parser.add_argument("--servers", type=pathlib.Path, help="the program of the image, if it is another one, such as target/image/ifonly")
     parser.add_argument("--engine", default="podman", help="podman, or docker for `image` with --image")
     parser.add_argument("--image", help="an image that the engine has")
     parser.add_argument("--helm", type=pathlib.Path, default=DEPLOY.parent / "target/deploy/bin/helm", help="Helm (where deploy/check puts it)")
