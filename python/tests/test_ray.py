@@ -497,7 +497,7 @@ def test_what_cannot_be_deployed_is_refused_before_anything_starts(cluster: None
         ({"key": "nothing"}, "no file"),
         ({"index": 3}, "servers 1 to 2"),
         ({"replicas": 0}, "at least one front"),
-        ({"replicas": 2, "config": {"peers": {"listen": "127.0.0.1:0"}}}, "replicas=1, or no peers"),
+        ({"replicas": 2, "config": {"peers": {"listen": "127.0.0.1:0"}}}, "replicas=1 and deploy again"),
         ({"shards": 61}, "only 60 rows"),
         ({"config": {"listen": "0.0.0.0:0"}}, "plain HTTP"),
         ({"binary": "/no/such/program"}, "no program"),
