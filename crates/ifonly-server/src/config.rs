@@ -262,7 +262,7 @@ impl Config {
             ("peers.limits.open_seconds", open_seconds),
             ("peers.limits.session_seconds", session_seconds),
         ];
-        // Without any grace a reload ends what is under way.
+        // These may be 0: then a reload or a stop waits for nobody.
         let grace =
             [("grace_seconds", limits.grace_seconds.max(1)), ("shutdown_seconds", limits.shutdown_seconds.max(1))];
         let most = |name: &str| match name {
