@@ -6,11 +6,11 @@
 //! cancellation in the combination is met with another one. The combination is drawn locally and seen by no server.
 //! The same code serves F_q (distances) and GF(2^8) (records).
 
-use crate::field::{Field, Symbol};
-use crate::random::Random;
+use crate::field::{Field, FieldElement};
+use crate::random::RandomSource;
 
 /// The arithmetic that decoding needs.
-pub trait Arithmetic {
+pub trait FieldArithmetic {
     /// A field element; the default is zero.
     type Element: Copy + Default + PartialEq;
     /// One.
@@ -24,27 +24,27 @@ pub trait Arithmetic {
     /// 1/a, or `None` for zero.
     fn inverse(&self, a: Self::Element) -> Option<Self::Element>;
     /// A uniform element.
-    fn sample(&self, random: &mut dyn Random) -> Self::Element;
+    fn sample(&self, random: &mut dyn RandomSource) -> Self::Element;
 }
 
-impl Arithmetic for Field {
-    type Element = Symbol;
-    fn one(&self) -> Symbol {
-        Symbol::ONE
+impl FieldArithmetic for Field {
+    type Element = FieldElement;
+    fn one(&self) -> FieldElement {
+        FieldElement::ONE
     }
-    fn add(&self, a: Symbol, b: Symbol) -> Symbol {
+    fn add(&self, a: FieldElement, b: FieldElement) -> FieldElement {
         Field::add(self, a, b)
     }
-    fn sub(&self, a: Symbol, b: Symbol) -> Symbol {
+    fn sub(&self, a: FieldElement, b: FieldElement) -> FieldElement {
         Field::sub(self, a, b)
     }
-    fn mul(&self, a: Symbol, b: Symbol) -> Symbol {
+    fn mul(&self, a: FieldElement, b: FieldElement) -> FieldElement {
         Field::mul(self, a, b)
     }
-    fn inverse(&self, a: Symbol) -> Option<Symbol> {
+    fn inverse(&self, a: FieldElement) -> Option<FieldElement> {
         Field::inverse(self, a)
     }
-    fn sample(&self, random: &mut dyn Random) -> Symbol {
+    fn sample(&self, random: &mut dyn RandomSource) -> FieldElement {
         Field::sample(self, random)
     }
 }
@@ -91,7 +91,7 @@ const TRIES: usize = 64;
 
 /// Answers that agree with each other in every row.
 #[derive(Clone, Debug)]
-pub struct Agreed<'a, E> {
+pub struct ConsistentAnswers<'a, E> {
     /// The point and the answer of `degree + 1` servers.
     columns: Vec<(E, &'a [E])>,
     /// Servers whose answers were wrong and have been left out, counted from 1.
@@ -99,14 +99,14 @@ pub struct Agreed<'a, E> {
 }
 
 /// Finds servers that agree on polynomials of degree ≤ `degree` (`None` is a silent server).
-pub fn agree<'a, F: Arithmetic>(
+pub fn select_consistent<'a, F: FieldArithmetic>(
     field: &F,
     points: &[F::Element],
     degree: usize,
     lying: usize,
     answers: &'a [Option<Vec<F::Element>>],
-    random: &mut dyn Random,
-) -> Result<Agreed<'a, F::Element>, DecodeError> {
+    random: &mut dyn RandomSource,
+) -> Result<ConsistentAnswers<'a, F::Element>, DecodeError> {
     let spoke: Vec<usize> = (0..answers.len().min(points.len())).filter(|&n| answers[n].is_some()).collect();
     if spoke.len() <= degree {
         let silent = (0..points.len()).filter(|n| !spoke.contains(n)).map(|n| n + 1).collect();
@@ -130,21 +130,21 @@ pub fn agree<'a, F: Arithmetic>(
             return Err(DecodeError::Liars { liars, allowed: lying });
         }
         honest.truncate(degree + 1);
-        return Ok(Agreed { columns: honest, liars });
+        return Ok(ConsistentAnswers { columns: honest, liars });
     }
     Err(DecodeError::TooManyLies)
 }
 
-impl<E: Copy + Default + PartialEq> Agreed<'_, E> {
+impl<E: Copy + Default + PartialEq> ConsistentAnswers<'_, E> {
     /// Coefficient `number` of every row's polynomial; number 0 is the value at 0.
-    pub fn coefficient<F: Arithmetic<Element = E>>(&self, field: &F, number: usize) -> Vec<E> {
+    pub fn coefficient<F: FieldArithmetic<Element = E>>(&self, field: &F, number: usize) -> Vec<E> {
         let points: Vec<E> = self.columns.iter().map(|column| column.0).collect();
         combine(field, &self.columns, &coefficient_weights(field, &points, number))
     }
 }
 
 /// The w_n with `coefficient = Σ w_n·f(α_n)` for every polynomial f with as many coefficients as there are points.
-pub fn coefficient_weights<F: Arithmetic>(field: &F, points: &[F::Element], number: usize) -> Vec<F::Element> {
+pub fn coefficient_weights<F: FieldArithmetic>(field: &F, points: &[F::Element], number: usize) -> Vec<F::Element> {
     // Σ_n w_n·α_n^i = 1[i = number], a Vandermonde system.
     let equation = |i: usize| {
         let mut row: Vec<F::Element> = points.iter().map(|&point| power(field, point, i)).collect();
@@ -157,7 +157,7 @@ pub fn coefficient_weights<F: Arithmetic>(field: &F, points: &[F::Element], numb
 }
 
 /// The w_n with `f(at) = Σ w_n·f(α_n)` (Lagrange).
-fn value_weights<F: Arithmetic>(field: &F, points: &[F::Element], at: F::Element) -> Vec<F::Element> {
+fn value_weights<F: FieldArithmetic>(field: &F, points: &[F::Element], at: F::Element) -> Vec<F::Element> {
     let weight = |n: usize| {
         points.iter().enumerate().filter(|&(m, _)| m != n).fold(field.one(), |weight, (_, &other)| {
             // Unwrap safety: the points are distinct, so no difference is zero.
@@ -168,7 +168,7 @@ fn value_weights<F: Arithmetic>(field: &F, points: &[F::Element], at: F::Element
     (0..points.len()).map(weight).collect()
 }
 
-fn combine<F: Arithmetic>(
+fn combine<F: FieldArithmetic>(
     field: &F,
     columns: &[(F::Element, &[F::Element])],
     weights: &[F::Element],
@@ -181,7 +181,7 @@ fn combine<F: Arithmetic>(
 }
 
 /// Whether every row of the columns lies on a polynomial of degree ≤ `degree`.
-fn consistent<F: Arithmetic>(field: &F, columns: &[(F::Element, &[F::Element])], degree: usize) -> bool {
+fn consistent<F: FieldArithmetic>(field: &F, columns: &[(F::Element, &[F::Element])], degree: usize) -> bool {
     if columns.len() <= degree {
         return false;
     }
@@ -191,11 +191,11 @@ fn consistent<F: Arithmetic>(field: &F, columns: &[(F::Element, &[F::Element])],
 }
 
 /// The columns that are off in a random combination of the rows; `None` when no few columns explain it.
-fn find_liars<F: Arithmetic>(
+fn find_liars<F: FieldArithmetic>(
     field: &F,
     columns: &[(F::Element, &[F::Element])],
     degree: usize,
-    random: &mut dyn Random,
+    random: &mut dyn RandomSource,
 ) -> Option<Vec<usize>> {
     if columns.len() == degree + 1 {
         return Some(vec![]);
@@ -213,7 +213,7 @@ fn find_liars<F: Arithmetic>(
 
 /// Berlekamp–Welch: `Q(α) = y·E(α)` with E monic of degree `errors` and deg Q ≤ degree + errors. The wrong places are the
 /// roots of E; what is left must lie on a polynomial.
-fn correct<F: Arithmetic>(
+fn correct<F: FieldArithmetic>(
     field: &F,
     points: &[F::Element],
     values: &[F::Element],
@@ -238,12 +238,12 @@ fn correct<F: Arithmetic>(
     consistent(field, &rest, degree).then(|| (0..points.len()).filter(|&n| is_root[n]).collect())
 }
 
-fn power<F: Arithmetic>(field: &F, base: F::Element, exponent: usize) -> F::Element {
+fn power<F: FieldArithmetic>(field: &F, base: F::Element, exponent: usize) -> F::Element {
     (0..exponent).fold(field.one(), |product, _| field.mul(product, base))
 }
 
 /// One solution of the linear system whose rows end with the right-hand side, by Gauss–Jordan; free unknowns are 0.
-fn solve<F: Arithmetic>(field: &F, mut rows: Vec<Vec<F::Element>>, unknowns: usize) -> Option<Vec<F::Element>> {
+fn solve<F: FieldArithmetic>(field: &F, mut rows: Vec<Vec<F::Element>>, unknowns: usize) -> Option<Vec<F::Element>> {
     let zero = F::Element::default();
     let mut pivots = vec![];
     for column in 0..unknowns {
@@ -278,14 +278,14 @@ fn solve<F: Arithmetic>(field: &F, mut rows: Vec<Vec<F::Element>>, unknowns: usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Exhaustive, SeededRandom};
-    use crate::share::Points;
+    use crate::random::{ExhaustiveRandom, SeededRandom};
+    use crate::share::EvaluationPoints;
 
     struct Case {
         field: Field,
-        points: Points,
-        truth: Vec<Symbol>,
-        answers: Vec<Option<Vec<Symbol>>>,
+        points: EvaluationPoints,
+        truth: Vec<FieldElement>,
+        answers: Vec<Option<Vec<FieldElement>>>,
     }
 
     impl Case {
@@ -294,23 +294,23 @@ mod tests {
             kappa: usize,
             lying: usize,
             random: &mut SeededRandom,
-        ) -> Result<(Vec<Symbol>, Vec<usize>), DecodeError> {
-            let agreed = agree(&self.field, self.points.as_slice(), kappa, lying, &self.answers, random)?;
+        ) -> Result<(Vec<FieldElement>, Vec<usize>), DecodeError> {
+            let agreed = select_consistent(&self.field, self.points.as_slice(), kappa, lying, &self.answers, random)?;
             Ok((agreed.coefficient(&self.field, 0), agreed.liars))
         }
     }
 
     fn case(q: u64, servers: usize, kappa: usize, rows: usize, random: &mut SeededRandom) -> Case {
         let field = Field::new(q).unwrap();
-        let points = Points::usual(&field, servers).unwrap();
-        let polynomials: Vec<Vec<Symbol>> =
+        let points = EvaluationPoints::usual(&field, servers).unwrap();
+        let polynomials: Vec<Vec<FieldElement>> =
             (0..rows).map(|_| (0..=kappa).map(|_| field.sample(random)).collect()).collect();
-        let at = |p: &[Symbol], x| p.iter().rev().fold(Symbol::ZERO, |sum, &c| field.mul_add(sum, x, c));
+        let at = |p: &[FieldElement], x| p.iter().rev().fold(FieldElement::ZERO, |sum, &c| field.mul_add(sum, x, c));
         let answers = points.as_slice().iter().map(|&x| Some(polynomials.iter().map(|p| at(p, x)).collect())).collect();
         Case { truth: polynomials.iter().map(|p| p[0]).collect(), field, points, answers }
     }
 
-    fn spoil(field: &Field, answer: &mut Option<Vec<Symbol>>, random: &mut SeededRandom) {
+    fn spoil(field: &Field, answer: &mut Option<Vec<FieldElement>>, random: &mut SeededRandom) {
         for symbol in answer.iter_mut().flatten() {
             *symbol = field.add(*symbol, field.sample_nonzero(random));
         }
@@ -356,8 +356,8 @@ mod tests {
 
     /// Calls `test` with every choice of `count` servers and every non-zero lie of each in a field of 7, in one row.
     fn every_lie(servers: usize, count: usize, mut test: impl FnMut(&[(usize, u64)])) {
-        let mut all = Exhaustive::default();
-        while all.turn() {
+        let mut all = ExhaustiveRandom::default();
+        while all.next_run() {
             let lies: Vec<(usize, u64)> =
                 (0..count).map(|_| (all.below(servers as u64) as usize, 1 + all.below(6))).collect();
             if lies.windows(2).all(|pair| pair[0].0 < pair[1].0) {
@@ -404,7 +404,7 @@ mod tests {
         for row in 0..40 {
             let mut case = case(5, 4, 1, 40, &mut random);
             let answer = case.answers[2].as_mut().unwrap();
-            answer[row] = case.field.add(answer[row], Symbol::ONE);
+            answer[row] = case.field.add(answer[row], FieldElement::ONE);
             assert_eq!(case.decode(1, 1, &mut random), Ok((case.truth.clone(), vec![3])));
         }
     }
@@ -416,7 +416,7 @@ mod tests {
         for lie in 1..=255 {
             let answer = |server| Some(if server == 2 { vec![lie, 0, lie] } else { vec![0; 3] });
             let answers: Vec<Option<Vec<u8>>> = (0..4).map(answer).collect();
-            let agreed = agree(&crate::gf256::Gf256, &[1, 2, 3, 4], 1, 1, &answers, &mut random).unwrap();
+            let agreed = select_consistent(&crate::gf256::Gf256, &[1, 2, 3, 4], 1, 1, &answers, &mut random).unwrap();
             assert_eq!(agreed.liars, [3]);
         }
     }

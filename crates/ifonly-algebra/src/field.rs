@@ -4,19 +4,19 @@
 //! product above. Nothing here is written for secrets' timing beyond what follows from straight-line arithmetic.
 
 use crate::prime::{self, MAX_BITS};
-use crate::random::Random;
+use crate::random::RandomSource;
 use zeroize::DefaultIsZeroes;
 
 /// An element of F_q, always reduced: `0 ≤ value < q`. Only a [`Field`] makes one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
-pub struct Symbol(u64);
+pub struct FieldElement(u64);
 
-impl Symbol {
+impl FieldElement {
     /// Zero, which every field has.
-    pub const ZERO: Symbol = Symbol(0);
+    pub const ZERO: FieldElement = FieldElement(0);
     /// One, which every field has.
-    pub const ONE: Symbol = Symbol(1);
+    pub const ONE: FieldElement = FieldElement(1);
 
     /// The representative in `0..q`.
     pub fn value(self) -> u64 {
@@ -29,10 +29,10 @@ impl Symbol {
     }
 }
 
-impl DefaultIsZeroes for Symbol {}
+impl DefaultIsZeroes for FieldElement {}
 
 // Symbols are shares or secrets more often than not, so they do not print.
-impl std::fmt::Debug for Symbol {
+impl std::fmt::Debug for FieldElement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Symbol(..)")
     }
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Symbol {
 
 /// How q follows from a scheme's bound (q must exceed the bound).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldRule {
+pub enum ModulusRule {
     /// The largest prime below 2^b, b as small as possible.
     Deployment,
     /// The smallest prime above the bound.
@@ -90,7 +90,7 @@ impl Field {
     }
 
     /// The field that `rule` gives for a scheme whose values stay at or below `bound`.
-    pub fn above(bound: u128, rule: FieldRule) -> Result<Field, FieldError> {
+    pub fn above(bound: u128, rule: ModulusRule) -> Result<Field, FieldError> {
         let q = prime::choose(bound, rule).ok_or(FieldError::BoundTooLarge(bound))?;
         Field::new(q)
     }
@@ -106,58 +106,58 @@ impl Field {
     }
 
     /// `value` as a symbol, if it is reduced.
-    pub fn symbol(&self, value: u64) -> Option<Symbol> {
-        (value < self.q).then_some(Symbol(value))
+    pub fn element(&self, value: u64) -> Option<FieldElement> {
+        (value < self.q).then_some(FieldElement(value))
     }
 
     /// `value` modulo q.
-    pub fn reduce(&self, value: u64) -> Symbol {
-        Symbol(value % self.q)
+    pub fn reduce(&self, value: u64) -> FieldElement {
+        FieldElement(value % self.q)
     }
 
     /// `value` modulo q, for signed numbers.
-    pub fn reduce_signed(&self, value: i64) -> Symbol {
-        Symbol((i128::from(value)).rem_euclid(i128::from(self.q)) as u64)
+    pub fn reduce_signed(&self, value: i64) -> FieldElement {
+        FieldElement((i128::from(value)).rem_euclid(i128::from(self.q)) as u64)
     }
 
     /// The representative in `-(q-1)/2 ..= (q-1)/2`: a symbol read as a signed residue.
-    pub fn signed(&self, a: Symbol) -> i64 {
+    pub fn signed(&self, a: FieldElement) -> i64 {
         if a.0 > self.q / 2 { a.0 as i64 - self.q as i64 } else { a.0 as i64 }
     }
 
     /// a + b.
     #[inline]
-    pub fn add(&self, a: Symbol, b: Symbol) -> Symbol {
+    pub fn add(&self, a: FieldElement, b: FieldElement) -> FieldElement {
         let sum = a.0 + b.0;
-        Symbol(if sum >= self.q { sum - self.q } else { sum })
+        FieldElement(if sum >= self.q { sum - self.q } else { sum })
     }
 
     /// a − b.
     #[inline]
-    pub fn sub(&self, a: Symbol, b: Symbol) -> Symbol {
-        Symbol(if a.0 >= b.0 { a.0 - b.0 } else { a.0 + self.q - b.0 })
+    pub fn sub(&self, a: FieldElement, b: FieldElement) -> FieldElement {
+        FieldElement(if a.0 >= b.0 { a.0 - b.0 } else { a.0 + self.q - b.0 })
     }
 
     /// −a.
     #[inline]
-    pub fn neg(&self, a: Symbol) -> Symbol {
-        self.sub(Symbol::ZERO, a)
+    pub fn neg(&self, a: FieldElement) -> FieldElement {
+        self.sub(FieldElement::ZERO, a)
     }
 
     /// a · b.
     #[inline]
-    pub fn mul(&self, a: Symbol, b: Symbol) -> Symbol {
+    pub fn mul(&self, a: FieldElement, b: FieldElement) -> FieldElement {
         if self.q < 1 << 32 { self.reduce_64(a.0 * b.0) } else { self.reduce_128(u128::from(a.0) * u128::from(b.0)) }
     }
 
     /// a · b + c.
     #[inline]
-    pub fn mul_add(&self, a: Symbol, b: Symbol, c: Symbol) -> Symbol {
+    pub fn mul_add(&self, a: FieldElement, b: FieldElement, c: FieldElement) -> FieldElement {
         self.add(self.mul(a, b), c)
     }
 
     /// a^exponent.
-    pub fn pow(&self, a: Symbol, mut exponent: u64) -> Symbol {
+    pub fn pow(&self, a: FieldElement, mut exponent: u64) -> FieldElement {
         let (mut base, mut power) = (a, self.reduce(1));
         while exponent > 0 {
             if exponent & 1 == 1 {
@@ -170,43 +170,43 @@ impl Field {
     }
 
     /// 1/a, or `None` for zero.
-    pub fn inverse(&self, a: Symbol) -> Option<Symbol> {
+    pub fn inverse(&self, a: FieldElement) -> Option<FieldElement> {
         (!a.is_zero()).then(|| self.pow(a, self.q - 2))
     }
 
     /// Σ a_k·b_k.
-    pub fn dot(&self, a: &[Symbol], b: &[Symbol]) -> Symbol {
-        a.iter().zip(b).fold(Symbol::ZERO, |sum, (&a, &b)| self.mul_add(a, b, sum))
+    pub fn dot(&self, a: &[FieldElement], b: &[FieldElement]) -> FieldElement {
+        a.iter().zip(b).fold(FieldElement::ZERO, |sum, (&a, &b)| self.mul_add(a, b, sum))
     }
 
     /// A uniform symbol, by masked rejection.
-    pub fn sample(&self, random: &mut (impl Random + ?Sized)) -> Symbol {
-        Symbol(random.below(self.q))
+    pub fn sample(&self, random: &mut (impl RandomSource + ?Sized)) -> FieldElement {
+        FieldElement(random.below(self.q))
     }
 
     /// A uniform non-zero symbol.
-    pub fn sample_nonzero(&self, random: &mut (impl Random + ?Sized)) -> Symbol {
-        Symbol(1 + random.below(self.q - 1))
+    pub fn sample_nonzero(&self, random: &mut (impl RandomSource + ?Sized)) -> FieldElement {
+        FieldElement(1 + random.below(self.q - 1))
     }
 
     /// Barrett for x < 2^64, q < 2^32: `⌊x·m/2^64⌋` is the quotient or one less.
     #[inline]
-    fn reduce_64(&self, x: u64) -> Symbol {
+    fn reduce_64(&self, x: u64) -> FieldElement {
         let quotient = ((u128::from(x) * u128::from(self.barrett)) >> 64) as u64;
         let rest = x - quotient * self.q;
-        Symbol(if rest >= self.q { rest - self.q } else { rest })
+        FieldElement(if rest >= self.q { rest - self.q } else { rest })
     }
 
     /// Barrett for x < q²: the estimated quotient is at most two too small.
     #[inline]
-    fn reduce_128(&self, x: u128) -> Symbol {
+    fn reduce_128(&self, x: u128) -> FieldElement {
         let high = (x >> (self.bits - 1)) as u64;
         let quotient = (u128::from(high) * u128::from(self.barrett)) >> (self.bits + 1);
         let mut rest = (x - quotient * u128::from(self.q)) as u64;
         while rest >= self.q {
             rest -= self.q;
         }
-        Symbol(rest)
+        FieldElement(rest)
     }
 }
 
@@ -219,12 +219,12 @@ mod tests {
     fn products_agree_with_128_bit_division_for_every_size_of_q() {
         let mut random = SeededRandom::new(1);
         for bits in 2..=62 {
-            let q = prime::choose(1 << (bits - 1), FieldRule::Paper).filter(|&q| q >> 62 == 0).unwrap();
-            for q in [q, prime::choose(u128::from(q - 1), FieldRule::Deployment).unwrap()] {
+            let q = prime::choose(1 << (bits - 1), ModulusRule::Paper).filter(|&q| q >> 62 == 0).unwrap();
+            for q in [q, prime::choose(u128::from(q - 1), ModulusRule::Deployment).unwrap()] {
                 let field = Field::new(q).unwrap();
                 for _ in 0..500 {
                     let a = field.sample(&mut random);
-                    let b = field.symbol(q - 1 - random.below(q.min(4))).unwrap();
+                    let b = field.element(q - 1 - random.below(q.min(4))).unwrap();
                     for (a, b) in [(a, b), (b, b), (a, a)] {
                         let (x, y) = (u128::from(a.value()), u128::from(b.value()));
                         let modulus = u128::from(q);
@@ -233,7 +233,7 @@ mod tests {
                         assert_eq!(u128::from(field.sub(a, b).value()), (x + modulus - y) % modulus, "q={q}");
                     }
                     if let Some(inverse) = field.inverse(a) {
-                        assert_eq!(field.mul(a, inverse), Symbol::ONE);
+                        assert_eq!(field.mul(a, inverse), FieldElement::ONE);
                     }
                 }
             }
@@ -244,9 +244,9 @@ mod tests {
     fn tiny_fields_satisfy_the_axioms_exhaustively() {
         for q in [2, 3, 5, 7, 11, 13] {
             let field = Field::new(q).unwrap();
-            let all: Vec<Symbol> = (0..q).map(|v| field.symbol(v).unwrap()).collect();
+            let all: Vec<FieldElement> = (0..q).map(|v| field.element(v).unwrap()).collect();
             for &a in &all {
-                assert_eq!(field.add(a, field.neg(a)), Symbol::ZERO);
+                assert_eq!(field.add(a, field.neg(a)), FieldElement::ZERO);
                 assert_eq!(field.inverse(a).is_none(), a.is_zero());
                 for &b in &all {
                     assert_eq!(field.mul(a, b).value(), a.value() * b.value() % q);

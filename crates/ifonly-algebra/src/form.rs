@@ -4,48 +4,52 @@
 //! linear, polynomial and table. A scheme turns the shares that a server received into a [`Program`]: some forms, and
 //! what becomes of their values in each row. It never loops over features itself; a scan does, here or elsewhere.
 
-use crate::field::{Field, Symbol};
+use crate::field::{Field, FieldElement};
 use zeroize::Zeroize;
 
 /// One row function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct RowFunction {
     /// How the features enter.
-    pub shape: Shape,
+    pub shape: RowFunctionKind,
     /// The part without y.
-    pub constant: Symbol,
+    pub constant: FieldElement,
 }
 
 /// How the features of a row enter a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum RowFunctionKind {
     /// `norm·‖y‖² + Σ_k slope_k·y_k`.
     Linear {
         /// The factor of the squared norm.
-        norm: Symbol,
+        norm: FieldElement,
         /// One factor per feature.
-        slope: Vec<Symbol>,
+        slope: Vec<FieldElement>,
     },
     /// `Σ_j Σ_k coefficients[j-1][k]·y_k^j`, j from 1.
-    Polynomial(Vec<Vec<Symbol>>),
+    Polynomial(Vec<Vec<FieldElement>>),
     /// `Σ_k tables[k][y_k]`, one entry per level.
-    Table(Vec<Vec<Symbol>>),
+    Table(Vec<Vec<FieldElement>>),
 }
 
-impl Form {
+impl RowFunction {
     /// The form at one row. Table entries beyond a table count as 0; rows are checked against their ranges when loaded.
-    pub fn evaluate(&self, field: &Field, row: &[u16]) -> Symbol {
+    pub fn evaluate(&self, field: &Field, row: &[u16]) -> FieldElement {
         let level = |y: u16| field.reduce(u64::from(y));
         let features = match &self.shape {
-            Shape::Linear { norm, slope } => row.iter().zip(slope).fold(Symbol::ZERO, |sum, (&y, &b)| {
-                let y = level(y);
-                field.mul_add(y, field.mul_add(*norm, y, b), sum)
-            }),
-            Shape::Polynomial(coefficients) => row.iter().enumerate().fold(Symbol::ZERO, |sum, (k, &y)| {
-                let horner = |value, c: &Vec<Symbol>| field.mul(field.add(value, c[k]), level(y));
-                field.add(sum, coefficients.iter().rev().fold(Symbol::ZERO, horner))
-            }),
-            Shape::Table(tables) => row.iter().zip(tables).fold(Symbol::ZERO, |sum, (&y, table)| {
+            RowFunctionKind::Linear { norm, slope } => {
+                row.iter().zip(slope).fold(FieldElement::ZERO, |sum, (&y, &b)| {
+                    let y = level(y);
+                    field.mul_add(y, field.mul_add(*norm, y, b), sum)
+                })
+            }
+            RowFunctionKind::Polynomial(coefficients) => {
+                row.iter().enumerate().fold(FieldElement::ZERO, |sum, (k, &y)| {
+                    let horner = |value, c: &Vec<FieldElement>| field.mul(field.add(value, c[k]), level(y));
+                    field.add(sum, coefficients.iter().rev().fold(FieldElement::ZERO, horner))
+                })
+            }
+            RowFunctionKind::Table(tables) => row.iter().zip(tables).fold(FieldElement::ZERO, |sum, (&y, table)| {
                 field.add(sum, table.get(usize::from(y)).copied().unwrap_or_default())
             }),
         };
@@ -55,7 +59,7 @@ impl Form {
 
 /// One symbol of a row's answer, before its pads. Numbers index [`Program::forms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum OutputExpr {
     /// `v`.
     Plain(usize),
     /// `v + μ_i·unit`.
@@ -63,7 +67,7 @@ pub enum Output {
         /// The masked form.
         form: usize,
         /// 1, or a share of it.
-        unit: Symbol,
+        unit: FieldElement,
     },
     /// `v_i − v_{i+1}`; there is one row less.
     Difference(usize),
@@ -83,72 +87,72 @@ pub enum Output {
         /// The factor of s.
         linear: usize,
         /// What is left at s = 0.
-        constant: Symbol,
+        constant: FieldElement,
     },
 }
 
 /// What a server computes for every row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct RowProgram {
     /// The row functions.
-    pub forms: Vec<Form>,
+    pub forms: Vec<RowFunction>,
     /// The symbols of one row's answer, in order.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<OutputExpr>,
     /// One share per position for [`Output::Selected`], empty otherwise.
-    pub row_shares: Vec<Symbol>,
+    pub row_shares: Vec<FieldElement>,
 }
 
-impl Zeroize for Program {
+impl Zeroize for RowProgram {
     fn zeroize(&mut self) {
         for form in &mut self.forms {
             form.constant.zeroize();
             match &mut form.shape {
-                Shape::Linear { norm, slope } => {
+                RowFunctionKind::Linear { norm, slope } => {
                     norm.zeroize();
                     slope.zeroize();
                 }
-                Shape::Polynomial(vectors) | Shape::Table(vectors) => vectors.zeroize(),
+                RowFunctionKind::Polynomial(vectors) | RowFunctionKind::Table(vectors) => vectors.zeroize(),
             }
         }
         self.row_shares.zeroize();
     }
 }
 
-impl Program {
+impl RowProgram {
     /// A program without row shares.
-    pub fn new(forms: impl Into<Vec<Form>>, outputs: impl Into<Vec<Output>>) -> Program {
-        Program { forms: forms.into(), outputs: outputs.into(), row_shares: vec![] }
+    pub fn new(forms: impl Into<Vec<RowFunction>>, outputs: impl Into<Vec<OutputExpr>>) -> RowProgram {
+        RowProgram { forms: forms.into(), outputs: outputs.into(), row_shares: vec![] }
     }
 
     /// How many rows the answer has for a database of `rows` rows.
     pub fn answered_rows(&self, rows: usize) -> usize {
-        let differs = self.outputs.iter().any(|output| matches!(output, Output::Difference(_)));
+        let differs = self.outputs.iter().any(|output| matches!(output, OutputExpr::Difference(_)));
         if differs { rows.saturating_sub(1) } else { rows }
     }
 
     /// The part of an output that has neither y nor a server's secret in it. Whoever made the shares can compute it.
-    pub fn known(&self, output: usize) -> Symbol {
+    pub fn known_part(&self, output: usize) -> FieldElement {
         match self.outputs[output] {
-            Output::Plain(form) | Output::Masked { form, .. } | Output::Hidden { cost: form, .. } => {
+            OutputExpr::Plain(form) | OutputExpr::Masked { form, .. } | OutputExpr::Hidden { cost: form, .. } => {
                 self.forms[form].constant
             }
-            Output::Difference(_) | Output::Blinded(_) => Symbol::ZERO,
-            Output::Selected { constant, .. } => constant,
+            OutputExpr::Difference(_) | OutputExpr::Blinded(_) => FieldElement::ZERO,
+            OutputExpr::Selected { constant, .. } => constant,
         }
     }
 
     /// This program followed by another, whose forms are renumbered.
-    pub fn followed_by(mut self, other: Program) -> Program {
+    pub fn followed_by(mut self, other: RowProgram) -> RowProgram {
         let shift = self.forms.len();
         self.forms.extend(other.forms);
         self.outputs.extend(other.outputs.into_iter().map(|output| match output {
-            Output::Plain(form) => Output::Plain(form + shift),
-            Output::Masked { form, unit } => Output::Masked { form: form + shift, unit },
-            Output::Difference(form) => Output::Difference(form + shift),
-            Output::Blinded(form) => Output::Blinded(form + shift),
-            Output::Hidden { cost, gate } => Output::Hidden { cost: cost + shift, gate: gate + shift },
-            Output::Selected { square, linear, constant } => {
-                Output::Selected { square: square + shift, linear: linear + shift, constant }
+            OutputExpr::Plain(form) => OutputExpr::Plain(form + shift),
+            OutputExpr::Masked { form, unit } => OutputExpr::Masked { form: form + shift, unit },
+            OutputExpr::Difference(form) => OutputExpr::Difference(form + shift),
+            OutputExpr::Blinded(form) => OutputExpr::Blinded(form + shift),
+            OutputExpr::Hidden { cost, gate } => OutputExpr::Hidden { cost: cost + shift, gate: gate + shift },
+            OutputExpr::Selected { square, linear, constant } => {
+                OutputExpr::Selected { square: square + shift, linear: linear + shift, constant }
             }
         }));
         self
@@ -231,45 +235,45 @@ pub fn check_row(ranges: &[u32], row: usize, levels: &[u16]) -> Result<(), RowsE
 /// The randomness that all servers share and no user knows, by position in the answer.
 pub trait RowRandomness {
     /// Z'_j of one output's row, j from 1 to κ; uniform.
-    fn pad(&self, output: usize, j: usize, position: usize) -> Symbol;
+    fn pad(&self, output: usize, j: usize, position: usize) -> FieldElement;
     /// ρ_i; uniform and non-zero.
-    fn rho(&self, position: usize) -> Symbol;
+    fn rho(&self, position: usize) -> FieldElement;
     /// σ_i; uniform.
-    fn sigma(&self, position: usize) -> Symbol;
+    fn sigma(&self, position: usize) -> FieldElement;
     /// μ(i); uniform on `0..d_min`.
-    fn mu(&self, position: usize) -> Symbol;
+    fn mu(&self, position: usize) -> FieldElement;
 }
 
 /// What a scan needs beside the rows: the program and the server's place.
 #[derive(Clone, Debug)]
-pub struct Job<'a> {
+pub struct ScanJob<'a> {
     /// The field.
     pub field: &'a Field,
     /// The server's evaluation point.
-    pub alpha: Symbol,
+    pub alpha: FieldElement,
     /// The number of pad coefficients per output.
     pub kappa: usize,
     /// What to compute.
-    pub program: &'a Program,
+    pub program: &'a RowProgram,
     /// `order[p]` is the stored row at position p of the answer; `None` for the stored order.
     pub order: Option<&'a [u32]>,
 }
 
 /// The answer of one server: for each position, its outputs one after another. Plain and slow; the definition.
-pub fn answer(job: &Job<'_>, rows: &Rows, randomness: &impl RowRandomness) -> Vec<Symbol> {
-    let Job { field, program, .. } = job;
+pub fn answer(job: &ScanJob<'_>, rows: &Rows, randomness: &impl RowRandomness) -> Vec<FieldElement> {
+    let ScanJob { field, program, .. } = job;
     let row_at = |position: usize| rows.row(job.order.map_or(position, |order| order[position] as usize));
     let value = |form: usize, position| program.forms[form].evaluate(field, row_at(position));
     let mut symbols = Vec::with_capacity(program.answered_rows(rows.len()) * program.outputs.len());
     for i in 0..program.answered_rows(rows.len()) {
         for (number, output) in program.outputs.iter().enumerate() {
             let bare = match *output {
-                Output::Plain(form) => value(form, i),
-                Output::Masked { form, unit } => field.mul_add(randomness.mu(i), unit, value(form, i)),
-                Output::Difference(form) => field.sub(value(form, i), value(form, i + 1)),
-                Output::Blinded(form) => field.mul(randomness.rho(i), value(form, i)),
-                Output::Hidden { cost, gate } => field.mul_add(randomness.sigma(i), value(gate, i), value(cost, i)),
-                Output::Selected { square, linear, constant } => {
+                OutputExpr::Plain(form) => value(form, i),
+                OutputExpr::Masked { form, unit } => field.mul_add(randomness.mu(i), unit, value(form, i)),
+                OutputExpr::Difference(form) => field.sub(value(form, i), value(form, i + 1)),
+                OutputExpr::Blinded(form) => field.mul(randomness.rho(i), value(form, i)),
+                OutputExpr::Hidden { cost, gate } => field.mul_add(randomness.sigma(i), value(gate, i), value(cost, i)),
+                OutputExpr::Selected { square, linear, constant } => {
                     let s = program.row_shares[i];
                     let inner = field.mul_add(s, value(square, i), value(linear, i));
                     field.mul_add(s, inner, constant)
@@ -278,7 +282,7 @@ pub fn answer(job: &Job<'_>, rows: &Rows, randomness: &impl RowRandomness) -> Ve
             // Σ_j α^j·Z'_j by Horner's rule, from the highest coefficient down.
             let pads = (1..=job.kappa)
                 .rev()
-                .fold(Symbol::ZERO, |sum, j| field.mul(job.alpha, field.add(sum, randomness.pad(number, j, i))));
+                .fold(FieldElement::ZERO, |sum, j| field.mul(job.alpha, field.add(sum, randomness.pad(number, j, i))));
             symbols.push(field.add(bare, pads));
         }
     }
@@ -293,20 +297,20 @@ mod tests {
         Field::new(10_007).unwrap()
     }
 
-    fn symbols(values: &[u64]) -> Vec<Symbol> {
-        values.iter().map(|&v| field().symbol(v).unwrap()).collect()
+    fn symbols(values: &[u64]) -> Vec<FieldElement> {
+        values.iter().map(|&v| field().element(v).unwrap()).collect()
     }
 
     #[test]
     fn the_three_shapes_are_their_formulas() {
-        let constant = Symbol::ONE;
+        let constant = FieldElement::ONE;
         let row = [3, 5];
-        let linear = Shape::Linear { norm: symbols(&[2])[0], slope: symbols(&[10, 100]) };
-        assert_eq!(Form { shape: linear, constant }.evaluate(&field(), &row).value(), 1 + 2 * 34 + 30 + 500);
-        let cubic = Shape::Polynomial(vec![symbols(&[1, 2]), symbols(&[0, 3]), symbols(&[4, 0])]);
-        assert_eq!(Form { shape: cubic, constant }.evaluate(&field(), &row).value(), 1 + 3 + 10 + 75 + 4 * 27);
-        let table = Shape::Table(vec![symbols(&[0, 0, 0, 7]), symbols(&[0, 0, 0, 0, 0, 11])]);
-        assert_eq!(Form { shape: table, constant }.evaluate(&field(), &row).value(), 19);
+        let linear = RowFunctionKind::Linear { norm: symbols(&[2])[0], slope: symbols(&[10, 100]) };
+        assert_eq!(RowFunction { shape: linear, constant }.evaluate(&field(), &row).value(), 1 + 2 * 34 + 30 + 500);
+        let cubic = RowFunctionKind::Polynomial(vec![symbols(&[1, 2]), symbols(&[0, 3]), symbols(&[4, 0])]);
+        assert_eq!(RowFunction { shape: cubic, constant }.evaluate(&field(), &row).value(), 1 + 3 + 10 + 75 + 4 * 27);
+        let table = RowFunctionKind::Table(vec![symbols(&[0, 0, 0, 7]), symbols(&[0, 0, 0, 0, 0, 11])]);
+        assert_eq!(RowFunction { shape: table, constant }.evaluate(&field(), &row).value(), 19);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! GF(2^8) with the polynomial x^8 + x^4 + x^3 + x + 1, for records of bytes.
 
-use crate::decode::Arithmetic;
-use crate::random::Random;
+use crate::decode::FieldArithmetic;
+use crate::random::RandomSource;
 
 /// The field of bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,7 @@ const fn tables() -> ([u8; 510], [u8; 256]) {
     (powers, logarithms)
 }
 
-impl Arithmetic for Gf256 {
+impl FieldArithmetic for Gf256 {
     type Element = u8;
     fn one(&self) -> u8 {
         1
@@ -46,7 +46,7 @@ impl Arithmetic for Gf256 {
     fn inverse(&self, a: u8) -> Option<u8> {
         (a != 0).then(|| TABLES.0[255 - usize::from(TABLES.1[usize::from(a)])])
     }
-    fn sample(&self, random: &mut dyn Random) -> u8 {
+    fn sample(&self, random: &mut dyn RandomSource) -> u8 {
         let mut byte = [0];
         random.fill(&mut byte);
         byte[0]

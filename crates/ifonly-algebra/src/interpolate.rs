@@ -4,21 +4,21 @@
 //! faster than [`agree`](crate::decode::agree) on unpacked symbols, and as the answers arrive, is an [`Interpolate`]; a
 //! a search uses it where it applies and falls back where an answer cannot be read.
 
-use crate::field::{Field, Symbol};
+use crate::field::{Field, FieldElement};
 use zeroize::Zeroize;
 
 /// How the symbols of N servers become values: `value = constant + Σ_n w_n·A_n`, one constant per symbol of a row.
 #[derive(Clone, Debug)]
-pub struct Interpolation {
+pub struct InterpolationPlan {
     /// F_q.
     pub field: Field,
     /// One per server.
-    pub weights: Vec<Symbol>,
+    pub weights: Vec<FieldElement>,
     /// One per symbol of a row: what the user knows. Wiped on drop.
-    pub constants: Vec<Symbol>,
+    pub constants: Vec<FieldElement>,
 }
 
-impl Drop for Interpolation {
+impl Drop for InterpolationPlan {
     fn drop(&mut self) {
         self.constants.zeroize();
     }
@@ -26,7 +26,7 @@ impl Drop for Interpolation {
 
 /// Values of consecutive rows, in words as wide as the field needs.
 #[derive(Clone, Copy, Debug)]
-pub enum Words<'a> {
+pub enum DecodedWords<'a> {
     /// Below 2^32.
     Narrow(&'a [u32]),
     /// Anything.
@@ -35,19 +35,19 @@ pub enum Words<'a> {
 
 /// Some answer is not the packed form of symbols of the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreadable;
+pub struct MalformedAnswer;
 
 /// Computes [`Interpolation`]s.
-pub trait Interpolate: Sync {
+pub trait Interpolator: Sync {
     /// Gets ready for the answers of one phase, `rows` rows long.
-    fn begin(&self, interpolation: Interpolation, rows: usize) -> Box<dyn Interpolating>;
+    fn begin(&self, interpolation: InterpolationPlan, rows: usize) -> Box<dyn InterpolationStream>;
 }
 
 /// One phase's answers on their way to values.
-pub trait Interpolating: Send {
+pub trait InterpolationStream: Send {
     /// Hands the values of rows that all answers hold by now, and that were not visited before, to `visit`, in order and in
     /// runs of whole rows. `answers` are the packed answers from their beginning, one per weight and none longer than the
     /// right length; once all of them are whole, every row has been visited. Values may have been visited before an answer
     /// turns out unreadable.
-    fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Words<'_>)) -> Result<(), Unreadable>;
+    fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(DecodedWords<'_>)) -> Result<(), MalformedAnswer>;
 }

@@ -9,9 +9,9 @@
 //! again from blocks that no position reaches: block counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and
 //! every row can be computed anywhere.
 
-use crate::field::{Field, Symbol};
+use crate::field::{Field, FieldElement};
 use crate::form::RowRandomness;
-use crate::random::{Random, mask_for};
+use crate::random::{RandomSource, mask_for};
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -36,7 +36,7 @@ impl RootKey {
     }
 
     /// A fresh key.
-    pub fn generate(epoch: u32, random: &mut impl Random) -> RootKey {
+    pub fn generate(epoch: u32, random: &mut impl RandomSource) -> RootKey {
         let mut bytes = [0; 32];
         random.fill(&mut bytes);
         let key = RootKey { bytes, epoch };
@@ -184,13 +184,13 @@ impl TranscriptKeys {
     }
 
     /// The streams that `outputs` outputs with `kappa` pads each draw from.
-    pub fn rows(&self, field: &Field, outputs: usize, kappa: usize, d_min: u64) -> KeyedRows {
-        let uniform = |purpose, limit, shift| SymbolStream::new(self.stream(purpose), field, limit, shift);
+    pub fn rows(&self, field: &Field, outputs: usize, kappa: usize, d_min: u64) -> KeyedRowRandomness {
+        let uniform = |purpose, limit, shift| FieldElementStream::new(self.stream(purpose), field, limit, shift);
         let pads = (0..outputs)
             .flat_map(|output| (1..=kappa).map(move |j| Purpose::Pad { output: output as u16, j: j as u16 }))
             .map(|purpose| uniform(purpose, field.q(), 0))
             .collect();
-        KeyedRows {
+        KeyedRowRandomness {
             kappa,
             pads,
             rho: uniform(Purpose::Rho, field.q() - 1, 1),
@@ -279,7 +279,7 @@ impl KeyStream {
 
 /// A stream of numbers `shift + 0..limit`, one per position, each exactly uniform.
 #[derive(Clone, Debug)]
-pub struct SymbolStream {
+pub struct FieldElementStream {
     /// The bytes that the numbers are read from.
     pub stream: KeyStream,
     /// The field of the numbers.
@@ -292,13 +292,13 @@ pub struct SymbolStream {
     pub shift: u64,
 }
 
-impl SymbolStream {
-    fn new(stream: KeyStream, field: &Field, limit: u64, shift: u64) -> SymbolStream {
+impl FieldElementStream {
+    fn new(stream: KeyStream, field: &Field, limit: u64, shift: u64) -> FieldElementStream {
         let width = match (u64::BITS - mask_for(limit).leading_zeros()).div_ceil(8) {
             bytes @ 0..=4 => bytes.max(1) as usize,
             _ => 8,
         };
-        SymbolStream { stream, field: field.clone(), width, limit, shift }
+        FieldElementStream { stream, field: field.clone(), width, limit, shift }
     }
 
     /// What is left of a word before it is compared with the limit: the smallest 2^b − 1 that covers it.
@@ -307,7 +307,7 @@ impl SymbolStream {
     }
 
     /// The number of a position whose first word (already read from the stream) is `word`.
-    pub fn symbol_from_word(&self, position: u64, word: u64) -> Symbol {
+    pub fn element_from_word(&self, position: u64, word: u64) -> FieldElement {
         let mask = self.mask();
         let mut draw = word & mask;
         let mut attempt = 0;
@@ -319,54 +319,54 @@ impl SymbolStream {
     }
 
     /// The number of one position.
-    pub fn symbol(&self, position: usize) -> Symbol {
+    pub fn element(&self, position: usize) -> FieldElement {
         let mut word = [0; 8];
         self.stream.fill((position * self.width) as u64, &mut word[..self.width]);
-        self.symbol_from_word(position as u64, u64::from_le_bytes(word))
+        self.element_from_word(position as u64, u64::from_le_bytes(word))
     }
 }
 
 /// The keyed [`RowRandomness`] of one answer.
 #[derive(Clone, Debug)]
-pub struct KeyedRows {
+pub struct KeyedRowRandomness {
     /// The number of pad coefficients per output.
     pub kappa: usize,
-    pads: Vec<SymbolStream>,
+    pads: Vec<FieldElementStream>,
     /// Behind [`RowRandomness::rho`].
-    pub rho: SymbolStream,
+    pub rho: FieldElementStream,
     /// Behind [`RowRandomness::sigma`].
-    pub sigma: SymbolStream,
+    pub sigma: FieldElementStream,
     /// Behind [`RowRandomness::mu`].
-    pub mu: SymbolStream,
+    pub mu: FieldElementStream,
 }
 
-impl KeyedRows {
+impl KeyedRowRandomness {
     /// The number of outputs that have pads; unknown (`None`) without pad coefficients.
     pub fn outputs(&self) -> Option<usize> {
         self.pads.len().checked_div(self.kappa)
     }
 
     /// The stream behind [`RowRandomness::pad`].
-    pub fn pad_stream(&self, output: usize, j: usize) -> &SymbolStream {
+    pub fn pad_stream(&self, output: usize, j: usize) -> &FieldElementStream {
         &self.pads[output * self.kappa + j - 1]
     }
 }
 
-impl RowRandomness for KeyedRows {
-    fn pad(&self, output: usize, j: usize, position: usize) -> Symbol {
-        self.pad_stream(output, j).symbol(position)
+impl RowRandomness for KeyedRowRandomness {
+    fn pad(&self, output: usize, j: usize, position: usize) -> FieldElement {
+        self.pad_stream(output, j).element(position)
     }
 
-    fn rho(&self, position: usize) -> Symbol {
-        self.rho.symbol(position)
+    fn rho(&self, position: usize) -> FieldElement {
+        self.rho.element(position)
     }
 
-    fn sigma(&self, position: usize) -> Symbol {
-        self.sigma.symbol(position)
+    fn sigma(&self, position: usize) -> FieldElement {
+        self.sigma.element(position)
     }
 
-    fn mu(&self, position: usize) -> Symbol {
-        self.mu.symbol(position)
+    fn mu(&self, position: usize) -> FieldElement {
+        self.mu.element(position)
     }
 }
 

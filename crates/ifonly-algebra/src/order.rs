@@ -45,7 +45,7 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
 pub struct Shuffle<'a> {
     keys: &'a TranscriptKeys,
     /// `None` where there is a single bucket.
-    digits: Option<Digits>,
+    digits: Option<BucketIndices>,
 }
 
 /// The bucket of every row, one byte each. Whoever holds some of the rows needs no more to bring theirs into the buckets, and learns
@@ -53,22 +53,22 @@ pub struct Shuffle<'a> {
 ///
 /// Read twice, to count and to scatter: making the bytes again costs less than keeping them.
 #[derive(Clone)]
-pub struct Digits {
+pub struct BucketIndices {
     key: Zeroizing<[u8; 16]>,
     stream: KeyStream,
 }
 
-impl std::fmt::Debug for Digits {
+impl std::fmt::Debug for BucketIndices {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Digits(..)")
     }
 }
 
-impl Digits {
+impl BucketIndices {
     /// Those with this [key](Digits::key).
-    pub fn from_key(key: [u8; 16]) -> Digits {
+    pub fn from_key(key: [u8; 16]) -> BucketIndices {
         let key = Zeroizing::new(key);
-        Digits { stream: KeyStream::new(&key), key }
+        BucketIndices { stream: KeyStream::new(&key), key }
     }
 
     /// What tells them to somebody else.
@@ -77,32 +77,32 @@ impl Digits {
     }
 
     /// The way of some rows into the buckets.
-    pub fn scatter(&self, rows: Range<usize>) -> Scatter<'_> {
+    pub fn scatter(&self, rows: Range<usize>) -> BucketScatter<'_> {
         let fill = |row: usize, part: &mut [u8]| self.stream.fill((rows.start + row) as u64, part);
         let starts = starts_of(&count(rows.len(), fill));
-        Scatter { digits: Some(&self.stream), next_row: rows.start, next: next_of(&starts), starts }
+        BucketScatter { digits: Some(&self.stream), next_row: rows.start, next: next_of(&starts), starts }
     }
 }
 
 impl<'a> Shuffle<'a> {
     /// The shuffle of `rows` rows.
     pub fn new(keys: &'a TranscriptKeys, rows: usize) -> Shuffle<'a> {
-        let digits = || Digits::from_key(*keys.stream_key(Purpose::Order { part: 0 }));
+        let digits = || BucketIndices::from_key(*keys.stream_key(Purpose::Order { part: 0 }));
         Shuffle { keys, digits: (rows > DIRECT).then(digits) }
     }
 
     /// Which bucket each row goes to; `None` where there is a single one.
-    pub fn digits(&self) -> Option<&Digits> {
+    pub fn digits(&self) -> Option<&BucketIndices> {
         self.digits.as_ref()
     }
 
     /// The way of some rows into the buckets.
-    pub fn scatter(&self, rows: Range<usize>) -> Scatter<'_> {
+    pub fn scatter(&self, rows: Range<usize>) -> BucketScatter<'_> {
         match &self.digits {
             Some(digits) => digits.scatter(rows),
             None => {
                 let starts = vec![0, rows.len()];
-                Scatter { digits: None, next_row: rows.start, next: next_of(&starts), starts }
+                BucketScatter { digits: None, next_row: rows.start, next: next_of(&starts), starts }
             }
         }
     }
@@ -119,7 +119,7 @@ const READ: usize = 960;
 
 /// Tells, row by row in stored order, where items go on their way into the buckets.
 #[derive(Debug)]
-pub struct Scatter<'a> {
+pub struct BucketScatter<'a> {
     digits: Option<&'a KeyStream>,
     next_row: usize,
     /// Where the next item of each bucket goes.
@@ -128,7 +128,7 @@ pub struct Scatter<'a> {
     starts: Vec<usize>,
 }
 
-impl Scatter<'_> {
+impl BucketScatter<'_> {
     /// The places of each bucket, counted from the first of these rows.
     pub fn buckets(&self) -> Vec<Range<usize>> {
         self.starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
@@ -299,14 +299,14 @@ fn surely_below(n: u32, words: &[[u8; 4]; AHEAD], choices: &mut [u32; AHEAD]) ->
 mod tests {
     use super::*;
     use crate::keys::RootKey;
-    use crate::random::{Exhaustive, Random};
+    use crate::random::{ExhaustiveRandom, RandomSource};
     use std::collections::BTreeMap;
 
     #[test]
     fn fisher_yates_gives_every_order_once() {
         let mut counts = BTreeMap::new();
-        let mut all = Exhaustive::default();
-        while all.turn() {
+        let mut all = ExhaustiveRandom::default();
+        while all.next_run() {
             let mut items = [0, 1, 2, 3];
             shuffle(&mut items, |n| all.below(u64::from(n)) as u32);
             *counts.entry(items).or_insert(0) += 1;
@@ -402,8 +402,8 @@ mod tests {
     fn buckets_give_every_order_with_the_same_weight() {
         // Four rows, two buckets: a path weighs 4!/(product of its bases inside the buckets).
         let mut weights: BTreeMap<Vec<u32>, u64> = BTreeMap::new();
-        let mut all = Exhaustive::default();
-        while all.turn() {
+        let mut all = ExhaustiveRandom::default();
+        while all.next_run() {
             let digits: Vec<u8> = (0..4).map(|_| all.below(2) as u8).collect();
             let mut inside = 1;
             let starts = starts_of(&count(4, |first, part| part.copy_from_slice(&digits[first..][..part.len()])));

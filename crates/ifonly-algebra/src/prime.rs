@@ -3,7 +3,7 @@
 //! The deployment rule takes the largest prime below 2^b, with b the smallest bit length that holds the bound: b bits
 //! per symbol and almost no rejection when sampling. The paper's rule takes the smallest prime above the bound.
 
-use crate::field::FieldRule;
+use crate::field::ModulusRule;
 
 /// Fields stop here: sums of two symbols and balanced limbs still fit into 64 bits.
 pub(crate) const MAX_BITS: u32 = 62;
@@ -32,12 +32,12 @@ pub(crate) fn is_prime(n: u64) -> bool {
 }
 
 /// The q that `rule` gives for `bound`, or `None` when it would not fit into the bits of a symbol.
-pub(crate) fn choose(bound: u128, rule: FieldRule) -> Option<u64> {
+pub(crate) fn choose(bound: u128, rule: ModulusRule) -> Option<u64> {
     let bound = u64::try_from(bound).ok()?;
     let limit = 1u64 << MAX_BITS;
     match rule {
-        FieldRule::Deployment => (2..=MAX_BITS).find_map(|bits| largest_below(1 << bits).filter(|&q| q > bound)),
-        FieldRule::Paper => (bound.checked_add(1)?..limit).find(|&n| is_prime(n)),
+        ModulusRule::Deployment => (2..=MAX_BITS).find_map(|bits| largest_below(1 << bits).filter(|&q| q > bound)),
+        ModulusRule::Paper => (bound.checked_add(1)?..limit).find(|&n| is_prime(n)),
     }
 }
 
@@ -99,15 +99,15 @@ mod tests {
 
     #[test]
     fn both_rules_choose_the_q_they_promise() {
-        assert_eq!(choose(800, FieldRule::Paper), Some(809));
-        assert_eq!(choose(756, FieldRule::Paper), Some(757));
-        assert_eq!(choose(110_000, FieldRule::Deployment), Some(131_071));
+        assert_eq!(choose(800, ModulusRule::Paper), Some(809));
+        assert_eq!(choose(756, ModulusRule::Paper), Some(757));
+        assert_eq!(choose(110_000, ModulusRule::Deployment), Some(131_071));
         // 1021 is the largest prime below 2^10, so a bound of 1021 needs one bit more.
-        assert_eq!(choose(1020, FieldRule::Deployment), Some(1021));
-        assert_eq!(choose(1021, FieldRule::Deployment), Some(2039));
-        assert_eq!(choose(1, FieldRule::Deployment), Some(3));
-        assert_eq!(choose(1 << 62, FieldRule::Deployment), None);
-        assert_eq!(choose(1 << 62, FieldRule::Paper), None);
-        assert_eq!(choose(u128::MAX, FieldRule::Paper), None);
+        assert_eq!(choose(1020, ModulusRule::Deployment), Some(1021));
+        assert_eq!(choose(1021, ModulusRule::Deployment), Some(2039));
+        assert_eq!(choose(1, ModulusRule::Deployment), Some(3));
+        assert_eq!(choose(1 << 62, ModulusRule::Deployment), None);
+        assert_eq!(choose(1 << 62, ModulusRule::Paper), None);
+        assert_eq!(choose(u128::MAX, ModulusRule::Paper), None);
     }
 }

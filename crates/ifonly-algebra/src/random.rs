@@ -6,7 +6,7 @@
 use zeroize::Zeroize;
 
 /// A source of uniform numbers.
-pub trait Random {
+pub trait RandomSource {
     /// Fills `bytes` with uniform bytes.
     fn fill(&mut self, bytes: &mut [u8]);
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-impl Random for OsRandom {
+impl RandomSource for OsRandom {
     /// # Panics
     /// If the operating system has no randomness: going on without it would break the promise of the protocol.
     fn fill(&mut self, bytes: &mut [u8]) {
@@ -86,7 +86,7 @@ impl SeededRandom {
     }
 }
 
-impl Random for SeededRandom {
+impl RandomSource for SeededRandom {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill(bytes);
     }
@@ -107,15 +107,15 @@ impl Random for SeededRandom {
 /// assert_eq!(seen, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
 /// ```
 #[derive(Debug, Default)]
-pub struct Exhaustive {
+pub struct ExhaustiveRandom {
     digits: Vec<(u64, u64)>,
     next: usize,
     started: bool,
 }
 
-impl Exhaustive {
+impl ExhaustiveRandom {
     /// Moves to the next sequence; false when all have been played.
-    pub fn turn(&mut self) -> bool {
+    pub fn next_run(&mut self) -> bool {
         self.next = 0;
         if !std::mem::replace(&mut self.started, true) {
             return true;
@@ -130,7 +130,7 @@ impl Exhaustive {
     }
 }
 
-impl Random for Exhaustive {
+impl RandomSource for ExhaustiveRandom {
     fn fill(&mut self, bytes: &mut [u8]) {
         for byte in bytes {
             *byte = self.below(256) as u8;
@@ -166,7 +166,7 @@ mod tests {
     fn masked_rejection_is_uniform_over_all_bytes() {
         // Every first byte once: 5 of 8 masked values are kept, each from the same number of bytes.
         struct OneByte(u8);
-        impl Random for OneByte {
+        impl RandomSource for OneByte {
             fn fill(&mut self, bytes: &mut [u8]) {
                 bytes.fill(0);
                 bytes[0] = self.0;

@@ -3,7 +3,7 @@
 //! Symbols are a plain little-endian bit stream, ⌈log2 q⌉ bits each, the last byte filled up with zeros. Reading refuses
 //! trailing bytes, symbols that are not reduced and padding that is not zero, and checks lengths before it allocates.
 
-use crate::field::{Field, Symbol};
+use crate::field::{Field, FieldElement};
 
 /// Why bytes are not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +62,7 @@ pub fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
 }
 
 /// The packed symbols.
-pub fn pack<'a>(field: &Field, symbols: impl IntoIterator<Item = &'a Symbol>) -> Vec<u8> {
+pub fn pack<'a>(field: &Field, symbols: impl IntoIterator<Item = &'a FieldElement>) -> Vec<u8> {
     pack_numbers(field.bits(), symbols.into_iter().map(|symbol| symbol.value()))
 }
 
@@ -88,8 +88,8 @@ pub fn pack_numbers(bits: u32, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
 }
 
 /// Exactly `count` symbols from exactly as many bytes as they need.
-pub fn unpack(field: &Field, bytes: &[u8], count: usize) -> Result<Vec<Symbol>, WireError> {
-    let symbol = |(place, number)| field.symbol(number).ok_or(WireError::NotReduced { place });
+pub fn unpack(field: &Field, bytes: &[u8], count: usize) -> Result<Vec<FieldElement>, WireError> {
+    let symbol = |(place, number)| field.element(number).ok_or(WireError::NotReduced { place });
     read_numbers(field.bits(), bytes, count, symbol)
 }
 
@@ -127,14 +127,14 @@ fn read_numbers<T>(
 
 /// Reads a message from front to back.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct WireReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     /// Over these bytes.
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { rest: bytes }
+    pub fn new(bytes: &'a [u8]) -> WireReader<'a> {
+        WireReader { rest: bytes }
     }
 
     /// The next `count` bytes.
@@ -180,7 +180,7 @@ mod tests {
         for q in [2, 3, 5, 127, 257, 65_537, 4_294_967_291, (1 << 61) - 1, 4_611_686_018_427_387_847] {
             let field = Field::new(q).unwrap();
             for count in [0, 1, 2, 7, 8, 9, 100] {
-                let symbols: Vec<Symbol> = (0..count).map(|_| field.sample(&mut random)).collect();
+                let symbols: Vec<FieldElement> = (0..count).map(|_| field.sample(&mut random)).collect();
                 let bytes = pack(&field, &symbols);
                 assert_eq!(bytes.len(), (count * field.bits() as usize).div_ceil(8));
                 assert_eq!(unpack(&field, &bytes, count), Ok(symbols));
@@ -207,7 +207,7 @@ mod tests {
         for q in [5, 127, 257, (1 << 61) - 1] {
             let field = Field::new(q).unwrap();
             for count in 0..10 {
-                let (bytes, used) = (pack(&field, &vec![Symbol::ONE; count]), count * field.bits() as usize);
+                let (bytes, used) = (pack(&field, &vec![FieldElement::ONE; count]), count * field.bits() as usize);
                 for length in 0..bytes.len() + 2 {
                     let mut other = bytes.clone();
                     other.resize(length, 0);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_reader_stops_at_the_end() {
-        let mut reader = Reader::new(&[2, 9, 8, 7]);
+        let mut reader = WireReader::new(&[2, 9, 8, 7]);
         assert_eq!(reader.short("name").unwrap(), [9, 8]);
         let missing = WireError::Length { what: "four bytes", have: 1, need: 4 };
         assert_eq!(reader.array::<4>("four bytes"), Err(missing));

@@ -5,14 +5,14 @@ use std::str::FromStr;
 
 /// One condition: a value, or a comparison such as `>=5` or `!=no`.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Accept {
+pub struct AcceptCondition {
     relation: Relation,
     value: String,
 }
 
 /// Who was accepted, row by row, as a program decided it: a model's predictions, most likely.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mask {
+pub struct AcceptMask {
     /// One truth value for every row of the table.
     pub rows: Vec<bool>,
     /// What made them, in words that the manifest tells everybody.
@@ -25,10 +25,10 @@ pub(crate) enum Acceptance {
     /// Nothing: the table is a ready list of accepted rows.
     Everybody,
     /// The value in a column.
-    Target(usize, Vec<Accept>),
+    Target(usize, Vec<AcceptCondition>),
     /// Its place. Masks stay in the process that has them.
     #[serde(skip)]
-    Mask(Mask),
+    Mask(AcceptMask),
 }
 
 impl Acceptance {
@@ -51,7 +51,7 @@ impl Acceptance {
 }
 
 /// Conditions, any of which is enough, in words.
-pub(crate) fn any_of(conditions: &[Accept]) -> String {
+pub(crate) fn any_of(conditions: &[AcceptCondition]) -> String {
     conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ")
 }
 
@@ -61,13 +61,13 @@ const MOST_OTHERS: usize = 8;
 /// Finds out whether a column alone says whom a mask accepts: all accepted rows have one value, and no other row has it. Such a
 /// column is the decision itself, most likely, which nobody should be asked for.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Telltale {
+pub(crate) struct TargetLeakDetector {
     accepted: Option<String>,
     others: Vec<String>,
     no: bool,
 }
 
-impl Telltale {
+impl TargetLeakDetector {
     /// Takes a value of one row.
     pub(crate) fn take(&mut self, value: &str, accepted: bool) {
         if self.no {
@@ -84,7 +84,7 @@ impl Telltale {
     }
 
     /// Takes what was found in the rows behind.
-    pub(crate) fn merge(&mut self, behind: Telltale) {
+    pub(crate) fn merge(&mut self, behind: TargetLeakDetector) {
         self.no |= behind.no;
         behind.accepted.iter().for_each(|value| self.take(value, true));
         behind.others.iter().for_each(|value| self.take(value, false));
@@ -119,10 +119,10 @@ const SIGNS: [(&str, Relation); 8] = [
     ("", Relation::Equal),
 ];
 
-impl FromStr for Accept {
+impl FromStr for AcceptCondition {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Accept, String> {
+    fn from_str(text: &str) -> Result<AcceptCondition, String> {
         let text = text.trim();
         // The empty sign is a prefix of everything.
         let (value, relation) = SIGNS
@@ -132,7 +132,7 @@ impl FromStr for Accept {
         if value.is_empty() {
             return Err(format!("accept {text:?}: a value is missing"));
         }
-        let accept = Accept { relation, value: value.into() };
+        let accept = AcceptCondition { relation, value: value.into() };
         if accept.is_ordering() && number(value).is_none() {
             return Err(format!("accept {text:?}: {value:?} is not a number"));
         }
@@ -140,7 +140,7 @@ impl FromStr for Accept {
     }
 }
 
-impl Accept {
+impl AcceptCondition {
     /// Whether a value of the target meets the condition; an error where an order is asked of something without one.
     pub fn matches(&self, value: &str) -> Result<bool, String> {
         if !self.is_ordering() {
@@ -171,7 +171,7 @@ impl Accept {
     }
 }
 
-impl fmt::Display for Accept {
+impl fmt::Display for AcceptCondition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = match self.relation {
             Relation::Equal => "",
@@ -200,17 +200,17 @@ mod tests {
             ("<5", vec!["-1"], vec!["5"]),
             ("<= -5", vec!["-5", "-6"], vec!["0"]),
         ] {
-            let accept: Accept = condition.parse().unwrap();
+            let accept: AcceptCondition = condition.parse().unwrap();
             assert!(yes.iter().all(|value| accept.matches(value).unwrap()), "{condition}");
             assert!(no.iter().all(|value| !accept.matches(value).unwrap()), "{condition}");
         }
-        assert_eq!(">= 5".parse::<Accept>().unwrap().to_string(), ">=5");
+        assert_eq!(">= 5".parse::<AcceptCondition>().unwrap().to_string(), ">=5");
     }
 
     #[test]
     fn a_column_that_mirrors_a_mask_is_noticed_and_others_are_not() {
         let tells = |rows: &[(&str, bool)]| {
-            let mut telltale = Telltale::default();
+            let mut telltale = TargetLeakDetector::default();
             rows.iter().for_each(|(value, accepted)| telltale.take(value, *accepted));
             telltale.tells()
         };
@@ -223,8 +223,8 @@ mod tests {
 
     #[test]
     fn orders_need_numbers() {
-        assert_eq!(">=five".parse::<Accept>(), Err(r#"accept ">=five": "five" is not a number"#.into()));
-        assert!(">".parse::<Accept>().is_err() && "".parse::<Accept>().is_err());
-        assert!(">1".parse::<Accept>().unwrap().matches("many").is_err());
+        assert_eq!(">=five".parse::<AcceptCondition>(), Err(r#"accept ">=five": "five" is not a number"#.into()));
+        assert!(">".parse::<AcceptCondition>().is_err() && "".parse::<AcceptCondition>().is_err());
+        assert!(">1".parse::<AcceptCondition>().unwrap().matches("many").is_err());
     }
 }

@@ -3,10 +3,10 @@
 //! Every value becomes the text that the same table as Parquet would have, so that inference, notation and missing values are one code,
 //! and a data frame and its Parquet file make the same bundle.
 
-use crate::error::{BuildError, Place};
+use crate::error::{BuildError, FileLocation};
 use crate::parquet_source::{append, double, show};
-use crate::report::LeftOut;
-use crate::source::{Row, Visit, column_names, trimmed};
+use crate::report::ExcludedColumn;
+use crate::source::{RowVisitor, SourceRow, column_names, trimmed};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type,
@@ -25,7 +25,7 @@ pub struct ArrowTable {
     pub(crate) name: PathBuf,
     pub(crate) columns: Vec<String>,
     /// Columns that cannot be features.
-    pub(crate) unusable: Vec<LeftOut>,
+    pub(crate) unusable: Vec<ExcludedColumn>,
     /// Where the other columns are.
     places: Vec<usize>,
     /// Which of them hold truth values.
@@ -42,7 +42,7 @@ impl ArrowTable {
         let (usable, others): (Vec<_>, Vec<_>) =
             schema.fields().iter().enumerate().partition(|(_, field)| is_usable(field.data_type()));
         let columns = column_names(&name, usable.iter().map(|(_, field)| field.name().clone()))?;
-        let unusable = others.into_iter().map(|(_, field)| LeftOut {
+        let unusable = others.into_iter().map(|(_, field)| ExcludedColumn {
             column: field.name().clone(),
             reason: match field.data_type().is_nested() {
                 true => "it holds lists or groups".into(),
@@ -93,13 +93,13 @@ impl ArrowTable {
         Ok(rows)
     }
 
-    pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
+    pub(crate) fn scan(&self, visit: RowVisitor<'_>) -> Result<(), BuildError> {
         let mut done = 0;
         let (mut text, mut ends) = (String::new(), Vec::with_capacity(self.columns.len()));
         for batch in &self.batches {
             for row in 0..batch.num_rows() {
                 done += 1;
-                let at = Place::Row(self.before + done);
+                let at = FileLocation::Row(self.before + done);
                 text.clear();
                 ends.clear();
                 for (&place, name) in self.places.iter().zip(&self.columns) {
@@ -113,7 +113,7 @@ impl ArrowTable {
                 }
                 let starts = std::iter::once(&0).chain(&ends);
                 let cells: Vec<&str> = starts.zip(&ends).map(|(&start, &end)| trimmed(&text[start..end])).collect();
-                visit(Row { place: at, cells: &cells, done })?;
+                visit(SourceRow { place: at, cells: &cells, done })?;
             }
         }
         Ok(())

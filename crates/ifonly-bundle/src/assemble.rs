@@ -3,39 +3,39 @@
 use crate::error::BuildError;
 use crate::format;
 use crate::options::BuildOptions;
-use crate::parts::{PartFiles, Signing, Tally};
-use crate::report::Sizes;
-use crate::signing_key::Keeping;
-use crate::source::{Progress, Stage, Watch, tell};
-use crate::write::{Made, Staging, Workplace};
+use crate::parts::{LevelCounts, PartFiles, SigningJob};
+use crate::report::BundleSizes;
+use crate::signing_key::SigningKeyFile;
+use crate::source::{BuildProgress, BuildStage, ProgressCallback, tell};
+use crate::write::{OutputKind, ScratchDir, StagingDir};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_scan::RowWriter;
 use ifonly_values::manifest::Manifest;
 
-impl<'a> Signing<'a> {
+impl<'a> SigningJob<'a> {
     /// For the records that this manifest announces.
-    pub fn new(manifest: &Manifest, key: &'a SigningKey) -> Result<Signing<'a>, BuildError> {
-        let contents = manifest.contents();
+    pub fn new(manifest: &Manifest, key: &'a SigningKey) -> Result<SigningJob<'a>, BuildError> {
+        let contents = manifest.fields();
         let text_length = contents.record_length.checked_sub(SIGNATURE_LENGTH).filter(|length| *length > 0);
         let short = || BuildError::Mismatch("the manifest's records have no room for a signature".into());
-        Ok(Signing { key, subject: contents.subject(), text_length: text_length.ok_or_else(short)? })
+        Ok(SigningJob { key, subject: contents.subject(), text_length: text_length.ok_or_else(short)? })
     }
 }
 
 /// Makes the bundle of the parts in a workplace, whose files are gone afterwards, and puts it in its place.
 pub(crate) fn assemble(
     options: &BuildOptions,
-    keeping: &Keeping,
+    keeping: &SigningKeyFile,
     manifest: &Manifest,
-    tallies: &[Tally],
-    workplace: &Workplace,
-    watch: Watch<'_>,
-) -> Result<Sizes, BuildError> {
+    tallies: &[LevelCounts],
+    workplace: &ScratchDir,
+    watch: ProgressCallback<'_>,
+) -> Result<BundleSizes, BuildError> {
     const LOOK_UP_EVERY: usize = 1 << 16;
-    let signing = Signing::new(manifest, &keeping.key)?;
-    let (ranges, rows) = (manifest.schema().ranges(), manifest.rows());
+    let signing = SigningJob::new(manifest, &keeping.key)?;
+    let (ranges, rows) = (manifest.schema().max_levels(), manifest.rows());
     let length = signing.text_length + SIGNATURE_LENGTH;
-    let staging = Staging::new(&options.output, Made::Bundle, options.replace)?;
+    let staging = StagingDir::new(&options.output, OutputKind::Bundle, options.replace)?;
     let folder = staging.folder();
     let rows_path = options.output.join(format::ROWS);
     let of_rows = |error| BuildError::of_rows(error, &rows_path);
@@ -43,7 +43,7 @@ pub(crate) fn assemble(
     let mut records = folder.file(format::RECORDS)?;
     records.write(&format::records_header(rows, length))?;
     let mut done = 0;
-    let mut at = |done: u64| tell(watch, Progress { stage: Stage::Signing, done, total: rows as u64 });
+    let mut at = |done: u64| tell(watch, BuildProgress { stage: BuildStage::Signing, done, total: rows as u64 });
     at(0)?;
     for (number, tally) in tallies.iter().enumerate() {
         let part = PartFiles::new(workplace.directory(), number);
@@ -78,5 +78,5 @@ pub(crate) fn assemble(
     file.write(format::checksums(&hashes).as_bytes())?;
     file.finish()?;
     keeping.keep(|| staging.commit(options.replace))?;
-    Ok(Sizes { manifest: manifest_bytes, rows: rows_bytes, records: records_bytes })
+    Ok(BundleSizes { manifest: manifest_bytes, rows: rows_bytes, records: records_bytes })
 }

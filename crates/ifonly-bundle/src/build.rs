@@ -4,26 +4,26 @@
 //! [`Work::learn`] and then [`Work::encode`] do it, [`PartFiles::sign`](crate::PartFiles::sign) signs, and `assemble` puts the parts together.
 //! One process takes the same steps with all rows as the only part, so who did what shows in no byte.
 
-use crate::accept::{Accept, Acceptance, Mask};
+use crate::accept::{AcceptCondition, AcceptMask, Acceptance};
 #[cfg(feature = "arrow")]
 use crate::arrow_source::ArrowTable;
 use crate::assemble;
 use crate::deploy;
 use crate::deviation::with_deviations;
 use crate::error::BuildError;
-use crate::learnt::Learnt;
+use crate::learnt::TableStats;
 use crate::options::BuildOptions;
-use crate::parts::{PartFiles, Tally};
-use crate::plan::{Plan, Wishes};
-use crate::report::{FeatureReport, Report};
-use crate::settings::{FeatureSettings, Settings, find_column};
-use crate::signing_key::Keeping;
+use crate::parts::{LevelCounts, PartFiles};
+use crate::plan::{ColumnRequests, EncodingPlan};
+use crate::report::{BuildReport, FeatureReport};
+use crate::settings::{FeatureOverrides, SchemaFile, find_column};
+use crate::signing_key::SigningKeyFile;
 #[cfg(feature = "arrow")]
-use crate::source::Source;
-use crate::source::{Progress, Watch};
-use crate::tables::Tables;
-use crate::work::Work;
-use crate::write::{self, Made, Workplace};
+use crate::source::TableSource;
+use crate::source::{BuildProgress, ProgressCallback};
+use crate::tables::TableSet;
+use crate::work::BuildTask;
+use crate::write::{self, OutputKind, ScratchDir};
 use ifonly_core::scheme;
 use ifonly_core::signature::SIGNATURE_LENGTH;
 use ifonly_values::manifest::Manifest;
@@ -32,31 +32,35 @@ use std::path::PathBuf;
 
 /// What a program gives beside, or instead of, what a command line names.
 #[derive(Debug, Default)]
-pub struct Inputs {
+pub struct BuildInputs {
     /// The table, instead of a data file.
     #[cfg(feature = "arrow")]
     pub table: Option<ArrowTable>,
     /// Who was accepted, instead of a target.
-    pub mask: Option<Mask>,
+    pub mask: Option<AcceptMask>,
     /// What a schema file would say, instead of one.
-    pub settings: Option<Settings>,
+    pub settings: Option<SchemaFile>,
 }
 
 /// Builds a bundle. `progress` is called now and then during both passes over the data.
-pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(Progress)) -> Result<Report, BuildError> {
-    build_from(options, Inputs::default(), &mut |done| {
+pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(BuildProgress)) -> Result<BuildReport, BuildError> {
+    build_from(options, BuildInputs::default(), &mut |done| {
         progress(done);
         ControlFlow::Continue(())
     })
 }
 
 /// Builds a bundle from what a program has at hand. `watch` is called now and then, and may end the build.
-pub fn build_from(options: &BuildOptions, inputs: Inputs, watch: Watch<'_>) -> Result<Report, BuildError> {
+pub fn build_from(
+    options: &BuildOptions,
+    inputs: BuildInputs,
+    watch: ProgressCallback<'_>,
+) -> Result<BuildReport, BuildError> {
     let build = Build::new(options.clone(), inputs, watch)?;
     let work = build.work();
     let everything = work.whole();
-    let plan = build.plan(&work.learn(&everything, watch)?)?;
-    let workplace = build.workplace()?;
+    let plan = build.plan(&work.collect_stats(&everything, watch)?)?;
+    let workplace = build.scratch_dir()?;
     let tally = work.encode(&plan, &everything, &PartFiles::new(workplace.directory(), 0), watch)?;
     build.assemble(&plan, &[tally], &workplace, watch)
 }
@@ -64,11 +68,11 @@ pub fn build_from(options: &BuildOptions, inputs: Inputs, watch: Watch<'_>) -> R
 /// A build in steps.
 pub struct Build {
     options: BuildOptions,
-    settings: Settings,
+    settings: SchemaFile,
     /// By the place of columns in the data.
-    columns: Vec<FeatureSettings>,
-    keeping: Keeping,
-    work: Work,
+    columns: Vec<FeatureOverrides>,
+    keeping: SigningKeyFile,
+    work: BuildTask,
 }
 
 impl std::fmt::Debug for Build {
@@ -80,64 +84,65 @@ impl std::fmt::Debug for Build {
 impl Build {
     /// Refuses what will be refused whatever the data is, before somebody takes pains to get at it: an output that exists, a key that cannot be read.
     pub fn check(options: &BuildOptions) -> Result<(), BuildError> {
-        write::check_target(&options.output, Made::Bundle, options.replace)?;
-        Keeping::of(options).map(drop)
+        write::check_target(&options.output, OutputKind::Bundle, options.replace)?;
+        SigningKeyFile::of(options).map(drop)
     }
 
     /// Brings options and data together: opens every file, and refuses what contradicts itself before anything is read.
-    pub fn new(options: BuildOptions, inputs: Inputs, watch: Watch<'_>) -> Result<Build, BuildError> {
-        write::check_target(&options.output, Made::Bundle, options.replace)?;
-        let keeping = Keeping::of(&options)?;
+    pub fn new(options: BuildOptions, inputs: BuildInputs, watch: ProgressCallback<'_>) -> Result<Build, BuildError> {
+        write::check_target(&options.output, OutputKind::Bundle, options.replace)?;
+        let keeping = SigningKeyFile::of(&options)?;
         let settings = match (&options.schema, inputs.settings) {
             (Some(_), Some(_)) => {
                 return Err(BuildError::Settings("a schema file and settings: give one of them".into()));
             }
-            (Some(path), None) => Settings::read(path)?,
+            (Some(path), None) => SchemaFile::read(path)?,
             (None, settings) => settings.unwrap_or_default(),
         };
         #[cfg(feature = "arrow")]
-        let table = inputs.table.map(|table| Tables::of(Source::Arrow(table), None));
+        let table = inputs.table.map(|table| TableSet::of(TableSource::Arrow(table), None));
         #[cfg(not(feature = "arrow"))]
         let table = None;
         let tables = match table {
             Some(tables) => tables,
-            None => Tables::open(&options, watch)?,
+            None => TableSet::open(&options, watch)?,
         };
         settings.check_columns(tables.columns())?;
         let acceptance = acceptance(&options, &settings, inputs.mask, tables.columns())?;
         let columns = tables.columns().iter().map(|name| settings.of(name)).collect::<Result<Vec<_>, _>>()?;
-        let words = |column: &FeatureSettings| {
+        let words = |column: &FeatureOverrides| {
             let ranks = column.ranks.iter().flatten();
             ranks.chain(column.categories.iter().flatten()).map(ToString::to_string).collect()
         };
         let listed = columns.iter().map(words).collect();
-        let medians = Wishes { options: &options, settings: &settings, columns: &columns }.medians();
-        let work = Work { tables, acceptance, listed, medians };
+        let medians = ColumnRequests { options: &options, settings: &settings, columns: &columns }.medians();
+        let work = BuildTask { tables, acceptance, listed, medians };
         Ok(Build { options, settings, columns, keeping, work })
     }
 
     /// What workers need to know.
-    pub fn work(&self) -> &Work {
+    pub fn work(&self) -> &BuildTask {
         &self.work
     }
 
     /// How rows are encoded, from what was learnt about all of them.
-    pub fn plan(&self, learnt: &Learnt) -> Result<Plan, BuildError> {
-        Wishes { options: &self.options, settings: &self.settings, columns: &self.columns }.plan(&self.work, learnt)
+    pub fn plan(&self, learnt: &TableStats) -> Result<EncodingPlan, BuildError> {
+        ColumnRequests { options: &self.options, settings: &self.settings, columns: &self.columns }
+            .plan(&self.work, learnt)
     }
 
     /// A directory for the files of parts, beside the bundle.
-    pub fn workplace(&self) -> Result<Workplace, BuildError> {
-        Workplace::new(&self.options.output)
+    pub fn scratch_dir(&self) -> Result<ScratchDir, BuildError> {
+        ScratchDir::new(&self.options.output)
     }
 
     /// Writes the signing key into a workplace, for workers that sign. It goes when the workplace goes.
-    pub fn lend_key(&self, workplace: &Workplace) -> Result<PathBuf, BuildError> {
+    pub fn lend_key(&self, workplace: &ScratchDir) -> Result<PathBuf, BuildError> {
         self.keeping.lend(workplace.directory())
     }
 
     /// The manifest, which follows when all parts are encoded; their records are signed for it.
-    pub fn manifest(&self, plan: &Plan, tallies: &[Tally]) -> Result<Manifest, BuildError> {
+    pub fn manifest(&self, plan: &EncodingPlan, tallies: &[LevelCounts]) -> Result<Manifest, BuildError> {
         let tally = self.total(plan, tallies)?;
         let schema = with_deviations(plan.schema.clone(), &tally.histograms)?;
         // The plan has compared the number with the largest M.
@@ -152,11 +157,11 @@ impl Build {
     /// signed here.
     pub fn assemble(
         &self,
-        plan: &Plan,
-        tallies: &[Tally],
-        workplace: &Workplace,
-        watch: Watch<'_>,
-    ) -> Result<Report, BuildError> {
+        plan: &EncodingPlan,
+        tallies: &[LevelCounts],
+        workplace: &ScratchDir,
+        watch: ProgressCallback<'_>,
+    ) -> Result<BuildReport, BuildError> {
         let manifest = self.manifest(plan, tallies)?;
         let sizes = assemble::assemble(&self.options, &self.keeping, &manifest, tallies, workplace, watch)?;
         let tally = self.total(plan, tallies)?;
@@ -164,10 +169,10 @@ impl Build {
         let features =
             features.map(|((feature, &clamped), histogram)| FeatureReport::new(feature, clamped, histogram)).collect();
         let wanted = &self.options.deployment;
-        let recommended = manifest.deployment(scheme::DEFAULT.name).is_ok() || !wanted.schemes.is_empty();
+        let recommended = manifest.instance(scheme::DEFAULT.name).is_ok() || !wanted.schemes.is_empty();
         let not_recommended =
-            (!recommended).then(|| deploy::not_offered(manifest.contents(), scheme::DEFAULT.name).to_string());
-        Ok(Report {
+            (!recommended).then(|| deploy::not_offered(manifest.fields(), scheme::DEFAULT.name).to_string());
+        Ok(BuildReport {
             rows_read: plan.rows,
             rows_accepted: tally.kept,
             rows_dropped: plan.accepted - tally.kept,
@@ -183,8 +188,8 @@ impl Build {
     }
 
     /// All tallies in one, compared with what was learnt.
-    fn total(&self, plan: &Plan, tallies: &[Tally]) -> Result<Tally, BuildError> {
-        let mut total = Tally::new(&plan.schema);
+    fn total(&self, plan: &EncodingPlan, tallies: &[LevelCounts]) -> Result<LevelCounts, BuildError> {
+        let mut total = LevelCounts::new(&plan.schema);
         tallies.iter().for_each(|tally| total.add(tally));
         if (total.read, total.accepted) != (plan.rows, plan.accepted) {
             let reason = "the file changed while it was being read; try again".into();
@@ -203,8 +208,8 @@ impl Build {
 /// Who was accepted, by the options or else by the schema file.
 fn acceptance(
     options: &BuildOptions,
-    settings: &Settings,
-    mask: Option<Mask>,
+    settings: &SchemaFile,
+    mask: Option<AcceptMask>,
     columns: &[String],
 ) -> Result<Acceptance, BuildError> {
     let accept = if options.accept.is_empty() {
@@ -212,7 +217,7 @@ fn acceptance(
     } else {
         options.accept.clone()
     };
-    let accept: Vec<Accept> =
+    let accept: Vec<AcceptCondition> =
         accept.iter().map(|text| text.parse()).collect::<Result<_, String>>().map_err(BuildError::Settings)?;
     let refuse = |reason: &str| Err(BuildError::Settings(reason.into()));
     match (options.target.as_ref().or(settings.target.as_ref()), mask) {

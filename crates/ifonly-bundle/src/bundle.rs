@@ -6,11 +6,11 @@
 use crate::cut;
 use crate::error::{BuildError, OpenError};
 use crate::format::{self, RECORDS_HEADER};
-use crate::write::Hashed;
+use crate::write::HashingWriter;
 use ifonly_algebra::form::RowsError;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_scan::{FileBytes, RowStore, StoreError};
-use ifonly_values::manifest::{Contents, MAX_JSON, Manifest};
+use ifonly_values::manifest::{MAX_JSON, Manifest, ManifestFields};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Range;
@@ -53,7 +53,7 @@ impl Records {
             if let Records::File(file) = self
                 && place - kept >= KEPT
             {
-                file.let_go(kept..place);
+                file.release(kept..place);
                 kept = place;
             }
             record
@@ -94,12 +94,12 @@ impl Bundle {
 
     /// The same rows with signed records, in memory.
     pub fn signed(&self, key: &SigningKey) -> Result<Bundle, BuildError> {
-        let contents = self.manifest.contents();
+        let contents = self.manifest.fields();
         if contents.signer.is_some() {
             return Err(BuildError::Mismatch("the records are signed already".into()));
         }
         let (signer, record_length) = (Some(key.public()), contents.record_length + SIGNATURE_LENGTH);
-        let manifest = Manifest::new(Contents { signer, record_length, ..contents.clone() })?;
+        let manifest = Manifest::new(ManifestFields { signer, record_length, ..contents.clone() })?;
         let subject = contents.subject();
         let records = crate::sign::signed(key, &subject, self.records.bytes(), contents.record_length);
         Bundle::assembled(manifest, self.rows.clone(), records)
@@ -112,8 +112,8 @@ impl Bundle {
             let reason = format!("{} bytes are not {count} records of {length} bytes", records.len());
             return Err(BuildError::Mismatch(reason));
         }
-        let mut rows_hash = Hashed::new(io::sink());
-        let mut records_hash = Hashed::new(io::sink());
+        let mut rows_hash = HashingWriter::new(io::sink());
+        let mut records_hash = HashingWriter::new(io::sink());
         let hashed = rows.write_to(&mut rows_hash).and_then(|()| {
             records_hash.write_all(&format::records_header(count, length))?;
             records_hash.write_all(&records)
@@ -146,7 +146,7 @@ impl Bundle {
 
     /// The records without their signatures.
     pub fn texts(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        let signature = if self.manifest.contents().signer.is_some() { SIGNATURE_LENGTH } else { 0 };
+        let signature = if self.manifest.fields().signer.is_some() { SIGNATURE_LENGTH } else { 0 };
         // A manifest with a signer has longer records than signatures.
         self.records().map(move |record| &record[..record.len() - signature])
     }
@@ -166,7 +166,7 @@ pub(crate) fn checked_rows(
     hash: &blake3::Hash,
 ) -> Result<RowStore, OpenError> {
     let path = directory.join(format::ROWS);
-    let length = RowStore::serialised_length(&manifest.schema().ranges(), count);
+    let length = RowStore::serialised_length(&manifest.schema().max_levels(), count);
     let rows = RowStore::from_bytes(checked_file(&path, length, hash)?)
         .map_err(|error| OpenError::Malformed { path: path.clone(), reason: in_words(error, manifest) })?;
     check_rows(manifest, count, &rows).map_err(|_| contradicts(path))?;
@@ -198,7 +198,7 @@ fn check_rows(manifest: &Manifest, count: usize, rows: &RowStore) -> Result<(), 
     if rows.rows() != count {
         return Err(format!("{} rows, and a manifest of {count}", rows.rows()));
     }
-    if rows.ranges() != manifest.schema().ranges() {
+    if rows.max_levels() != manifest.schema().max_levels() {
         return Err("the rows have other ranges than the manifest's features".into());
     }
     Ok(())
@@ -288,7 +288,7 @@ fn checked_file(path: &Path, need: Option<usize>, hash: &blake3::Hash) -> Result
     let mut hasher = blake3::Hasher::new();
     for (number, piece) in bytes.as_ref().chunks(KEPT).enumerate() {
         hasher.update(piece);
-        bytes.let_go(number * KEPT..number * KEPT + piece.len());
+        bytes.release(number * KEPT..number * KEPT + piece.len());
     }
     match hasher.finalize() == *hash {
         true => Ok(bytes),

@@ -7,18 +7,18 @@ use std::collections::HashMap;
 
 /// Values by text.
 #[derive(Clone)]
-pub(crate) struct ByText<T> {
+pub(crate) struct TextMap<T> {
     short: HashMap<u128, T, ahash::RandomState>,
     long: HashMap<String, T, ahash::RandomState>,
 }
 
-impl<T> Default for ByText<T> {
-    fn default() -> ByText<T> {
-        ByText { short: HashMap::default(), long: HashMap::default() }
+impl<T> Default for TextMap<T> {
+    fn default() -> TextMap<T> {
+        TextMap { short: HashMap::default(), long: HashMap::default() }
     }
 }
 
-impl<T> ByText<T> {
+impl<T> TextMap<T> {
     pub(crate) fn len(&self) -> usize {
         self.short.len() + self.long.len()
     }
@@ -73,7 +73,7 @@ mod tests {
     fn texts_of_all_lengths_are_found_and_come_back() {
         let texts =
             ["", "\0", "a", "a\0", "fifteen letters", "sixteen letters.", "ünïcödé", "a much longer text than that"];
-        let mut map = ByText::default();
+        let mut map = TextMap::default();
         for (place, text) in texts.iter().enumerate() {
             assert!(map.get(text).is_none());
             map.insert(text, place);

@@ -1,8 +1,8 @@
 //! CSV: quoted fields, LF or CRLF, a byte order mark or none, and the delimiter that the header uses.
 
-use crate::error::{BuildError, Place};
+use crate::error::{BuildError, FileLocation};
 use crate::input::Input;
-use crate::source::{MAX_ROW_BYTES, Row, Visit, column_names, trimmed};
+use crate::source::{MAX_ROW_BYTES, RowVisitor, SourceRow, column_names, trimmed};
 use csv::{ErrorKind, Reader, ReaderBuilder, StringRecord};
 use std::cell::Cell;
 use std::fs::File;
@@ -45,7 +45,7 @@ impl CsvSource {
         Ok(source)
     }
 
-    pub(crate) fn scan(&self, visit: Visit<'_>) -> Result<(), BuildError> {
+    pub(crate) fn scan(&self, visit: RowVisitor<'_>) -> Result<(), BuildError> {
         let budget = Rc::new(Cell::new(MAX_ROW_BYTES));
         let mut reader = self.reader(&budget)?;
         let mut record = StringRecord::new();
@@ -57,7 +57,7 @@ impl CsvSource {
             }
             let cells: Vec<&str> = record.iter().map(trimmed).collect();
             let line = record.position().map_or(0, csv::Position::line) + self.behind;
-            visit(Row { place: Place::Line(line), cells: &cells, done: reader.position().byte() })?;
+            visit(SourceRow { place: FileLocation::Line(line), cells: &cells, done: reader.position().byte() })?;
         }
     }
 
@@ -69,7 +69,7 @@ impl CsvSource {
 
     fn explain(&self, error: csv::Error) -> BuildError {
         let path = self.input.name().clone();
-        let place = Place::Line(error.position().map_or(1, |position| position.line() + self.behind));
+        let place = FileLocation::Line(error.position().map_or(1, |position| position.line() + self.behind));
         match error.into_kind() {
             ErrorKind::Io(source) if source.kind() == io::ErrorKind::InvalidData => {
                 BuildError::File { path, reason: source.to_string() }

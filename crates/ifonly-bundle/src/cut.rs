@@ -8,7 +8,7 @@
 use crate::bundle::{self, Bundle, Hashes, Records};
 use crate::error::{BuildError, OpenError};
 use crate::format;
-use crate::write::{self, Folder, Made, Staging};
+use crate::write::{self, OutputKind, PrivateDir, StagingDir};
 use ifonly_scan::RowStore;
 use ifonly_values::manifest::Manifest;
 use std::ops::Range;
@@ -24,7 +24,7 @@ const MOST_BYTES: u64 = 1 << 12;
 
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Label {
+struct PartLabel {
     /// The first row, counted from 0.
     first: usize,
     /// How many.
@@ -65,20 +65,20 @@ pub(crate) fn is_split_alone(directory: &Path) -> bool {
 
 /// A bundle without its rows: what a front needs.
 #[derive(Debug)]
-pub struct Outline {
+pub struct BundleMetadata {
     manifest: Manifest,
     data_digest: [u8; 32],
 }
 
-impl Outline {
+impl BundleMetadata {
     /// Reads and checks the manifest and the list of checksums of a bundle, a part or a front's directory.
-    pub fn open(directory: &Path) -> Result<Outline, OpenError> {
-        Ok(Outline::open_listed(directory)?.0)
+    pub fn open(directory: &Path) -> Result<BundleMetadata, OpenError> {
+        Ok(BundleMetadata::open_listed(directory)?.0)
     }
 
-    fn open_listed(directory: &Path) -> Result<(Outline, Hashes), OpenError> {
+    fn open_listed(directory: &Path) -> Result<(BundleMetadata, Hashes), OpenError> {
         let (manifest, hashes) = bundle::read_manifest(directory)?;
-        Ok((Outline { manifest, data_digest: bundle::data_digest(&hashes) }, hashes))
+        Ok((BundleMetadata { manifest, data_digest: bundle::data_digest(&hashes) }, hashes))
     }
 
     /// The public part.
@@ -94,7 +94,7 @@ impl Outline {
 
 /// Some rows of a bundle that follow each other, checked.
 pub struct BundlePart {
-    outline: Outline,
+    outline: BundleMetadata,
     first_row: usize,
     rows: Arc<RowStore>,
     records: Arc<Records>,
@@ -123,8 +123,8 @@ impl BundlePart {
             }
             return Ok(whole.cut(wanted));
         }
-        let (outline, listed) = Outline::open_listed(directory)?;
-        let label: Label = serde_json::from_slice(&bundle::read_limited(&path, MOST_BYTES)?).map_err(|error| {
+        let (outline, listed) = BundleMetadata::open_listed(directory)?;
+        let label: PartLabel = serde_json::from_slice(&bundle::read_limited(&path, MOST_BYTES)?).map_err(|error| {
             malformed(format!("this is not the label of a part of a bundle: {error}; split the bundle again"))
         })?;
         let hash = |hex: &str| blake3::Hash::from_hex(hex).map_err(|error| malformed(error.to_string()));
@@ -175,7 +175,7 @@ impl BundlePart {
         self.records.pass(self.before..self.before + self.rows.rows(), self.manifest().record_length())
     }
 
-    fn write(&self, folder: &Folder, checksums: &[u8]) -> Result<(), BuildError> {
+    fn write(&self, folder: &PrivateDir, checksums: &[u8]) -> Result<(), BuildError> {
         write_outline(folder, self.manifest(), checksums)?;
         let mut rows = folder.file(format::ROWS)?;
         let path = rows.path().to_owned();
@@ -186,7 +186,7 @@ impl BundlePart {
             records.write(record)?;
         }
         let hash = |(hash, _): (blake3::Hash, u64)| hash.to_hex().to_string();
-        let label = Label {
+        let label = PartLabel {
             first: self.first_row,
             count: self.rows.rows(),
             checksums: blake3::hash(checksums).to_hex().to_string(),
@@ -202,7 +202,7 @@ impl BundlePart {
 }
 
 /// The manifest and the checksums of a bundle.
-fn write_outline(folder: &Folder, manifest: &Manifest, checksums: &[u8]) -> Result<(), BuildError> {
+fn write_outline(folder: &PrivateDir, manifest: &Manifest, checksums: &[u8]) -> Result<(), BuildError> {
     for (name, bytes) in [(format::MANIFEST, manifest.json().as_bytes()), (format::CHECKSUMS, checksums)] {
         let mut file = folder.file(name)?;
         file.write(bytes)?;
@@ -216,7 +216,7 @@ impl Bundle {
     fn cut(&self, wanted: Range<usize>) -> BundlePart {
         let all = wanted.len() == self.rows.rows();
         let rows = if all { self.rows.clone() } else { Arc::new(self.rows.cut(wanted.clone())) };
-        let outline = Outline { manifest: self.manifest.clone(), data_digest: self.data_digest };
+        let outline = BundleMetadata { manifest: self.manifest.clone(), data_digest: self.data_digest };
         let (first_row, before) = (wanted.start, wanted.start);
         BundlePart { outline, first_row, rows, records: self.records.clone(), before }
     }
@@ -229,7 +229,7 @@ impl Bundle {
         output: &Path,
         replace: bool,
     ) -> Result<Vec<(String, Range<usize>)>, SplitError> {
-        write::check_target(output, Made::Parts, replace)?;
+        write::check_target(output, OutputKind::Parts, replace)?;
         let (whole, hashes) = Bundle::open_listed(directory)?;
         let rows = whole.manifest().rows();
         if parts == 0 || parts > rows {
@@ -237,7 +237,7 @@ impl Bundle {
         }
         // Not the file once more: it may be another bundle's by now.
         let checksums = bundle::list(&hashes).into_bytes();
-        let staging = Staging::new(output, Made::Parts, replace)?;
+        let staging = StagingDir::new(output, OutputKind::Parts, replace)?;
         let cut = |part: usize| (rows as u128 * part as u128 / parts as u128) as usize;
         let mut written = vec![];
         for number in 0..parts {

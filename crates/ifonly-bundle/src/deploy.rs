@@ -3,11 +3,11 @@
 use crate::error::BuildError;
 use crate::options::{BuildOptions, DeploymentOptions};
 use crate::tables;
-use ifonly_algebra::field::FieldRule;
-use ifonly_core::deployment::Deployment;
+use ifonly_algebra::field::ModulusRule;
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::scheme::{self, Scheme};
-use ifonly_core::sealed::{self, Sealed};
-use ifonly_values::manifest::{Contents, ManifestError, Offer, Operator};
+use ifonly_core::sealed::{self, SealedScheme};
+use ifonly_values::manifest::{ManifestError, ManifestFields, Operator, SchemeEntry};
 use ifonly_values::schema::{Schema, nearest};
 
 /// The manifest's contents for `rows` accepted rows.
@@ -16,11 +16,11 @@ pub(crate) fn contents(
     schema: Schema,
     rows: usize,
     record_length: usize,
-) -> Result<Contents, BuildError> {
+) -> Result<ManifestFields, BuildError> {
     let wanted = &options.deployment;
     let usual = tables::dataset_name(options);
     let name = options.name.as_deref().unwrap_or(&usual);
-    let mut contents = Contents::new(name, schema, rows, record_length, wanted.servers.unwrap_or(2));
+    let mut contents = ManifestFields::new(name, schema, rows, record_length, wanted.servers.unwrap_or(2));
     if let Some(version) = &options.version {
         contents.dataset.version = version.clone();
     }
@@ -48,7 +48,7 @@ fn operator((text, place): (&String, usize)) -> Operator {
     }
 }
 
-fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result<(), BuildError> {
+fn choose_schemes(contents: &mut ManifestFields, wanted: &DeploymentOptions) -> Result<(), BuildError> {
     let named = || wanted.schemes.iter().chain(&wanted.default_scheme);
     for name in named() {
         if !contents.schemes.iter().any(|offer| offer.name == *name) {
@@ -57,7 +57,7 @@ fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result
     }
     // Only what is named goes beyond the gated family and the sealed search.
     let little = |name: &str| name == sealed::SCHEME.name || scheme::named(name).is_some_and(Scheme::is_gated);
-    let usual = |offer: &Offer| wanted.schemes.is_empty() && little(&offer.name);
+    let usual = |offer: &SchemeEntry| wanted.schemes.is_empty() && little(&offer.name);
     contents.schemes.retain(|offer| usual(offer) || named().any(|name| *name == offer.name));
     contents.default_scheme = match &wanted.default_scheme {
         Some(name) => name.clone(),
@@ -74,9 +74,9 @@ fn choose_schemes(contents: &mut Contents, wanted: &DeploymentOptions) -> Result
 }
 
 /// Why a scheme is not among the offers: let the manifest's own checks say it.
-pub(crate) fn not_offered(contents: &Contents, name: &str) -> BuildError {
+pub(crate) fn not_offered(contents: &ManifestFields, name: &str) -> BuildError {
     if name == sealed::SCHEME.name {
-        return match Sealed::new(contents.params()) {
+        return match SealedScheme::new(contents.params()) {
             Err(source) => ManifestError::Deployment { scheme: name.into(), source }.into(),
             Ok(_) => {
                 let (need, have) = (sealed::SERVERS, contents.operators.len());
@@ -89,10 +89,10 @@ pub(crate) fn not_offered(contents: &Contents, name: &str) -> BuildError {
         return ManifestError::UnknownScheme { name: name.into(), nearest: near }.into();
     };
     let nominal = contents.schema.features().iter().find(|feature| feature.is_nominal());
-    if let Some(feature) = nominal.filter(|_| !scheme.carries_costs(scheme::Metric::Table)) {
+    if let Some(feature) = nominal.filter(|_| !scheme.carries_costs(scheme::CostModel::Table)) {
         return ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() }.into();
     }
-    match Deployment::new(scheme, contents.params(), FieldRule::Deployment) {
+    match SchemeInstance::new(scheme, contents.params(), ModulusRule::Deployment) {
         Err(source) => ManifestError::Deployment { scheme: name.into(), source }.into(),
         Ok(deployment) => {
             let (need, have) = (deployment.servers(), contents.operators.len());

@@ -4,7 +4,7 @@
 //! became too many. That depends on the order of the rows. So that parts of a table can be looked at apart and still give what one reader
 //! would see, every value is kept with the place where it came first, also when nobody lists the values any more.
 
-use crate::by_text::ByText;
+use crate::by_text::TextMap;
 use crate::reading::is_other_date;
 use ifonly_values::schema::Notation;
 
@@ -13,27 +13,27 @@ pub(crate) const MAX_DISTINCT: usize = 65_536;
 
 /// One of the values.
 #[derive(Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct DistinctValue {
     pub(crate) count: u64,
-    pub(crate) is: Is,
+    pub(crate) is: TextClass,
     /// How many values, equal or not, came before it.
     first: u64,
 }
 
 /// What a text is, so that its next occurrence need not be read.
 #[derive(Clone, Copy)]
-pub(crate) enum Is {
+pub(crate) enum TextClass {
     Number(f64),
     OtherDate,
     Word,
 }
 
-impl Is {
-    pub(crate) fn of(text: &str) -> Is {
+impl TextClass {
+    pub(crate) fn of(text: &str) -> TextClass {
         match Notation::Plain.read(text) {
-            Some(number) => Is::Number(number),
-            None if is_other_date(text) => Is::OtherDate,
-            None => Is::Word,
+            Some(number) => TextClass::Number(number),
+            None if is_other_date(text) => TextClass::OtherDate,
+            None => TextClass::Word,
         }
     }
 }
@@ -41,9 +41,9 @@ impl Is {
 /// The values.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(from = "Sent", into = "Sent")]
-pub(crate) struct Distinct {
+pub(crate) struct DistinctValues {
     /// All, or the first [`MAX_DISTINCT`] of too many.
-    seen: ByText<Seen>,
+    seen: TextMap<DistinctValue>,
     state: State,
 }
 
@@ -57,9 +57,9 @@ enum State {
     Long,
 }
 
-impl Distinct {
+impl DistinctValues {
     /// What is known about a text, while values are listed.
-    pub(crate) fn get_mut(&mut self, text: &str) -> Option<&mut Seen> {
+    pub(crate) fn get_mut(&mut self, text: &str) -> Option<&mut DistinctValue> {
         match self.state {
             State::Listed => self.seen.get_mut(text),
             _ => None,
@@ -67,16 +67,16 @@ impl Distinct {
     }
 
     /// All values, unless they are too many.
-    pub(crate) fn listed(&self) -> Option<&ByText<Seen>> {
+    pub(crate) fn listed(&self) -> Option<&TextMap<DistinctValue>> {
         (self.state == State::Listed).then_some(&self.seen)
     }
 
     /// Takes a value that is not listed, behind `before` others.
-    pub(crate) fn insert(&mut self, text: &str, is: Is, before: u64) {
+    pub(crate) fn insert(&mut self, text: &str, is: TextClass, before: u64) {
         if is_long(text) {
-            *self = Distinct { seen: ByText::default(), state: State::Long };
+            *self = DistinctValues { seen: TextMap::default(), state: State::Long };
         } else if self.state == State::Listed {
-            self.add(text, Seen { count: 1, is, first: before });
+            self.add(text, DistinctValue { count: 1, is, first: before });
         }
     }
 
@@ -85,7 +85,7 @@ impl Distinct {
         self.seen.len() >= MAX_DISTINCT
     }
 
-    fn add(&mut self, text: &str, seen: Seen) {
+    fn add(&mut self, text: &str, seen: DistinctValue) {
         match self.is_full() {
             true => self.state = State::TooMany { at: seen.first },
             false => self.seen.insert(text, seen),
@@ -102,7 +102,7 @@ impl Distinct {
     }
 
     /// Takes the values of the rows behind, with `before` values here.
-    pub(crate) fn merge(&mut self, behind: Distinct, before: u64) {
+    pub(crate) fn merge(&mut self, behind: DistinctValues, before: u64) {
         if behind.state == State::Long {
             *self = behind;
             return;
@@ -110,12 +110,12 @@ impl Distinct {
         if self.state != State::Listed {
             return;
         }
-        let mut entries: Vec<(String, Seen)> = behind.seen.iter().map(|(text, seen)| (text, *seen)).collect();
+        let mut entries: Vec<(String, DistinctValue)> = behind.seen.iter().map(|(text, seen)| (text, *seen)).collect();
         entries.sort_unstable_by_key(|(_, seen)| seen.first);
         for (text, seen) in entries {
             match self.seen.get_mut(&text) {
                 Some(known) => known.count += seen.count,
-                None => self.add(&text, Seen { first: before + seen.first, ..seen }),
+                None => self.add(&text, DistinctValue { first: before + seen.first, ..seen }),
             }
             if self.state != State::Listed {
                 return;
@@ -140,10 +140,10 @@ struct Sent {
     state: State,
 }
 
-impl From<Distinct> for Sent {
-    fn from(distinct: Distinct) -> Sent {
+impl From<DistinctValues> for Sent {
+    fn from(distinct: DistinctValues) -> Sent {
         // Nobody asks for the counts of some of too many values.
-        let count = |seen: &Seen| if distinct.state == State::Listed { seen.count } else { 0 };
+        let count = |seen: &DistinctValue| if distinct.state == State::Listed { seen.count } else { 0 };
         let mut seen: Vec<(String, u64, u64)> =
             distinct.seen.iter().map(|(text, seen)| (text, count(seen), seen.first)).collect();
         seen.sort_unstable_by_key(|(_, _, first)| *first);
@@ -151,13 +151,13 @@ impl From<Distinct> for Sent {
     }
 }
 
-impl From<Sent> for Distinct {
-    fn from(sent: Sent) -> Distinct {
-        let mut seen = ByText::default();
+impl From<Sent> for DistinctValues {
+    fn from(sent: Sent) -> DistinctValues {
+        let mut seen = TextMap::default();
         for (text, count, first) in sent.seen {
-            let is = Is::of(&text);
-            seen.insert(&text, Seen { count, is, first });
+            let is = TextClass::of(&text);
+            seen.insert(&text, DistinctValue { count, is, first });
         }
-        Distinct { seen, state: sent.state }
+        DistinctValues { seen, state: sent.state }
     }
 }

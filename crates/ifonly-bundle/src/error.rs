@@ -1,25 +1,25 @@
 //! What can go wrong, where, and who has to do what about it.
 
 use ifonly_scan::StoreError;
-use ifonly_values::blame::Blame;
+use ifonly_values::blame::ErrorCategory;
 use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use std::path::{Path, PathBuf};
 
 /// Where in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub enum Place {
+pub enum FileLocation {
     /// A line of a text file, counted from 1; the header is line 1.
     Line(u64),
     /// A row of a table without lines, counted from 1.
     Row(u64),
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for FileLocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Place::Line(line) => write!(f, "line {line}"),
-            Place::Row(row) => write!(f, "row {row}"),
+            FileLocation::Line(line) => write!(f, "line {line}"),
+            FileLocation::Row(row) => write!(f, "row {row}"),
         }
     }
 }
@@ -52,7 +52,7 @@ pub enum BuildError {
         /// Which file.
         path: PathBuf,
         /// Where in it.
-        place: Place,
+        place: FileLocation,
         /// What is wrong there.
         reason: String,
     },
@@ -62,7 +62,7 @@ pub enum BuildError {
         /// Which file.
         path: PathBuf,
         /// Where in it.
-        place: Place,
+        place: FileLocation,
         /// Which column.
         column: String,
         /// What is wrong there.
@@ -119,10 +119,10 @@ pub enum BuildError {
 
 impl BuildError {
     /// Whose fault it is.
-    pub fn blame(&self) -> Blame {
+    pub fn category(&self) -> ErrorCategory {
         match self {
-            BuildError::Io { .. } => Blame::Machine,
-            _ => Blame::Input,
+            BuildError::Io { .. } => ErrorCategory::Machine,
+            _ => ErrorCategory::Input,
         }
     }
 

@@ -7,17 +7,17 @@
 use crate::distinct::MAX_DISTINCT;
 use crate::error::BuildError;
 use crate::ordinal;
-use crate::reading::Reading;
-use crate::settings::{FeatureSettings, KindName, Scalar, ScaleName};
-use crate::stats::{ColumnStats, Spot, grid};
-use ifonly_values::schema::{Decimal, Feature, Kind, Notation, OneHot, Scale, ScaleForm};
+use crate::reading::NotationCandidate;
+use crate::settings::{FeatureOverrides, KindName, Scalar, ScaleName};
+use crate::stats::{ColumnStats, RowLocation, grid};
+use ifonly_values::schema::{Decimal, Feature, FeatureKind, Notation, OneHot, Scale, ScaleForm};
 use std::path::PathBuf;
 
 /// More categories than this are taken for names or free text, unless the schema file says otherwise.
 const MAX_INFERRED_CATEGORIES: usize = 1000;
 
 /// What becomes of a column.
-pub(crate) enum Verdict {
+pub(crate) enum ColumnDecision {
     /// One feature, or one per category.
     Kept(Vec<Feature>),
     /// Why not.
@@ -25,23 +25,23 @@ pub(crate) enum Verdict {
 }
 
 /// One column and all that is known about it.
-pub(crate) struct Column<'a> {
+pub(crate) struct ColumnEvidence<'a> {
     /// The files that it may be in.
     pub(crate) files: &'a [PathBuf],
     pub(crate) name: &'a str,
     pub(crate) stats: &'a ColumnStats,
-    pub(crate) settings: &'a FeatureSettings,
+    pub(crate) settings: &'a FeatureOverrides,
     /// The most levels of numbers, where nothing else is said.
     pub(crate) levels: u32,
     /// How they become levels, where nothing else is said.
     pub(crate) scale: Option<ScaleName>,
 }
 
-impl Column<'_> {
+impl ColumnEvidence<'_> {
     /// The features of the column.
-    pub(crate) fn judge(&self) -> Result<Verdict, BuildError> {
+    pub(crate) fn infer_column(&self) -> Result<ColumnDecision, BuildError> {
         if self.settings.exclude {
-            return Ok(Verdict::LeftOut("the schema file excludes it".into()));
+            return Ok(ColumnDecision::LeftOut("the schema file excludes it".into()));
         }
         let kind = match self.settings.kind {
             Some(KindName::Numeric) => self.numeric()?,
@@ -50,12 +50,12 @@ impl Column<'_> {
             None => self.inferred()?,
         };
         Ok(match kind {
-            Ok(kind) => Verdict::Kept(self.features(kind)),
-            Err(reason) => Verdict::LeftOut(reason),
+            Ok(kind) => ColumnDecision::Kept(self.features(kind)),
+            Err(reason) => ColumnDecision::LeftOut(reason),
         })
     }
 
-    fn inferred(&self) -> Result<Result<Kind, String>, BuildError> {
+    fn inferred(&self) -> Result<Result<FeatureKind, String>, BuildError> {
         let stats = self.stats;
         if stats.present == 0 {
             return Ok(Err("it has no values".into()));
@@ -104,16 +104,16 @@ impl Column<'_> {
             return self.categorical();
         }
         if let Some(ranks) = values.and_then(|values| ordinal::ranks(&values)) {
-            return Ok(Ok(Kind::Ordinal { ranks }));
+            return Ok(Ok(FeatureKind::Ordinal { ranks }));
         }
         self.categorical()
     }
 
-    fn numeric(&self) -> Result<Result<Kind, String>, BuildError> {
+    fn numeric(&self) -> Result<Result<FeatureKind, String>, BuildError> {
         if self.stats.present == 0 && (self.settings.min.is_none() || self.settings.max.is_none()) {
             return Ok(Err("it has no values".into()));
         }
-        let Reading { notation, min, max } = self.reading()?;
+        let NotationCandidate { notation, min, max } = self.reading()?;
         // Bounds that nobody gave make room for the default.
         let default = self.settings.default.as_ref().and_then(|default| notation.read(&default.to_string()));
         let (low, high) = (default.unwrap_or(min).min(min), default.unwrap_or(max).max(max));
@@ -127,30 +127,32 @@ impl Column<'_> {
         let (low, high) = scale.bounds();
         // Rows beyond bounds that somebody gave are in the levels at the ends.
         let scale = scale.open(min < low || max > high);
-        Ok(Ok(Kind::Numeric { scale, notation }))
+        Ok(Ok(FeatureKind::Numeric { scale, notation }))
     }
 
     /// How the values are written, or why that is not known.
-    fn reading(&self) -> Result<Reading, BuildError> {
+    fn reading(&self) -> Result<NotationCandidate, BuildError> {
         let stats = self.stats;
-        let none = Reading { notation: Notation::Plain, min: f64::INFINITY, max: f64::NEG_INFINITY };
+        let none = NotationCandidate { notation: Notation::Plain, min: f64::INFINITY, max: f64::NEG_INFINITY };
         if stats.present == stats.numbers {
             return Ok(stats.reading().unwrap_or(none));
         }
-        let wanted = |reading: &&Reading| match (&reading.notation, self.settings.decimal) {
+        let wanted = |reading: &&NotationCandidate| match (&reading.notation, self.settings.decimal) {
             (Notation::Written { decimal, .. }, Some(wanted)) => *decimal == wanted,
             _ => true,
         };
-        let left: Vec<&Reading> = stats.readings.left().iter().filter(wanted).collect();
+        let left: Vec<&NotationCandidate> = stats.readings.left().iter().filter(wanted).collect();
         let first = stats.first_word.as_ref();
         match (left.as_slice(), first) {
             ([], Some((place, word))) => Err(self.cell(*place, format!("{word:?} is not a number"))),
             // Two ways that read other numbers; without a comma or a point they read the same.
-            ([Reading { notation: Notation::Written { decimal, .. }, min, max }, others @ ..], Some((place, word)))
-                if others.iter().any(|other| {
-                    let written = matches!(&other.notation, Notation::Written { decimal: d, .. } if d != decimal);
-                    written && (other.min, other.max) != (*min, *max)
-                }) =>
+            (
+                [NotationCandidate { notation: Notation::Written { decimal, .. }, min, max }, others @ ..],
+                Some((place, word)),
+            ) if others.iter().any(|other| {
+                let written = matches!(&other.notation, Notation::Written { decimal: d, .. } if d != decimal);
+                written && (other.min, other.max) != (*min, *max)
+            }) =>
             {
                 let reason = format!(
                     "{word:?} may have decimals or thousands; say decimal = \".\" or \",\" under features.{:?} in the \
@@ -210,16 +212,16 @@ impl Column<'_> {
         few.then_some(ScaleForm::Listed { values: decimals })
     }
 
-    fn ordinal(&self) -> Result<Result<Kind, String>, BuildError> {
+    fn ordinal(&self) -> Result<Result<FeatureKind, String>, BuildError> {
         if let Some(ranks) = &self.settings.ranks {
-            return Ok(Ok(Kind::Ordinal { ranks: texts(ranks) }));
+            return Ok(Ok(FeatureKind::Ordinal { ranks: texts(ranks) }));
         }
         let values = self.listed_values()?;
         if values.len() < 2 {
             return Ok(Err(constant()));
         }
         if self.stats.reading().is_some() {
-            return Ok(Ok(Kind::Ordinal { ranks: values }));
+            return Ok(Ok(FeatureKind::Ordinal { ranks: values }));
         }
         let ranks = ordinal::ranks(&values).ok_or_else(|| {
             BuildError::Settings(format!(
@@ -227,13 +229,13 @@ impl Column<'_> {
                 self.name
             ))
         })?;
-        Ok(Ok(Kind::Ordinal { ranks }))
+        Ok(Ok(FeatureKind::Ordinal { ranks }))
     }
 
-    fn categorical(&self) -> Result<Result<Kind, String>, BuildError> {
+    fn categorical(&self) -> Result<Result<FeatureKind, String>, BuildError> {
         let range = self.settings.range.unwrap_or(Feature::DEFAULT_RANGE);
         if let Some(categories) = &self.settings.categories {
-            return Ok(Ok(Kind::Categorical { categories: texts(categories), range }));
+            return Ok(Ok(FeatureKind::Categorical { categories: texts(categories), range }));
         }
         let mut categories = self.listed_values()?;
         // A default that no row has is a category of its own, such as "unknown".
@@ -242,7 +244,7 @@ impl Column<'_> {
         match categories.len() {
             0 => Ok(Err("it has no values".into())),
             1 => Ok(Err(constant())),
-            _ => Ok(Ok(Kind::Categorical { categories, range })),
+            _ => Ok(Ok(FeatureKind::Categorical { categories, range })),
         }
     }
 
@@ -255,9 +257,9 @@ impl Column<'_> {
         })
     }
 
-    fn features(&self, kind: Kind) -> Vec<Feature> {
+    fn features(&self, kind: FeatureKind) -> Vec<Feature> {
         let settings = self.settings;
-        let feature = |name: String, kind: Kind| Feature {
+        let feature = |name: String, kind: FeatureKind| Feature {
             unit: settings.unit.clone(),
             description: settings.description.clone(),
             default: settings.default.as_ref().map(Scalar::to_string),
@@ -265,9 +267,11 @@ impl Column<'_> {
             ..Feature::new(name, kind)
         };
         match kind {
-            Kind::Categorical { categories, range } if categories.len() > 2 && settings.one_hot == Some(true) => {
+            FeatureKind::Categorical { categories, range }
+                if categories.len() > 2 && settings.one_hot == Some(true) =>
+            {
                 let part = |category: String| {
-                    let kind = Kind::Categorical { categories: vec!["no".into(), "yes".into()], range };
+                    let kind = FeatureKind::Categorical { categories: vec!["no".into(), "yes".into()], range };
                     let one_hot = Some(OneHot { column: self.name.into(), category: category.clone() });
                     Feature { one_hot, ..feature(format!("{}={category}", self.name), kind) }
                 };
@@ -277,7 +281,7 @@ impl Column<'_> {
         }
     }
 
-    fn cell(&self, Spot { file, place }: Spot, reason: String) -> BuildError {
+    fn cell(&self, RowLocation { file, place }: RowLocation, reason: String) -> BuildError {
         let path = self.files.get(file).cloned().unwrap_or_default();
         BuildError::Cell { path, place, column: self.name.into(), reason }
     }
@@ -312,35 +316,36 @@ fn is_identifier_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Place;
+    use crate::error::FileLocation;
     use crate::stats::Median;
 
-    fn judge<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Result<Verdict, BuildError> {
+    fn judge<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Result<ColumnDecision, BuildError> {
         let mut stats = ColumnStats::new(Median::Wanted);
         for (row, text) in (2..).zip(texts) {
-            stats.take(Spot { file: 0, place: Place::Line(row) }, text.as_ref(), true, &[]);
+            stats.take(RowLocation { file: 0, place: FileLocation::Line(row) }, text.as_ref(), true, &[]);
         }
         let settings = toml::from_str(settings).unwrap();
         let files = ["data.csv".into()];
-        Column { files: &files, name, stats: &stats, settings: &settings, levels: 1000, scale: None }.judge()
+        ColumnEvidence { files: &files, name, stats: &stats, settings: &settings, levels: 1000, scale: None }
+            .infer_column()
     }
 
-    fn kind<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Kind {
+    fn kind<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> FeatureKind {
         match judge(name, texts, settings).unwrap() {
-            Verdict::Kept(features) => features[0].kind.clone(),
-            Verdict::LeftOut(reason) => panic!("left out: {reason}"),
+            ColumnDecision::Kept(features) => features[0].kind.clone(),
+            ColumnDecision::LeftOut(reason) => panic!("left out: {reason}"),
         }
     }
 
     fn left_out<T: AsRef<str>>(name: &str, texts: &[T]) -> String {
         match judge(name, texts, "").unwrap() {
-            Verdict::Kept(features) => panic!("kept: {features:?}"),
-            Verdict::LeftOut(reason) => reason,
+            ColumnDecision::Kept(features) => panic!("kept: {features:?}"),
+            ColumnDecision::LeftOut(reason) => reason,
         }
     }
 
-    fn scale(kind: Kind) -> Scale {
-        let Kind::Numeric { scale, .. } = kind else { panic!("{kind:?}") };
+    fn scale(kind: FeatureKind) -> Scale {
+        let FeatureKind::Numeric { scale, .. } = kind else { panic!("{kind:?}") };
         scale
     }
 
@@ -350,10 +355,10 @@ mod tests {
 
     #[test]
     fn numbers_get_a_level_each_or_round_edges() {
-        let range = |texts: &[&str], settings: &str| scale(kind("rate", texts, settings)).range();
+        let range = |texts: &[&str], settings: &str| scale(kind("rate", texts, settings)).max_level();
         let exact = |texts: &[String]| {
             let scale = scale(kind("a", texts, ""));
-            (scale.is_exact(), scale.range())
+            (scale.is_exact(), scale.max_level())
         };
         assert_eq!(exact(&many(500, |n| (18 + n * 7 % 61).to_string())), (true, 60));
         assert_eq!(exact(&many(5000, |n| format!("{}", f64::from(n % 7) / 7.0))), (true, 6));
@@ -377,7 +382,7 @@ mod tests {
     #[test]
     fn money_dates_and_commas_are_numbers_and_what_is_unclear_is_refused() {
         let shown = |texts: &[&str], settings: &str| {
-            let Kind::Numeric { scale, notation } = kind("a", texts, settings) else { panic!("{texts:?}") };
+            let FeatureKind::Numeric { scale, notation } = kind("a", texts, settings) else { panic!("{texts:?}") };
             (notation.write(scale.bounds().0), notation.write(scale.bounds().1))
         };
         assert_eq!(shown(&["$1,200", "$3", "$17"], ""), ("$3".into(), "$1,200".into()));
@@ -391,23 +396,23 @@ mod tests {
         let Err(dates) = judge("a", &["31/12/2024", "1/2/2023", "5/6/2022"], "") else { panic!() };
         assert!(dates.to_string().contains("year first"), "{dates}");
         let codes = many(3000, |n| format!("{:05}", n % 50));
-        assert!(matches!(kind("zip", &codes, ""), Kind::Categorical { .. }));
+        assert!(matches!(kind("zip", &codes, ""), FeatureKind::Categorical { .. }));
     }
 
     #[test]
     fn two_values_are_categories_whatever_they_are() {
         for (texts, first) in [(vec!["1", "0", "1"], "0"), (vec!["Male", "Female"], "Female"), (vec!["9", "10"], "9")] {
-            let Kind::Categorical { categories, range } = kind("a", &texts, "") else { panic!("{texts:?}") };
+            let FeatureKind::Categorical { categories, range } = kind("a", &texts, "") else { panic!("{texts:?}") };
             assert_eq!((categories[0].as_str(), categories.len(), range), (first, 2, 100));
         }
     }
 
     #[test]
     fn words_are_ordinal_where_their_order_is_known() {
-        let Kind::Ordinal { ranks } = kind("risk", &["high", "low", "medium"], "") else { panic!() };
+        let FeatureKind::Ordinal { ranks } = kind("risk", &["high", "low", "medium"], "") else { panic!() };
         assert_eq!(ranks, ["low", "medium", "high"]);
-        assert!(matches!(kind("colour", &["red", "green", "blue"], ""), Kind::Categorical { .. }));
-        let Kind::Ordinal { ranks } = kind("n", &["10", "9", "11"], "kind = 'ordinal'") else { panic!() };
+        assert!(matches!(kind("colour", &["red", "green", "blue"], ""), FeatureKind::Categorical { .. }));
+        let FeatureKind::Ordinal { ranks } = kind("n", &["10", "9", "11"], "kind = 'ordinal'") else { panic!() };
         assert_eq!(ranks, ["9", "10", "11"]);
         assert!(judge("colour", &["red", "green"], "kind = 'ordinal'").is_err());
     }
@@ -420,8 +425,11 @@ mod tests {
         assert!(left_out("column 1", &many(50, |n| n.to_string())).contains("identifier"));
         assert!(left_out("name", &many(50, |n| format!("person {n}"))).contains("identifier"));
         assert!(left_out("city", &many(5000, |n| format!("city {}", n % 1500))).contains("1000"));
-        assert!(!matches!(judge("idle_hours", &["1", "2", "4"], "").unwrap(), Verdict::LeftOut(_)));
-        assert!(!matches!(judge("income", &many(50, |n| (n * n).to_string()), "").unwrap(), Verdict::LeftOut(_)));
+        assert!(!matches!(judge("idle_hours", &["1", "2", "4"], "").unwrap(), ColumnDecision::LeftOut(_)));
+        assert!(!matches!(
+            judge("income", &many(50, |n| (n * n).to_string()), "").unwrap(),
+            ColumnDecision::LeftOut(_)
+        ));
     }
 
     #[test]
@@ -432,15 +440,15 @@ mod tests {
         let error = error.to_string();
         assert!(error.starts_with("data.csv, line 32, column \"income\": \"12a\" is not a number"), "{error}");
         assert!(judge("income", &["1", "x"], "kind = 'numeric'").is_err());
-        assert!(matches!(judge("income", &texts, "kind = 'categorical'"), Ok(Verdict::Kept(_))));
+        assert!(matches!(judge("income", &texts, "kind = 'categorical'"), Ok(ColumnDecision::Kept(_))));
     }
 
     #[test]
     fn one_hot_columns_become_a_feature_per_category() {
         let settings = "one_hot = true\nrange = 50\ndefault = 'Other'\nimmutable = true";
-        let Verdict::Kept(features) = judge("race", &["A", "B", "A"], settings).unwrap() else { panic!() };
+        let ColumnDecision::Kept(features) = judge("race", &["A", "B", "A"], settings).unwrap() else { panic!() };
         let names: Vec<&str> = features.iter().map(|feature| feature.name.as_str()).collect();
         assert_eq!(names, ["race=A", "race=B", "race=Other"]);
-        assert!(features.iter().all(|feature| feature.range() == 50 && feature.suggest_immutable));
+        assert!(features.iter().all(|feature| feature.max_level() == 50 && feature.suggest_immutable));
     }
 }

@@ -4,8 +4,8 @@
 //! unpacked into a temporary file, which has no name for others to open and is gone with the process. What a file is, its
 //! first bytes say; names are not believed.
 
-use crate::error::{BuildError, Place};
-use crate::source::{Progress, Source, Stage, Watch, tell};
+use crate::error::{BuildError, FileLocation};
+use crate::source::{BuildProgress, BuildStage, ProgressCallback, TableSource, tell};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -37,7 +37,7 @@ enum Packing {
 
 impl Input {
     /// Opens a file, or standard input for `-`. `progress` hears of what has to be unpacked.
-    pub fn open(path: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Input, BuildError> {
+    pub fn open(path: &Path, progress: &mut dyn FnMut(BuildProgress)) -> Result<Input, BuildError> {
         Input::open_watched(path, &mut |unpacked| {
             progress(unpacked);
             ControlFlow::Continue(())
@@ -45,7 +45,7 @@ impl Input {
     }
 
     /// The same for somebody who may want no more.
-    pub(crate) fn open_watched(path: &Path, watch: Watch<'_>) -> Result<Input, BuildError> {
+    pub(crate) fn open_watched(path: &Path, watch: ProgressCallback<'_>) -> Result<Input, BuildError> {
         if path == Path::new("-") {
             return unpack("standard input".into(), io::stdin().lock(), 0, watch);
         }
@@ -115,7 +115,7 @@ impl Input {
 
     /// One row of the table, counted from 1: the names of the columns and the texts in them.
     pub fn row(self, number: u64) -> Result<Vec<(String, String)>, BuildError> {
-        let source = Source::of(self, None)?;
+        let source = TableSource::of(self, None)?;
         let (mut count, mut found) = (0, None);
         let scanned = source.scan(None, &mut |row| {
             count += 1;
@@ -131,7 +131,7 @@ impl Input {
             (Some(row), _) => Ok(row),
             (None, Err(error)) => Err(error),
             (None, Ok(())) => {
-                Err(source.at(Place::Row(number), &format!("there is no such row; the table has {count}")))
+                Err(source.at(FileLocation::Row(number), &format!("there is no such row; the table has {count}")))
             }
         }
     }
@@ -181,7 +181,7 @@ fn start(from: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// A copy that can be read again; `total` is the length of what is given, if it is known.
-fn unpack(name: PathBuf, mut given: impl Read, total: u64, watch: Watch<'_>) -> Result<Input, BuildError> {
+fn unpack(name: PathBuf, mut given: impl Read, total: u64, watch: ProgressCallback<'_>) -> Result<Input, BuildError> {
     let reading = |source| BuildError::Io { action: "read", path: name.clone(), source };
     let writing = |source| BuildError::Io { action: "write a temporary file in", path: std::env::temp_dir(), source };
     let start = start(&mut given).map_err(reading)?;
@@ -221,7 +221,7 @@ fn unpack(name: PathBuf, mut given: impl Read, total: u64, watch: Watch<'_>) -> 
         }
         file.write_all(&buffer[..count]).map_err(writing)?;
         if total > 0 {
-            tell(watch, Progress { stage: Stage::Unpacking, done: read.get().min(total), total })?;
+            tell(watch, BuildProgress { stage: BuildStage::Unpacking, done: read.get().min(total), total })?;
         }
     }
     drop(unpacked);

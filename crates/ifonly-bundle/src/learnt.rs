@@ -1,30 +1,30 @@
 //! What the first pass over the data finds, of a part or of everything. It travels between processes, and parts put together in their order are
 //! exactly what one process would have found.
 
-use crate::accept::Telltale;
+use crate::accept::TargetLeakDetector;
 use crate::stats::ColumnStats;
 use ifonly_values::schema::Schema;
 
 /// What the first pass found in some rows.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
-pub struct Learnt {
+pub struct TableStats {
     pub(crate) rows: u64,
     pub(crate) accepted: u64,
     pub(crate) stats: Vec<ColumnStats>,
     /// Per column, where there is a mask.
-    pub(crate) telltales: Vec<Telltale>,
+    pub(crate) telltales: Vec<TargetLeakDetector>,
 }
 
-impl std::fmt::Debug for Learnt {
+impl std::fmt::Debug for TableStats {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The values of people are nobody's business in a log.
         write!(f, "Learnt({} rows, {} columns)", self.rows, self.stats.len())
     }
 }
 
-impl Learnt {
+impl TableStats {
     /// Takes what was found in the rows behind. Both are about the same columns.
-    pub fn merge(&mut self, behind: Learnt) {
+    pub fn merge(&mut self, behind: TableStats) {
         self.rows += behind.rows;
         self.accepted += behind.accepted;
         self.stats.iter_mut().zip(behind.stats).for_each(|(stats, behind)| stats.merge(behind));

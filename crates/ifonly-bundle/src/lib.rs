@@ -85,35 +85,35 @@ mod work;
 mod write;
 
 #[cfg(feature = "build")]
-pub use accept::{Accept, Mask};
+pub use accept::{AcceptCondition, AcceptMask};
 #[cfg(feature = "arrow")]
 pub use arrow_source::ArrowTable;
 #[cfg(feature = "build")]
-pub use build::{Build, Inputs, build, build_from};
+pub use build::{Build, BuildInputs, build, build_from};
 pub use bundle::Bundle;
-pub use cut::{BundlePart, Outline, SplitError};
-pub use error::{BuildError, OpenError, Place};
+pub use cut::{BundleMetadata, BundlePart, SplitError};
+pub use error::{BuildError, FileLocation, OpenError};
 #[cfg(feature = "build")]
 pub use input::Input;
 #[cfg(feature = "build")]
-pub use learnt::Learnt;
+pub use learnt::TableStats;
 #[cfg(feature = "build")]
 pub use options::{BuildOptions, DeploymentOptions};
 #[cfg(feature = "build")]
-pub use parts::{PartFiles, Signing, Tally};
+pub use parts::{LevelCounts, PartFiles, SigningJob};
 #[cfg(feature = "build")]
-pub use plan::Plan;
-pub use report::{FeatureReport, LeftOut, Report, Sizes};
+pub use plan::EncodingPlan;
+pub use report::{BuildReport, BundleSizes, ExcludedColumn, FeatureReport};
 #[cfg(feature = "build")]
-pub use settings::{FeatureSettings, KindName, Missing, Others, Scalar, ScaleName, Settings};
+pub use settings::{FeatureOverrides, KindName, MissingPolicy, Scalar, ScaleName, SchemaFile, UnlistedColumns};
 #[cfg(feature = "build")]
 pub use signing_key::{load_key, save_key};
 #[cfg(feature = "build")]
-pub use source::{Progress, Stage, Watch};
-pub use summary::{SchemeSummary, Summary, summarise};
+pub use source::{BuildProgress, BuildStage, ProgressCallback};
+pub use summary::{ManifestSummary, SchemeSummary, summarise};
 #[cfg(feature = "build")]
-pub use tables::Part;
+pub use tables::TablePart;
 #[cfg(feature = "build")]
-pub use work::Work;
+pub use work::BuildTask;
 #[cfg(feature = "build")]
-pub use write::Workplace;
+pub use write::ScratchDir;

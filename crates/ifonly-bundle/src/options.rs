@@ -1,8 +1,8 @@
 //! What a build is asked for, in the words of the command line. Whatever is left open has a default, so that a data file and a
 //! name are enough.
 
-use crate::settings::{Missing, ScaleName};
-use ifonly_core::params::TermOptions;
+use crate::settings::{MissingPolicy, ScaleName};
+use ifonly_core::params::ParamOptions;
 use std::path::PathBuf;
 
 /// What to build from what.
@@ -35,7 +35,7 @@ pub struct BuildOptions {
     pub scale: Option<ScaleName>,
     /// What happens to missing values of columns that do not say otherwise.
     #[cfg_attr(feature = "clap", arg(long, value_enum))]
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingPolicy>,
     /// What separates the fields of a CSV file; the header tells where it is not given.
     #[cfg_attr(feature = "clap", arg(long, value_name = "CHARACTER", value_parser = delimiter))]
     pub delimiter: Option<u8>,
@@ -72,7 +72,7 @@ pub struct DeploymentOptions {
     /// Limits and parameters.
     #[cfg_attr(feature = "clap", command(flatten))]
     #[serde(flatten)]
-    pub terms: TermOptions,
+    pub terms: ParamOptions,
     /// Which schemes to offer; those of the gated family that fit unless given. Others tell people more about the rows.
     #[cfg_attr(feature = "clap", arg(long = "scheme", value_name = "SCHEME"))]
     pub schemes: Vec<String>,

@@ -2,10 +2,10 @@
 //!
 //! Columns are read a batch of rows at a time, each into one long text, and the rows are put together from these.
 
-use crate::error::{BuildError, Place};
+use crate::error::{BuildError, FileLocation};
 use crate::input::Input;
-use crate::report::LeftOut;
-use crate::source::{Row, Visit, column_names, trimmed};
+use crate::report::ExcludedColumn;
+use crate::source::{RowVisitor, SourceRow, column_names, trimmed};
 use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -27,7 +27,7 @@ pub(crate) struct ParquetSource {
     /// The rows of each row group.
     pub(crate) groups: Vec<u64>,
     /// Columns of lists or groups, which cannot be features.
-    pub(crate) nested: Vec<LeftOut>,
+    pub(crate) nested: Vec<ExcludedColumn>,
     /// Where the other columns are in the file.
     places: Vec<usize>,
 }
@@ -41,7 +41,8 @@ impl ParquetSource {
             let fields = metadata.schema().get_fields();
             let name = |field: &TypePtr| field.name().to_owned();
             let columns = column_names(&path, fields.iter().filter(|field| is_flat(field)).map(name))?;
-            let left_out = |field: &TypePtr| LeftOut { column: name(field), reason: "it holds lists or groups".into() };
+            let left_out =
+                |field: &TypePtr| ExcludedColumn { column: name(field), reason: "it holds lists or groups".into() };
             let nested = fields.iter().filter(|field| !is_flat(field)).map(left_out).collect();
             let leaves = metadata.schema_descr().columns().iter().enumerate();
             let flat = |leaf: &ColumnDescPtr| leaf.path().parts().len() == 1 && leaf.max_rep_level() == 0;
@@ -58,7 +59,7 @@ impl ParquetSource {
     ///
     /// One thread decodes while this one looks at what was decoded: columns of numbers take as long to write as texts as CSV takes
     /// to cut.
-    pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: Visit<'_>) -> Result<(), BuildError> {
+    pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: RowVisitor<'_>) -> Result<(), BuildError> {
         // Enough that neither waits for the other's slow moments, so little that it all stays in the caches.
         const AHEAD: usize = 4;
         let whole = groups.is_none();
@@ -83,7 +84,7 @@ impl ParquetSource {
                     cells.clear();
                     cells.extend(columns.iter().map(|column| trimmed(column.get(row))));
                     done += 1;
-                    visit(Row { place: Place::Row(done), cells: &cells, done })?;
+                    visit(SourceRow { place: FileLocation::Row(done), cells: &cells, done })?;
                 }
             }
             match done == end {
@@ -115,7 +116,7 @@ impl ParquetSource {
                 let mut columns = Vec::with_capacity(readers.len());
                 for ((reader, kind), name) in readers.iter_mut().zip(&self.columns) {
                     columns.push(Texts::read(reader, kind, rows).map_err(|(place, reason)| {
-                        let (path, place) = (self.input.name().clone(), Place::Row(done + 1 + place as u64));
+                        let (path, place) = (self.input.name().clone(), FileLocation::Row(done + 1 + place as u64));
                         BuildError::Cell { path, place, column: name.clone(), reason }
                     })?);
                 }

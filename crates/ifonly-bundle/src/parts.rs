@@ -6,9 +6,9 @@
 
 use crate::error::BuildError;
 use crate::sign::signed;
-use crate::source::{Progress, Stage, Watch, tell};
-use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey, Subject};
-use ifonly_values::schema::{Encoded, Schema};
+use crate::source::{BuildProgress, BuildStage, ProgressCallback, tell};
+use ifonly_core::signature::{SIGNATURE_LENGTH, SignatureContext, SigningKey};
+use ifonly_values::schema::{EncodedValue, Schema};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -55,28 +55,28 @@ impl PartFiles {
     }
 
     /// The levels of so many rows.
-    pub(crate) fn levels(&self, rows: u64, features: usize) -> Result<Levels, BuildError> {
+    pub(crate) fn levels(&self, rows: u64, features: usize) -> Result<LevelReader, BuildError> {
         let file = self.reader("levels", rows * 2 * features as u64)?;
-        Ok(Levels { file, left: rows, bytes: vec![0; 2 * features], levels: vec![0; features] })
+        Ok(LevelReader { file, left: rows, bytes: vec![0; 2 * features], levels: vec![0; features] })
     }
 
     /// Signs the records of the part, into a file of its own.
-    pub fn sign(&self, signing: &Signing<'_>, rows: u64, watch: Watch<'_>) -> Result<(), BuildError> {
+    pub fn sign(&self, signing: &SigningJob<'_>, rows: u64, watch: ProgressCallback<'_>) -> Result<(), BuildError> {
         let mut to = self.writer("records")?;
         let mut done = 0;
         self.sign_into(signing, rows, &mut |records| {
-            tell(watch, Progress { stage: Stage::Signing, done, total: rows })?;
+            tell(watch, BuildProgress { stage: BuildStage::Signing, done, total: rows })?;
             done += (records.len() / (signing.text_length + SIGNATURE_LENGTH)) as u64;
             to.write(records)
         })?;
-        tell(watch, Progress { stage: Stage::Signing, done: rows, total: rows })?;
+        tell(watch, BuildProgress { stage: BuildStage::Signing, done: rows, total: rows })?;
         to.finish()
     }
 
     /// Signs the records of the part and hands them on, some at a time.
     pub(crate) fn sign_into(
         &self,
-        signing: &Signing<'_>,
+        signing: &SigningJob<'_>,
         rows: u64,
         to: &mut dyn FnMut(&[u8]) -> Result<(), BuildError>,
     ) -> Result<(), BuildError> {
@@ -125,15 +125,15 @@ impl PartFiles {
 
 /// Who signs for what, and how long the texts are.
 #[derive(Debug)]
-pub struct Signing<'a> {
+pub struct SigningJob<'a> {
     pub(crate) key: &'a SigningKey,
-    pub(crate) subject: Subject,
+    pub(crate) subject: SignatureContext,
     pub(crate) text_length: usize,
 }
 
 /// How many rows were encoded, and how many have each level.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Tally {
+pub struct LevelCounts {
     pub(crate) read: u64,
     pub(crate) accepted: u64,
     /// Rows that were accepted and lack nothing.
@@ -144,10 +144,10 @@ pub struct Tally {
     pub(crate) clamped: Vec<u64>,
 }
 
-impl Tally {
-    pub(crate) fn new(schema: &Schema) -> Tally {
-        let histograms = schema.ranges().iter().map(|&range| vec![0; range as usize + 1]).collect();
-        Tally { read: 0, accepted: 0, kept: 0, histograms, clamped: vec![0; schema.features().len()] }
+impl LevelCounts {
+    pub(crate) fn new(schema: &Schema) -> LevelCounts {
+        let histograms = schema.max_levels().iter().map(|&range| vec![0; range as usize + 1]).collect();
+        LevelCounts { read: 0, accepted: 0, kept: 0, histograms, clamped: vec![0; schema.features().len()] }
     }
 
     /// Rows that are in the bundle.
@@ -155,7 +155,7 @@ impl Tally {
         self.kept
     }
 
-    pub(crate) fn count(&mut self, levels: &[Encoded]) {
+    pub(crate) fn count(&mut self, levels: &[EncodedValue]) {
         self.kept += 1;
         for ((histogram, clamped), encoded) in self.histograms.iter_mut().zip(&mut self.clamped).zip(levels) {
             // A schema's levels end at its ranges.
@@ -165,7 +165,7 @@ impl Tally {
     }
 
     /// Adds what was counted elsewhere.
-    pub(crate) fn add(&mut self, other: &Tally) {
+    pub(crate) fn add(&mut self, other: &LevelCounts) {
         let sum = |ours: &mut [u64], theirs: &[u64]| ours.iter_mut().zip(theirs).for_each(|(our, their)| *our += their);
         self.read += other.read;
         self.accepted += other.accepted;
@@ -183,7 +183,7 @@ pub(crate) struct EncodedPart {
 }
 
 impl EncodedPart {
-    pub(crate) fn push(&mut self, levels: &[Encoded], text: &[u8]) -> Result<(), BuildError> {
+    pub(crate) fn push(&mut self, levels: &[EncodedValue], text: &[u8]) -> Result<(), BuildError> {
         self.row.clear();
         // No range is larger than two bytes can count.
         self.row.extend(levels.iter().flat_map(|encoded| (encoded.level as u16).to_le_bytes()));
@@ -227,14 +227,14 @@ impl PartReader {
 }
 
 /// The rows of a part.
-pub(crate) struct Levels {
+pub(crate) struct LevelReader {
     file: PartReader,
     left: u64,
     bytes: Vec<u8>,
     levels: Vec<u16>,
 }
 
-impl Levels {
+impl LevelReader {
     /// The next row; none when all have been.
     pub(crate) fn next(&mut self) -> Result<Option<&[u16]>, BuildError> {
         if self.left == 0 {

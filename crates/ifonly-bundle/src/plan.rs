@@ -3,20 +3,20 @@
 use crate::accept::{Acceptance, any_of};
 use crate::error::BuildError;
 use crate::format;
-use crate::infer::{self, Verdict};
-use crate::learnt::Learnt;
+use crate::infer::{self, ColumnDecision};
+use crate::learnt::TableStats;
 use crate::options::BuildOptions;
-use crate::report::LeftOut;
-use crate::settings::{FeatureSettings, Missing, Scalar, Settings};
+use crate::report::ExcludedColumn;
+use crate::settings::{FeatureOverrides, MissingPolicy, Scalar, SchemaFile};
 use crate::stats::{ColumnStats, Median};
-use crate::work::Work;
+use crate::work::BuildTask;
 use ifonly_core::params::Params;
 use ifonly_values::manifest::MAX_LEVELS;
 use ifonly_values::schema::{Feature, Schema};
 
 /// How rows are encoded, the same for every part.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Plan {
+pub struct EncodingPlan {
     /// The features; how far they deviate is known when all rows are encoded.
     pub(crate) schema: Schema,
     /// The columns without whose value a row is left out, by their place in the data.
@@ -25,39 +25,39 @@ pub struct Plan {
     pub(crate) text_length: usize,
     pub(crate) rows: u64,
     pub(crate) accepted: u64,
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<ExcludedColumn>,
     pub(crate) telling: Vec<String>,
 }
 
 /// What the author of a bundle wants of its columns.
 #[derive(Debug)]
-pub(crate) struct Wishes<'a> {
+pub(crate) struct ColumnRequests<'a> {
     pub(crate) options: &'a BuildOptions,
-    pub(crate) settings: &'a Settings,
+    pub(crate) settings: &'a SchemaFile,
     /// By the place of columns in the data.
-    pub(crate) columns: &'a [FeatureSettings],
+    pub(crate) columns: &'a [FeatureOverrides],
 }
 
-impl Wishes<'_> {
+impl ColumnRequests<'_> {
     /// The columns whose median may stand for missing values.
     pub(crate) fn medians(&self) -> Vec<Median> {
         let wanted = |column: usize| match self.missing(column) {
-            Missing::Median => Median::Wanted,
+            MissingPolicy::Median => Median::Wanted,
             _ => Median::Unwanted,
         };
         (0..self.columns.len()).map(wanted).collect()
     }
 
     /// The plan that follows from all rows.
-    pub(crate) fn plan(&self, work: &Work, learnt: &Learnt) -> Result<Plan, BuildError> {
+    pub(crate) fn plan(&self, work: &BuildTask, learnt: &TableStats) -> Result<EncodingPlan, BuildError> {
         check_accepted(work, learnt)?;
         let (schema, left_out) = self.schema(work, learnt)?;
         let places: Vec<usize> = work.columns_of(&schema)?.into_iter().map(|(place, _)| place).collect();
         let drops = |place: &usize| {
             let missing = learnt.stats[*place].missing.is_some() && self.columns[*place].default.is_none();
-            missing && self.missing(*place) == Missing::Drop
+            missing && self.missing(*place) == MissingPolicy::Drop
         };
-        Ok(Plan {
+        Ok(EncodingPlan {
             text_length: format::record_length(places.iter().map(|place| learnt.stats[*place].longest)),
             incomplete: places.into_iter().filter(drops).collect(),
             rows: learnt.rows,
@@ -68,20 +68,20 @@ impl Wishes<'_> {
         })
     }
 
-    fn schema(&self, work: &Work, learnt: &Learnt) -> Result<(Schema, Vec<LeftOut>), BuildError> {
+    fn schema(&self, work: &BuildTask, learnt: &TableStats) -> Result<(Schema, Vec<ExcludedColumn>), BuildError> {
         let tables = &work.tables;
         let mut features: Vec<Feature> = vec![];
-        let mut left_out: Vec<LeftOut> = tables.unusable().to_vec();
+        let mut left_out: Vec<ExcludedColumn> = tables.unusable().to_vec();
         let target = work.acceptance.target();
         for (place, name) in tables.columns().iter().enumerate().filter(|(place, _)| Some(*place) != target) {
             let (stats, settings) = (&learnt.stats[place], &self.filled(place, &learnt.stats[place]));
             let levels = self.options.levels.or(self.settings.levels).unwrap_or_else(|| self.usual_levels());
             let scale = self.options.scale.or(self.settings.scale);
-            let column = infer::Column { files: tables.files(), name, stats, settings, levels, scale };
-            match column.judge()? {
-                Verdict::LeftOut(reason) => left_out.push(LeftOut { column: name.clone(), reason }),
-                Verdict::Kept(kept) => {
-                    let refused = settings.default.is_none() && self.missing(place) != Missing::Drop;
+            let column = infer::ColumnEvidence { files: tables.files(), name, stats, settings, levels, scale };
+            match column.infer_column()? {
+                ColumnDecision::LeftOut(reason) => left_out.push(ExcludedColumn { column: name.clone(), reason }),
+                ColumnDecision::Kept(kept) => {
+                    let refused = settings.default.is_none() && self.missing(place) != MissingPolicy::Drop;
                     if let Some((at, count)) = stats.missing.filter(|_| refused) {
                         let reason = format!(
                             "the value is missing, as in {count} accepted rows of this column; add --missing drop, median \
@@ -95,13 +95,13 @@ impl Wishes<'_> {
             }
         }
         if features.is_empty() {
-            let reason = |out: &LeftOut| format!("{:?}: {}", out.column, out.reason);
+            let reason = |out: &ExcludedColumn| format!("{:?}: {}", out.column, out.reason);
             let reasons = left_out.iter().take(20).map(reason).collect::<Vec<_>>().join("; ");
             return Err(BuildError::NoFeatures { reasons });
         }
         let schema = Schema::new(features)?;
         // The manifest would refuse it too, but only after somebody has counted every level.
-        let levels: u64 = schema.ranges().iter().map(|&range| u64::from(range) + 1).sum();
+        let levels: u64 = schema.max_levels().iter().map(|&range| u64::from(range) + 1).sum();
         if levels > MAX_LEVELS as u64 {
             let reason = format!("{levels} levels in all features together; {MAX_LEVELS} are the most, so lower some");
             return Err(BuildError::Settings(reason));
@@ -110,19 +110,19 @@ impl Wishes<'_> {
     }
 
     /// What happens to missing values of a column.
-    fn missing(&self, column: usize) -> Missing {
+    fn missing(&self, column: usize) -> MissingPolicy {
         let wanted = self.columns[column].missing.or(self.options.missing).or(self.settings.missing);
-        wanted.unwrap_or(Missing::Refuse)
+        wanted.unwrap_or(MissingPolicy::Refuse)
     }
 
     /// The settings of a column, with the value that stands for missing ones where values are missing.
-    fn filled(&self, column: usize, stats: &ColumnStats) -> FeatureSettings {
+    fn filled(&self, column: usize, stats: &ColumnStats) -> FeatureOverrides {
         let mut settings = self.columns[column].clone();
         if settings.default.is_none() && stats.missing_anywhere {
             settings.default = match self.missing(column) {
-                Missing::Median => stats.median().or_else(|| stats.most_common()),
-                Missing::MostCommon => stats.most_common(),
-                Missing::Drop | Missing::Refuse => None,
+                MissingPolicy::Median => stats.median().or_else(|| stats.most_common()),
+                MissingPolicy::MostCommon => stats.most_common(),
+                MissingPolicy::Drop | MissingPolicy::Refuse => None,
             }
             .map(Scalar::Text);
         }
@@ -139,7 +139,7 @@ impl Wishes<'_> {
 }
 
 /// Refuses tables of which nothing, or too much, is accepted.
-fn check_accepted(work: &Work, learnt: &Learnt) -> Result<(), BuildError> {
+fn check_accepted(work: &BuildTask, learnt: &TableStats) -> Result<(), BuildError> {
     let refuse = |reason: String| Err(BuildError::File { path: work.tables.first(), reason });
     if learnt.rows == 0 {
         return refuse("there are column names but no rows".into());

@@ -9,9 +9,9 @@ const DECIMAL_POINT: [&str; 8] = ["$", "£", "¥", "₹", "USD", "GBP", "JPY", "
 
 /// The ways to read a column beside plain numbers, from the first text on that is none.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Readings {
+pub(crate) struct NotationCandidates {
     /// `None` while all texts are plain numbers.
-    left: Option<Vec<Reading>>,
+    left: Option<Vec<NotationCandidate>>,
     /// Whether a plain number had a point in it.
     points: bool,
     /// A number such as `007`: a name, not an amount.
@@ -20,7 +20,7 @@ pub(crate) struct Readings {
 
 /// One way, and the bounds of what it read.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Reading {
+pub(crate) struct NotationCandidate {
     pub(crate) notation: Notation,
     #[serde(with = "crate::bits")]
     pub(crate) min: f64,
@@ -28,13 +28,13 @@ pub(crate) struct Reading {
     pub(crate) max: f64,
 }
 
-impl Reading {
+impl NotationCandidate {
     fn take(&mut self, number: f64) {
         (self.min, self.max) = (self.min.min(number), self.max.max(number));
     }
 }
 
-impl Readings {
+impl NotationCandidates {
     /// Takes a text that is a plain number.
     pub(crate) fn plain(&mut self, text: &str, number: f64) {
         self.points |= text.contains('.');
@@ -51,7 +51,7 @@ impl Readings {
         let left = self.left.get_or_insert_with(|| {
             let (min, max) = before.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
             let fit = guesses(text).into_iter().filter(|notation| fits(notation, before.is_some(), points));
-            fit.map(|notation| Reading { notation, min, max }).collect()
+            fit.map(|notation| NotationCandidate { notation, min, max }).collect()
         });
         left.retain_mut(|reading| reading.notation.read(text).map(|number| reading.take(number)).is_some());
     }
@@ -60,8 +60,8 @@ impl Readings {
     ///
     /// A text that is no plain number is one in the ways of at most one currency, and whether it is one in a certain way depends on nothing
     /// else. So the ways of all rows are those that are left on both sides, whichever text came first.
-    pub(crate) fn merge(&mut self, behind: Readings, before: Option<(f64, f64)>, after: Option<(f64, f64)>) {
-        let widened = |left: Option<Vec<Reading>>, plain: Option<(f64, f64)>, points: bool| {
+    pub(crate) fn merge(&mut self, behind: NotationCandidates, before: Option<(f64, f64)>, after: Option<(f64, f64)>) {
+        let widened = |left: Option<Vec<NotationCandidate>>, plain: Option<(f64, f64)>, points: bool| {
             left.map(|mut left| {
                 left.retain(|reading| fits(&reading.notation, plain.is_some(), points));
                 if let Some((min, max)) = plain {
@@ -94,7 +94,7 @@ impl Readings {
     }
 
     /// The ways that are left; none where all texts were plain numbers.
-    pub(crate) fn left(&self) -> &[Reading] {
+    pub(crate) fn left(&self) -> &[NotationCandidate] {
         self.left.as_deref().unwrap_or_default()
     }
 }
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn left(texts: &[&str]) -> Vec<(String, f64, f64)> {
-        let mut readings = Readings::default();
+        let mut readings = NotationCandidates::default();
         let mut bounds = None;
         for text in texts {
             match Notation::Plain.read(text) {
@@ -152,7 +152,7 @@ mod tests {
                 None => readings.other(text, bounds),
             }
         }
-        let shown = |reading: &Reading| (reading.notation.write(1234.5), reading.min, reading.max);
+        let shown = |reading: &NotationCandidate| (reading.notation.write(1234.5), reading.min, reading.max);
         readings.left().iter().map(shown).collect()
     }
 
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn names_made_of_digits_and_foreign_dates_are_noticed() {
-        let mut readings = Readings::default();
+        let mut readings = NotationCandidates::default();
         for text in ["0", "0.5", "-0.1", "10"] {
             readings.plain(text, 0.0);
         }

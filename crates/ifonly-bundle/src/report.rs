@@ -3,13 +3,13 @@
 use crate::summary::{SchemeSummary, summarise};
 use ifonly_core::scheme;
 use ifonly_values::manifest::Manifest;
-use ifonly_values::schema::{Feature, Kind, Notation};
+use ifonly_values::schema::{Feature, FeatureKind, Notation};
 use std::fmt;
 use std::path::PathBuf;
 
 /// What was built. Its `Display` is the table that a terminal shows.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Report {
+pub struct BuildReport {
     /// Rows in the data.
     pub rows_read: u64,
     /// Rows in the bundle.
@@ -19,7 +19,7 @@ pub struct Report {
     /// The features in order.
     pub features: Vec<FeatureReport>,
     /// Columns that did not become features.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<ExcludedColumn>,
     /// Features that alone say whom the mask accepts, where a mask said who was accepted.
     pub telling: Vec<String>,
     /// Why the recommended scheme is not on offer, if it is not.
@@ -29,7 +29,7 @@ pub struct Report {
     /// Whether that key was made just now.
     pub key_is_new: bool,
     /// Bytes on the disk.
-    pub sizes: Sizes,
+    pub sizes: BundleSizes,
     /// What was written.
     pub manifest: Manifest,
 }
@@ -61,7 +61,7 @@ pub struct FeatureReport {
 
 /// A column that did not become a feature.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct LeftOut {
+pub struct ExcludedColumn {
     /// Its name.
     pub column: String,
     /// Why.
@@ -70,7 +70,7 @@ pub struct LeftOut {
 
 /// Bytes of a bundle's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Sizes {
+pub struct BundleSizes {
     /// `manifest.json`.
     pub manifest: u64,
     /// `rows`.
@@ -83,12 +83,12 @@ impl FeatureReport {
     /// About this feature, whose levels so many rows have; nothing is said about rows that nobody counted.
     pub fn new(feature: &Feature, clamped: u64, histogram: &[u64]) -> FeatureReport {
         let (kind, scale, values) = match &feature.kind {
-            Kind::Numeric { scale, notation } => {
+            FeatureKind::Numeric { scale, notation } => {
                 let (min, max) = scale.bounds();
                 ("numeric", scale.name(), format!("{} to {}", notation.write(min), notation.write(max)))
             }
-            Kind::Ordinal { ranks } => ("ordinal", "every value", shown(ranks, " < ")),
-            Kind::Categorical { categories, .. } => ("categorical", "every value", shown(categories, ", ")),
+            FeatureKind::Ordinal { ranks } => ("ordinal", "every value", shown(ranks, " < ")),
+            FeatureKind::Categorical { categories, .. } => ("categorical", "every value", shown(categories, ", ")),
         };
         let values = match &feature.unit {
             Some(unit) => format!("{values} {unit}"),
@@ -99,8 +99,8 @@ impl FeatureReport {
         FeatureReport {
             name: feature.name.clone(),
             kind,
-            range: feature.range(),
-            levels: if feature.words().is_empty() { feature.range() + 1 } else { feature.words().len() as u32 },
+            range: feature.max_level(),
+            levels: if feature.words().is_empty() { feature.max_level() + 1 } else { feature.words().len() as u32 },
             scale,
             widest: widest(feature),
             fullest: most.map(|(_, &count)| count as f64 / rows as f64),
@@ -118,12 +118,12 @@ impl FeatureReport {
 
 /// The widest interval of a numeric feature, as a number with its unit; days and seconds for dates.
 fn widest(feature: &Feature) -> Option<String> {
-    let Kind::Numeric { scale, notation } = &feature.kind else { return None };
+    let FeatureKind::Numeric { scale, notation } = &feature.kind else { return None };
     if scale.is_exact() {
         return None;
     }
     let width = |level: u32| scale.interval(level).map(|interval| interval.high - interval.low);
-    let widest = (0..=scale.range()).filter_map(width).filter(|width| width.is_finite()).fold(0.0, f64::max);
+    let widest = (0..=scale.max_level()).filter_map(width).filter(|width| width.is_finite()).fold(0.0, f64::max);
     // Binary fractions leave a tail that nobody wants to read.
     let number = format!("{widest:.3e}").parse::<f64>().unwrap_or(widest);
     Some(match notation {
@@ -133,7 +133,7 @@ fn widest(feature: &Feature) -> Option<String> {
     })
 }
 
-impl Report {
+impl BuildReport {
     /// What its author may want to look at.
     pub fn warnings(&self) -> Vec<String> {
         let left_out = self.left_out.iter().map(|out| format!("column {:?} is left out: {}", out.column, out.reason));
@@ -152,7 +152,7 @@ impl Report {
                  levels or nearer bounds would tell them apart"
             )
         });
-        let terms = &self.manifest.contents().terms;
+        let terms = &self.manifest.fields().terms;
         let nominal = self.manifest.schema().features().iter().filter(|feature| feature.is_nominal());
         let nominal: Vec<String> = nominal.map(|feature| format!("{:?}", feature.name)).collect();
         let labels = (!nominal.is_empty()).then(|| {
@@ -160,7 +160,7 @@ impl Report {
             format!("more than two categories in {names}: only table schemes are offered; one_hot = true lifts that")
         });
         let scheme = self.not_recommended.iter().map(|reason| {
-            let default = &self.manifest.contents().default_scheme;
+            let default = &self.manifest.fields().default_scheme;
             format!("the default scheme is {default}, because the recommended one cannot be offered: {reason}")
         });
         let summary = summarise(&self.manifest);
@@ -211,16 +211,16 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for BuildReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_features(f, &self.features)?;
         for warning in self.warnings() {
             writeln!(f, "{}", wrapped(&format!("warning: {warning}")))?;
         }
-        let Sizes { manifest, rows, records } = self.sizes;
+        let BundleSizes { manifest, rows, records } = self.sizes;
         writeln!(f, "{} of {} rows accepted", self.rows_accepted, self.rows_read)?;
         writeln!(f, "{rows} bytes of rows, {records} bytes of records, {manifest} bytes of manifest")?;
-        let Some(signer) = self.manifest.contents().signer else { return Ok(()) };
+        let Some(signer) = self.manifest.fields().signer else { return Ok(()) };
         let (new, key) = (if self.key_is_new { "new " } else { "" }, self.signing_key.display());
         writeln!(f, "records signed with the {new}key {key}, public key {signer}")?;
         writeln!(f, "keep that file from the servers and from everybody else: with it, records can be forged")

@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Settings {
+pub struct SchemaFile {
     /// The column that says who was accepted.
     pub target: Option<String>,
     /// The values or comparisons that mean acceptance.
@@ -33,19 +33,19 @@ pub struct Settings {
     /// How the numbers of continuous columns that do not say otherwise become levels.
     pub scale: Option<ScaleName>,
     /// What happens to missing values of columns that do not say otherwise.
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingPolicy>,
     /// Whether categorical columns with more than two categories become one feature per category.
     pub one_hot: bool,
     /// What happens to columns that the file does not mention.
-    pub others: Others,
+    pub others: UnlistedColumns,
     /// More about single columns.
-    pub features: BTreeMap<String, FeatureSettings>,
+    pub features: BTreeMap<String, FeatureOverrides>,
 }
 
 /// What happens to columns that the file does not mention.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Others {
+pub enum UnlistedColumns {
     /// Their kind is inferred.
     #[default]
     Infer,
@@ -56,7 +56,7 @@ pub enum Others {
 /// What the file says about one column.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct FeatureSettings {
+pub struct FeatureOverrides {
     /// What its values are.
     pub kind: Option<KindName>,
     /// The number at level 0.
@@ -72,7 +72,7 @@ pub struct FeatureSettings {
     /// What separates decimals, where values leave that open: "." or ",".
     pub decimal: Option<char>,
     /// What happens to missing values.
-    pub missing: Option<Missing>,
+    pub missing: Option<MissingPolicy>,
     /// Ordinal values from the lowest up.
     pub ranks: Option<Vec<Scalar>>,
     /// Categorical values.
@@ -114,7 +114,7 @@ pub enum ScaleName {
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Missing {
+pub enum MissingPolicy {
     /// Rows without a value are left out.
     Drop,
     /// The median of the column stands for it; the most common value of words.
@@ -163,9 +163,9 @@ impl std::fmt::Display for Scalar {
     }
 }
 
-impl Settings {
+impl SchemaFile {
     /// Reads a schema file.
-    pub fn read(path: &Path) -> Result<Settings, BuildError> {
+    pub fn read(path: &Path) -> Result<SchemaFile, BuildError> {
         let io = |source| BuildError::Io { action: "read", path: path.into(), source };
         let bytes = std::fs::metadata(path).map_err(io)?.len();
         if bytes > MAX_BYTES {
@@ -173,11 +173,11 @@ impl Settings {
             return Err(BuildError::File { path: path.into(), reason });
         }
         let text = std::fs::read_to_string(path).map_err(io)?;
-        Settings::parse(&text).map_err(|reason| BuildError::File { path: path.into(), reason })
+        SchemaFile::parse(&text).map_err(|reason| BuildError::File { path: path.into(), reason })
     }
 
     /// Reads the text of a schema file.
-    pub fn parse(text: &str) -> Result<Settings, String> {
+    pub fn parse(text: &str) -> Result<SchemaFile, String> {
         toml::from_str(text).map_err(|error| format!("not a schema file: {error}"))
     }
 
@@ -188,7 +188,7 @@ impl Settings {
     }
 
     /// Everything about one column, the lists included.
-    pub(crate) fn of(&self, column: &str) -> Result<FeatureSettings, BuildError> {
+    pub(crate) fn of(&self, column: &str) -> Result<FeatureOverrides, BuildError> {
         let listed = |list: &[String]| list.iter().any(|name| name == column);
         let mut settings = self.features.get(column).cloned().unwrap_or_default();
         let lists = [(KindName::Numeric, &self.continuous), (KindName::Categorical, &self.categorical)];
@@ -213,7 +213,7 @@ impl Settings {
             settings.kind = Some(kind);
         }
         settings.exclude |= listed(&self.exclude);
-        settings.exclude |= self.others == Others::Exclude && !self.mentions(column);
+        settings.exclude |= self.others == UnlistedColumns::Exclude && !self.mentions(column);
         settings.immutable = settings.immutable.or_else(|| listed(&self.immutable).then_some(true));
         settings.one_hot = settings.one_hot.or_else(|| self.one_hot.then_some(true));
         Ok(settings)
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn carlas_words_are_understood() {
-        let settings = Settings::parse(
+        let settings = SchemaFile::parse(
             r#"
             target = "income"
             continous = ["age"]
@@ -273,12 +273,12 @@ mod tests {
         let age = settings.of("age").unwrap();
         assert_eq!((age.kind, age.immutable), (Some(KindName::Numeric), Some(true)));
         assert_eq!(settings.of("sex").unwrap().kind, Some(KindName::Categorical));
-        assert_eq!(settings.of("race").unwrap(), FeatureSettings::default());
+        assert_eq!(settings.of("race").unwrap(), FeatureOverrides::default());
     }
 
     #[test]
     fn what_is_given_implies_the_kind() {
-        let settings = Settings::parse(
+        let settings = SchemaFile::parse(
             r#"
             others = "exclude"
             [features.a]
@@ -299,14 +299,14 @@ mod tests {
 
     #[test]
     fn faults_are_named() {
-        let refused = |text: &str| Settings::parse(text).unwrap_err();
+        let refused = |text: &str| SchemaFile::parse(text).unwrap_err();
         assert!(refused("tarjet = 'x'").contains("tarjet"));
         assert!(refused("[features.a]\nlevel = 3").contains("level"));
-        let twice = Settings::parse("continuous = ['a']\ncategorical = ['a']").unwrap();
+        let twice = SchemaFile::parse("continuous = ['a']\ncategorical = ['a']").unwrap();
         assert!(twice.of("a").unwrap_err().to_string().contains("two kinds"));
-        let mixed = Settings::parse("categorical = ['a']\n[features.a]\nmin = 3").unwrap();
+        let mixed = SchemaFile::parse("categorical = ['a']\n[features.a]\nmin = 3").unwrap();
         assert!(mixed.of("a").unwrap_err().to_string().contains("do not belong"));
-        let error = Settings::parse("exclude = ['agee']").unwrap().check_columns(&["age".into()]).unwrap_err();
+        let error = SchemaFile::parse("exclude = ['agee']").unwrap().check_columns(&["age".into()]).unwrap_err();
         assert_eq!(error.to_string(), r#"schema file, exclude: the data has no column "agee"; did you mean "age"?"#);
     }
 }

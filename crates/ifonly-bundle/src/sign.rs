@@ -1,10 +1,10 @@
 //! Signing records, on all processors.
 
-use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey, Subject};
+use ifonly_core::signature::{SIGNATURE_LENGTH, SignatureContext, SigningKey};
 use rayon::prelude::*;
 
 /// The records of these texts: each text with its signature behind it.
-pub(crate) fn signed(key: &SigningKey, subject: &Subject, texts: &[u8], text_length: usize) -> Vec<u8> {
+pub(crate) fn signed(key: &SigningKey, subject: &SignatureContext, texts: &[u8], text_length: usize) -> Vec<u8> {
     let length = text_length + SIGNATURE_LENGTH;
     let mut records = vec![0; texts.len() / text_length * length];
     records.par_chunks_exact_mut(length).zip(texts.par_chunks_exact(text_length)).for_each(|(record, text)| {

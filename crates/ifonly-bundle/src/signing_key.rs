@@ -14,24 +14,24 @@ use std::path::{Path, PathBuf};
 use zeroize::{Zeroize, Zeroizing};
 
 /// A key, the file that it is in, and whether that is still to be written.
-pub(crate) struct Keeping {
+pub(crate) struct SigningKeyFile {
     pub(crate) key: SigningKey,
     pub(crate) path: PathBuf,
     pub(crate) is_new: bool,
 }
 
-impl Keeping {
+impl SigningKeyFile {
     /// The key that a build was given, or the one beside the bundle, or a new one.
-    pub(crate) fn of(options: &BuildOptions) -> Result<Keeping, BuildError> {
+    pub(crate) fn of(options: &BuildOptions) -> Result<SigningKeyFile, BuildError> {
         if let Some(path) = &options.sign {
-            return Ok(Keeping { key: load_key(path)?, path: path.clone(), is_new: false });
+            return Ok(SigningKeyFile { key: load_key(path)?, path: path.clone(), is_new: false });
         }
         let mut name = options.output.file_name().unwrap_or_default().to_owned();
         name.push(".signing.key");
         let path = options.output.with_file_name(name);
         match path.exists() {
-            true => Ok(Keeping { key: load_key(&path)?, path, is_new: false }),
-            false => Ok(Keeping { key: SigningKey::generate(&mut OsRandom::default()), path, is_new: true }),
+            true => Ok(SigningKeyFile { key: load_key(&path)?, path, is_new: false }),
+            false => Ok(SigningKeyFile { key: SigningKey::generate(&mut OsRandom::default()), path, is_new: true }),
         }
     }
 

@@ -6,10 +6,10 @@
 #[cfg(feature = "arrow")]
 use crate::arrow_source::ArrowTable;
 use crate::csv_source::CsvSource;
-use crate::error::{BuildError, Place};
+use crate::error::{BuildError, FileLocation};
 use crate::input::Input;
 use crate::parquet_source::ParquetSource;
-use crate::report::LeftOut;
+use crate::report::ExcludedColumn;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ pub(crate) const MAX_COLUMNS: usize = 16_384;
 
 /// How far a build is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct BuildProgress {
     /// Which part of it.
-    pub stage: Stage,
+    pub stage: BuildStage,
     /// Bytes of files, rows of a table in memory, or records.
     pub done: u64,
     /// As many there are.
@@ -32,7 +32,7 @@ pub struct Progress {
 
 /// The parts of a build: two passes over the data, one over the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum BuildStage {
     /// Unpacking a compressed file.
     Unpacking,
     /// Learning what the columns are.
@@ -44,10 +44,10 @@ pub enum Stage {
 }
 
 /// Hears how far a build is, and may end it.
-pub type Watch<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
+pub type ProgressCallback<'a> = &'a mut dyn FnMut(BuildProgress) -> ControlFlow<()>;
 
 /// Tells a watcher, who may want no more.
-pub(crate) fn tell(watch: Watch<'_>, progress: Progress) -> Result<(), BuildError> {
+pub(crate) fn tell(watch: ProgressCallback<'_>, progress: BuildProgress) -> Result<(), BuildError> {
     match watch(progress) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(BuildError::Stopped),
@@ -55,14 +55,14 @@ pub(crate) fn tell(watch: Watch<'_>, progress: Progress) -> Result<(), BuildErro
 }
 
 /// One row.
-pub(crate) struct Row<'a> {
-    pub(crate) place: Place,
+pub(crate) struct SourceRow<'a> {
+    pub(crate) place: FileLocation,
     pub(crate) cells: &'a [&'a str],
     pub(crate) done: u64,
 }
 
 /// A table in a file or in memory.
-pub(crate) enum Source {
+pub(crate) enum TableSource {
     Csv(CsvSource),
     Parquet(ParquetSource),
     #[cfg(feature = "arrow")]
@@ -70,64 +70,64 @@ pub(crate) enum Source {
 }
 
 /// What is done with each row.
-pub(crate) type Visit<'a> = &'a mut dyn FnMut(Row<'_>) -> Result<(), BuildError>;
+pub(crate) type RowVisitor<'a> = &'a mut dyn FnMut(SourceRow<'_>) -> Result<(), BuildError>;
 
-impl Source {
+impl TableSource {
     /// Looks at the first bytes rather than at the name: Parquet says `PAR1`, anything else is text.
-    pub(crate) fn of(input: Input, delimiter: Option<u8>) -> Result<Source, BuildError> {
+    pub(crate) fn of(input: Input, delimiter: Option<u8>) -> Result<TableSource, BuildError> {
         match input.is_parquet()? {
-            true => Ok(Source::Parquet(ParquetSource::open(input)?)),
-            false => Ok(Source::Csv(CsvSource::open(input, delimiter)?)),
+            true => Ok(TableSource::Parquet(ParquetSource::open(input)?)),
+            false => Ok(TableSource::Csv(CsvSource::open(input, delimiter)?)),
         }
     }
 
     pub(crate) fn path(&self) -> &PathBuf {
         match self {
-            Source::Csv(source) => source.input.name(),
-            Source::Parquet(source) => source.input.name(),
+            TableSource::Csv(source) => source.input.name(),
+            TableSource::Parquet(source) => source.input.name(),
             #[cfg(feature = "arrow")]
-            Source::Arrow(table) => &table.name,
+            TableSource::Arrow(table) => &table.name,
         }
     }
 
     pub(crate) fn columns(&self) -> &[String] {
         match self {
-            Source::Csv(source) => &source.columns,
-            Source::Parquet(source) => &source.columns,
+            TableSource::Csv(source) => &source.columns,
+            TableSource::Parquet(source) => &source.columns,
             #[cfg(feature = "arrow")]
-            Source::Arrow(table) => &table.columns,
+            TableSource::Arrow(table) => &table.columns,
         }
     }
 
     /// Columns that cannot be features, whatever they mean.
-    pub(crate) fn unusable(&self) -> &[LeftOut] {
+    pub(crate) fn unusable(&self) -> &[ExcludedColumn] {
         match self {
-            Source::Csv(_) => &[],
-            Source::Parquet(source) => &source.nested,
+            TableSource::Csv(_) => &[],
+            TableSource::Parquet(source) => &source.nested,
             #[cfg(feature = "arrow")]
-            Source::Arrow(table) => &table.unusable,
+            TableSource::Arrow(table) => &table.unusable,
         }
     }
 
     /// What `Row::done` will reach.
     pub(crate) fn total(&self) -> u64 {
         match self {
-            Source::Csv(source) => source.input.bytes(),
-            Source::Parquet(source) => source.rows,
+            TableSource::Csv(source) => source.input.bytes(),
+            TableSource::Parquet(source) => source.rows,
             #[cfg(feature = "arrow")]
-            Source::Arrow(table) => table.rows(),
+            TableSource::Arrow(table) => table.rows(),
         }
     }
 
     /// What is wrong with a row.
-    pub(crate) fn at(&self, place: Place, reason: &str) -> BuildError {
+    pub(crate) fn at(&self, place: FileLocation, reason: &str) -> BuildError {
         BuildError::Row { path: self.path().clone(), place, reason: reason.into() }
     }
 
     /// The rows of each of its row groups, where it has some.
     pub(crate) fn groups(&self) -> &[u64] {
         match self {
-            Source::Parquet(source) => &source.groups,
+            TableSource::Parquet(source) => &source.groups,
             _ => &[],
         }
     }
@@ -135,30 +135,30 @@ impl Source {
     /// Its length on the disk, unpacked, or as many rows as it has in memory.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Source::Csv(source) => source.input.bytes(),
-            Source::Parquet(source) => source.input.bytes(),
+            TableSource::Csv(source) => source.input.bytes(),
+            TableSource::Parquet(source) => source.input.bytes(),
             #[cfg(feature = "arrow")]
-            Source::Arrow(table) => table.rows(),
+            TableSource::Arrow(table) => table.rows(),
         }
     }
 
     /// Whether it can be read only while this is kept.
     pub(crate) fn is_unique(&self) -> bool {
         match self {
-            Source::Csv(source) => source.input.is_copy(),
-            Source::Parquet(source) => source.input.is_copy(),
+            TableSource::Csv(source) => source.input.is_copy(),
+            TableSource::Parquet(source) => source.input.is_copy(),
             #[cfg(feature = "arrow")]
-            Source::Arrow(_) => true,
+            TableSource::Arrow(_) => true,
         }
     }
 
     /// All rows in order, or those of some row groups of a file that has them.
-    pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: Visit<'_>) -> Result<(), BuildError> {
+    pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: RowVisitor<'_>) -> Result<(), BuildError> {
         match self {
-            Source::Csv(source) => source.scan(visit),
-            Source::Parquet(source) => source.scan(groups, visit),
+            TableSource::Csv(source) => source.scan(visit),
+            TableSource::Parquet(source) => source.scan(groups, visit),
             #[cfg(feature = "arrow")]
-            Source::Arrow(table) => table.scan(visit),
+            TableSource::Arrow(table) => table.scan(visit),
         }
     }
 }

@@ -10,7 +10,7 @@ const MAX_INTERVALS: usize = 65_536;
 /// Counts by interval.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 #[serde(from = "Sent", into = "Sent")]
-pub(crate) struct Spread {
+pub(crate) struct QuantileSketch {
     /// How many of the last bits an interval leaves open.
     open: u32,
     intervals: HashMap<u64, Interval, ahash::RandomState>,
@@ -22,7 +22,7 @@ struct Interval {
     least: f64,
 }
 
-impl Spread {
+impl QuantileSketch {
     /// Takes a number that came so many times.
     pub(crate) fn take(&mut self, number: f64, count: u64) {
         let key = ordered(number) >> self.open;
@@ -30,7 +30,7 @@ impl Spread {
     }
 
     /// Takes what another one has taken.
-    pub(crate) fn merge(&mut self, other: Spread) {
+    pub(crate) fn merge(&mut self, other: QuantileSketch) {
         self.widen(other.open);
         for (key, interval) in other.intervals {
             // Adding may have opened more bits.
@@ -89,8 +89,8 @@ struct Sent {
     intervals: Vec<(u64, u64, u64)>,
 }
 
-impl From<Spread> for Sent {
-    fn from(spread: Spread) -> Sent {
+impl From<QuantileSketch> for Sent {
+    fn from(spread: QuantileSketch) -> Sent {
         let sent = |(&key, interval): (&u64, &Interval)| (key, interval.count, interval.least.to_bits());
         let mut intervals: Vec<(u64, u64, u64)> = spread.intervals.iter().map(sent).collect();
         intervals.sort_unstable();
@@ -98,11 +98,11 @@ impl From<Spread> for Sent {
     }
 }
 
-impl From<Sent> for Spread {
-    fn from(sent: Sent) -> Spread {
+impl From<Sent> for QuantileSketch {
+    fn from(sent: Sent) -> QuantileSketch {
         let interval = |(key, count, least)| (key, Interval { count, least: f64::from_bits(least) });
         // No number has more bits than these to leave open.
-        Spread { open: sent.open.min(63), intervals: sent.intervals.into_iter().map(interval).collect() }
+        QuantileSketch { open: sent.open.min(63), intervals: sent.intervals.into_iter().map(interval).collect() }
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     fn medians_are_near_and_do_not_depend_on_order_or_parts() {
         let numbers: Vec<f64> = (0..300_000u64).map(|n| (n * 7919 % 300_007) as f64 / 7.0 - 10_000.0).collect();
         let of = |numbers: &[f64]| {
-            let mut spread = Spread::default();
+            let mut spread = QuantileSketch::default();
             numbers.iter().for_each(|&number| spread.take(number, 1));
             spread
         };

@@ -5,10 +5,10 @@
 //!
 //! Parts of a table can be looked at apart: [`ColumnStats::merge`] gives exactly what one reader of all rows would have.
 
-use crate::distinct::{Distinct, Is, Seen, is_long};
-use crate::error::Place;
-use crate::reading::{Reading, Readings};
-use crate::spread::Spread;
+use crate::distinct::{DistinctValue, DistinctValues, TextClass, is_long};
+use crate::error::FileLocation;
+use crate::reading::{NotationCandidate, NotationCandidates};
+use crate::spread::QuantileSketch;
 use ifonly_values::schema::{Decimal, Notation};
 
 /// Whether a text stands for a missing value, unless the schema file lists it as a value.
@@ -18,9 +18,9 @@ pub(crate) fn is_missing(text: &str, listed: &[String]) -> bool {
 
 /// Where in the data: a file, by its place among all, and where in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Spot {
+pub(crate) struct RowLocation {
     pub(crate) file: usize,
-    pub(crate) place: Place,
+    pub(crate) place: FileLocation,
 }
 
 /// What is known about a column.
@@ -31,13 +31,13 @@ pub(crate) struct ColumnStats {
     /// How many of them are numbers.
     pub(crate) numbers: u64,
     /// The first text that is not a number.
-    pub(crate) first_word: Option<(Spot, String)>,
+    pub(crate) first_word: Option<(RowLocation, String)>,
     /// The first accepted row without a value, and how many there are.
-    pub(crate) missing: Option<(Spot, u64)>,
+    pub(crate) missing: Option<(RowLocation, u64)>,
     /// Whether any row, the rejected ones included, has no value.
     pub(crate) missing_anywhere: bool,
     /// Every value with its count, unless they are too many.
-    distinct: Distinct,
+    distinct: DistinctValues,
     /// The smallest number.
     #[serde(with = "crate::bits")]
     pub(crate) min: f64,
@@ -51,13 +51,13 @@ pub(crate) struct ColumnStats {
     #[serde(with = "crate::bits")]
     last: f64,
     /// How numbers that are not plain are written.
-    pub(crate) readings: Readings,
+    pub(crate) readings: NotationCandidates,
     /// How many are dates that are not written year first.
     pub(crate) other_dates: u64,
     /// The longest text among accepted rows, in bytes.
     pub(crate) longest: usize,
     /// How the plain numbers are spread where there are too many to list, if somebody may want their median.
-    spread: Option<Spread>,
+    spread: Option<QuantileSketch>,
 }
 
 impl ColumnStats {
@@ -66,13 +66,13 @@ impl ColumnStats {
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             counting: true,
-            spread: (median == Median::Wanted).then(Spread::default),
+            spread: (median == Median::Wanted).then(QuantileSketch::default),
             ..ColumnStats::default()
         }
     }
 
     /// Takes a value of one row.
-    pub(crate) fn take(&mut self, spot: Spot, text: &str, accepted: bool, listed: &[String]) {
+    pub(crate) fn take(&mut self, spot: RowLocation, text: &str, accepted: bool, listed: &[String]) {
         let seen = self.distinct.get_mut(text);
         if seen.is_none() && is_missing(text, listed) {
             self.missing_anywhere = true;
@@ -93,7 +93,7 @@ impl ColumnStats {
             None => self.read(spot, text),
         };
         match is {
-            Is::Number(number) => {
+            TextClass::Number(number) => {
                 if self.numbers == 0 {
                     self.first = number;
                 }
@@ -104,8 +104,8 @@ impl ColumnStats {
                     spread.take(number, 1);
                 }
             }
-            Is::OtherDate => self.other_dates += 1,
-            Is::Word => {}
+            TextClass::OtherDate => self.other_dates += 1,
+            TextClass::Word => {}
         }
     }
 
@@ -148,15 +148,15 @@ impl ColumnStats {
     }
 
     /// Reads a text that was not seen before, or that nobody remembers.
-    fn read(&mut self, spot: Spot, text: &str) -> Is {
-        let is = Is::of(text);
+    fn read(&mut self, spot: RowLocation, text: &str) -> TextClass {
+        let is = TextClass::of(text);
         match is {
-            Is::Number(number) => {
+            TextClass::Number(number) => {
                 self.readings.plain(text, number);
                 self.min = self.min.min(number);
                 self.max = self.max.max(number);
             }
-            Is::OtherDate | Is::Word => {
+            TextClass::OtherDate | TextClass::Word => {
                 self.readings.other(text, self.plain_bounds());
                 self.counting = false;
                 self.first_word.get_or_insert_with(|| (spot, text.chars().take(60).collect()));
@@ -169,7 +169,7 @@ impl ColumnStats {
         };
         // Only the last insertion that was possible is worth a look at all values.
         if self.distinct.is_full() || is_long(text) {
-            let counted = counts(&self.distinct, &Some(Spread::default()));
+            let counted = counts(&self.distinct, &Some(QuantileSketch::default()));
             counted.into_iter().flatten().for_each(|(number, count)| spread.take(number, count));
         }
         self.distinct.insert(text, is, before);
@@ -181,7 +181,7 @@ impl ColumnStats {
         let mut values: Vec<String> = self.distinct.listed()?.iter().map(|(text, _)| text).collect();
         // A map has no order of its own, and the same input must give the same bytes.
         values.sort_unstable();
-        let Some(Reading { notation, .. }) = self.reading() else { return Some(values) };
+        let Some(NotationCandidate { notation, .. }) = self.reading() else { return Some(values) };
         let mut numbers: Vec<(f64, String)> =
             values.into_iter().map(|text| (notation.read(&text).unwrap_or(0.0), text)).collect();
         // Stable, so that texts of one number ("1", "1.0") keep the order of their letters.
@@ -192,12 +192,12 @@ impl ColumnStats {
     }
 
     /// How all values are numbers, if they are: the first of the ways that are left.
-    pub(crate) fn reading(&self) -> Option<Reading> {
+    pub(crate) fn reading(&self) -> Option<NotationCandidate> {
         if self.present == 0 {
             return None;
         }
         if self.numbers == self.present {
-            return Some(Reading { notation: Notation::Plain, min: self.min, max: self.max });
+            return Some(NotationCandidate { notation: Notation::Plain, min: self.min, max: self.max });
         }
         self.readings.left().first().cloned()
     }
@@ -210,7 +210,7 @@ impl ColumnStats {
 
     /// A value in the middle: one of the values where they are listed, otherwise about the median of plain numbers.
     pub(crate) fn median(&self) -> Option<String> {
-        let Reading { notation, .. } = self.reading()?;
+        let NotationCandidate { notation, .. } = self.reading()?;
         let Some(distinct) = self.distinct.listed() else {
             return self.spread.as_ref()?.median().map(|number| notation.write(number));
         };
@@ -267,11 +267,11 @@ pub(crate) enum Median {
 }
 
 /// The listed plain numbers with their counts, where somebody counts them.
-fn counts(distinct: &Distinct, spread: &Option<Spread>) -> Option<Vec<(f64, u64)>> {
+fn counts(distinct: &DistinctValues, spread: &Option<QuantileSketch>) -> Option<Vec<(f64, u64)>> {
     spread.as_ref()?;
-    let number = |seen: &Seen| match seen.is {
-        Is::Number(number) => Some((number, seen.count)),
-        Is::OtherDate | Is::Word => None,
+    let number = |seen: &DistinctValue| match seen.is {
+        TextClass::Number(number) => Some((number, seen.count)),
+        TextClass::OtherDate | TextClass::Word => None,
     };
     Some(distinct.listed()?.iter().filter_map(|(_, seen)| number(seen)).collect())
 }
@@ -324,7 +324,7 @@ mod tests {
     fn taken<T: AsRef<str>>(texts: &[T], first: u64) -> ColumnStats {
         let mut stats = ColumnStats::new(Median::Wanted);
         for (row, text) in (first..).zip(texts) {
-            stats.take(Spot { file: 0, place: Place::Row(row) }, text.as_ref(), true, &[]);
+            stats.take(RowLocation { file: 0, place: FileLocation::Row(row) }, text.as_ref(), true, &[]);
         }
         stats
     }
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!(column(&["10", "9", "9.0", "-1"]).values().unwrap(), ["-1", "9", "10"]);
         assert_eq!(column(&["b", "10", "9", "b"]).values().unwrap(), ["10", "9", "b"]);
         assert!(column(&["-0", "1", "-0.0"]).min.is_sign_positive());
-        let second = Spot { file: 0, place: Place::Row(2) };
+        let second = RowLocation { file: 0, place: FileLocation::Row(2) };
         assert_eq!(column(&["b", "?", "NA", ""]).missing, Some((second, 3)));
     }
 

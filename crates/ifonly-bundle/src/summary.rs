@@ -1,15 +1,15 @@
 //! What a manifest promises in numbers: for every scheme on offer, servers, field and bytes per search.
 
 use crate::report::{FeatureReport, write_features};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::sealed::{self, Sealed};
-use ifonly_core::spir::Fetch;
-use ifonly_values::manifest::{Manifest, Offered};
+use ifonly_core::deployment::SchemeInstance;
+use ifonly_core::sealed::{self, SealedScheme};
+use ifonly_core::spir::RecordFetch;
+use ifonly_values::manifest::{Manifest, OfferedScheme};
 use std::fmt;
 
 /// A manifest for people and programs. Its `Display` is what a terminal shows.
 #[derive(Clone, Debug, serde::Serialize)]
-pub struct Summary<'a> {
+pub struct ManifestSummary<'a> {
     /// The manifest itself.
     pub manifest: &'a Manifest,
     /// Its digest, in hexadecimal.
@@ -46,13 +46,13 @@ pub struct SchemeSummary {
 }
 
 /// The numbers of a manifest.
-pub fn summarise(manifest: &Manifest) -> Summary<'_> {
+pub fn summarise(manifest: &Manifest) -> ManifestSummary<'_> {
     let digest = hex::encode(manifest.digest());
-    let row_bits: f64 = manifest.schema().ranges().iter().map(|&range| f64::from(range + 1).log2()).sum();
-    let scans = |deployment: &Deployment| {
+    let row_bits: f64 = manifest.schema().max_levels().iter().map(|&range| f64::from(range + 1).log2()).sum();
+    let scans = |deployment: &SchemeInstance| {
         let traffic = deployment.traffic(1, manifest.record_length());
-        let cheat_bits = deployment.cheated_symbols() as u64 * u64::from(deployment.field().bits());
-        let fetch = Fetch::new(deployment.params(), deployment.servers(), manifest.record_length());
+        let cheat_bits = deployment.cheated_elements() as u64 * u64::from(deployment.field().bits());
+        let fetch = RecordFetch::new(deployment.params(), deployment.servers(), manifest.record_length());
         SchemeSummary {
             name: deployment.scheme().name,
             servers: deployment.servers(),
@@ -67,7 +67,7 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
             cheat_searches: (row_bits / cheat_bits as f64).ceil() as u64,
         }
     };
-    let sealed = |sealed: &Sealed| {
+    let sealed = |sealed: &SealedScheme| {
         let traffic = sealed.traffic(1, manifest.record_length());
         SchemeSummary {
             name: sealed::SCHEME.name,
@@ -84,11 +84,11 @@ pub fn summarise(manifest: &Manifest) -> Summary<'_> {
             cheat_searches: manifest.rows().div_ceil(manifest.top_limit()) as u64,
         }
     };
-    let scheme = |offered: &Offered| match offered {
-        Offered::Scans(deployment) => scans(deployment),
-        Offered::Sealed(here) => sealed(here),
+    let scheme = |offered: &OfferedScheme| match offered {
+        OfferedScheme::Scans(deployment) => scans(deployment),
+        OfferedScheme::Sealed(here) => sealed(here),
     };
-    Summary { manifest, digest, schemes: manifest.offers().iter().map(scheme).collect() }
+    ManifestSummary { manifest, digest, schemes: manifest.schemes().iter().map(scheme).collect() }
 }
 
 impl SchemeSummary {
@@ -100,9 +100,9 @@ impl SchemeSummary {
     }
 }
 
-impl fmt::Display for Summary<'_> {
+impl fmt::Display for ManifestSummary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let contents = self.manifest.contents();
+        let contents = self.manifest.fields();
         writeln!(f, "{}, version {}: {} rows", contents.dataset.name, contents.dataset.version, contents.rows)?;
         if let Some(definition) = &contents.dataset.accepted {
             writeln!(f, "accepted: {definition}")?;

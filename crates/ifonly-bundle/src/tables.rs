@@ -6,9 +6,9 @@
 use crate::error::BuildError;
 use crate::input::{self, Input};
 use crate::options::BuildOptions;
-use crate::report::LeftOut;
-use crate::source::{Progress, Row, Source, Stage, Watch, tell};
-use crate::stats::Spot;
+use crate::report::ExcludedColumn;
+use crate::source::{BuildProgress, BuildStage, ProgressCallback, SourceRow, TableSource, tell};
+use crate::stats::RowLocation;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -20,15 +20,15 @@ const MAX_FILES: usize = 1 << 20;
 
 /// One table in one or more files, or in memory.
 #[derive(serde::Serialize, serde::Deserialize)]
-pub(crate) struct Tables {
+pub(crate) struct TableSet {
     files: Vec<PathBuf>,
     sizes: Vec<Size>,
     delimiter: Option<u8>,
     columns: Vec<String>,
-    unusable: Vec<LeftOut>,
+    unusable: Vec<ExcludedColumn>,
     /// Per file, if it stays open. A copy of this in another process opens them by their names.
     #[serde(skip)]
-    open: Vec<Option<Source>>,
+    open: Vec<Option<TableSource>>,
 }
 
 /// How large a file is.
@@ -43,7 +43,7 @@ struct Size {
 
 /// Some rows of a table that follow each other: one task of a build that many workers share.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Part {
+pub struct TablePart {
     pieces: Vec<Piece>,
 }
 
@@ -54,15 +54,15 @@ struct Piece {
     groups: Option<Range<usize>>,
 }
 
-impl Tables {
+impl TableSet {
     /// Opens all files and looks at their columns.
-    pub(crate) fn open(options: &BuildOptions, watch: Watch<'_>) -> Result<Tables, BuildError> {
+    pub(crate) fn open(options: &BuildOptions, watch: ProgressCallback<'_>) -> Result<TableSet, BuildError> {
         let files = files(&options.data)?;
-        let mut tables: Option<Tables> = None;
+        let mut tables: Option<TableSet> = None;
         for path in files {
-            let source = Source::of(Input::open_watched(&path, watch)?, options.delimiter)?;
+            let source = TableSource::of(Input::open_watched(&path, watch)?, options.delimiter)?;
             match &mut tables {
-                None => tables = Some(Tables::of(source, options.delimiter)),
+                None => tables = Some(TableSet::of(source, options.delimiter)),
                 Some(tables) => tables.push(source)?,
             }
         }
@@ -70,14 +70,14 @@ impl Tables {
     }
 
     /// One table.
-    pub(crate) fn of(source: Source, delimiter: Option<u8>) -> Tables {
+    pub(crate) fn of(source: TableSource, delimiter: Option<u8>) -> TableSet {
         let (columns, unusable) = (source.columns().to_vec(), source.unusable().to_vec());
-        let mut tables = Tables { files: vec![], sizes: vec![], delimiter, columns, unusable, open: vec![] };
+        let mut tables = TableSet { files: vec![], sizes: vec![], delimiter, columns, unusable, open: vec![] };
         tables.keep(source);
         tables
     }
 
-    fn push(&mut self, source: Source) -> Result<(), BuildError> {
+    fn push(&mut self, source: TableSource) -> Result<(), BuildError> {
         self.check_columns(&source)?;
         for unusable in source.unusable() {
             if !self.unusable.contains(unusable) {
@@ -88,7 +88,7 @@ impl Tables {
         Ok(())
     }
 
-    fn keep(&mut self, source: Source) {
+    fn keep(&mut self, source: TableSource) {
         self.files.push(source.path().clone());
         self.sizes.push(Size { bytes: source.bytes(), total: source.total(), groups: source.groups().to_vec() });
         let open = self.files.len() <= KEPT_OPEN || source.is_unique();
@@ -97,14 +97,14 @@ impl Tables {
 
     /// The same table with other rows, which are in memory.
     #[cfg(feature = "arrow")]
-    pub(crate) fn with_rows(mut self, source: Source) -> Result<Tables, BuildError> {
+    pub(crate) fn with_rows(mut self, source: TableSource) -> Result<TableSet, BuildError> {
         self.check_columns(&source)?;
         (self.files, self.sizes, self.open) = (vec![], vec![], vec![]);
         self.keep(source);
         Ok(self)
     }
 
-    fn check_columns(&self, source: &Source) -> Result<(), BuildError> {
+    fn check_columns(&self, source: &TableSource) -> Result<(), BuildError> {
         if source.columns() == self.columns {
             return Ok(());
         }
@@ -134,17 +134,17 @@ impl Tables {
     }
 
     /// Columns that cannot be features, whatever they mean.
-    pub(crate) fn unusable(&self) -> &[LeftOut] {
+    pub(crate) fn unusable(&self) -> &[ExcludedColumn] {
         &self.unusable
     }
 
     /// All rows.
-    pub(crate) fn whole(&self) -> Part {
-        Part { pieces: (0..self.files.len()).map(|file| Piece { file, groups: None }).collect() }
+    pub(crate) fn whole(&self) -> TablePart {
+        TablePart { pieces: (0..self.files.len()).map(|file| Piece { file, groups: None }).collect() }
     }
 
     /// All rows in parts of about so many bytes, or more where a file cannot be cut: only Parquet can, between its row groups.
-    pub(crate) fn parts(&self, bytes: u64) -> Vec<Part> {
+    pub(crate) fn parts(&self, bytes: u64) -> Vec<TablePart> {
         let mut parts = vec![];
         let (mut pieces, mut weight): (Vec<Piece>, u64) = (vec![], 0);
         for (file, size) in self.sizes.iter().enumerate() {
@@ -163,13 +163,13 @@ impl Tables {
                     _ => pieces.push(piece),
                 }
                 if weight >= bytes {
-                    parts.push(Part { pieces: std::mem::take(&mut pieces) });
+                    parts.push(TablePart { pieces: std::mem::take(&mut pieces) });
                     weight = 0;
                 }
             }
         }
         if !pieces.is_empty() {
-            parts.push(Part { pieces });
+            parts.push(TablePart { pieces });
         }
         parts
     }
@@ -194,15 +194,15 @@ impl Tables {
     /// The rows of a part in order.
     pub(crate) fn scan(
         &self,
-        part: &Part,
-        stage: Stage,
-        watch: Watch<'_>,
-        visit: &mut dyn FnMut(Spot, &Row<'_>) -> Result<(), BuildError>,
+        part: &TablePart,
+        stage: BuildStage,
+        watch: ProgressCallback<'_>,
+        visit: &mut dyn FnMut(RowLocation, &SourceRow<'_>) -> Result<(), BuildError>,
     ) -> Result<(), BuildError> {
         const REPORT_EVERY: u64 = 4096;
         let total = part.pieces.iter().map(|piece| self.weight(piece)).sum();
         let (mut before, mut count) = (0, 0u64);
-        tell(watch, Progress { stage, done: 0, total })?;
+        tell(watch, BuildProgress { stage, done: 0, total })?;
         for piece in &part.pieces {
             let (span, weight) = (self.span(piece), self.weight(piece));
             let opened;
@@ -217,19 +217,20 @@ impl Tables {
                 count += 1;
                 if count.is_multiple_of(REPORT_EVERY) {
                     let share = scaled(weight, row.done.saturating_sub(span.start), span.end - span.start);
-                    tell(watch, Progress { stage, done: (before + share.min(weight)).min(total), total })?;
+                    tell(watch, BuildProgress { stage, done: (before + share.min(weight)).min(total), total })?;
                 }
-                visit(Spot { file: piece.file, place: row.place }, &row)
+                visit(RowLocation { file: piece.file, place: row.place }, &row)
             })?;
             before += weight;
         }
-        tell(watch, Progress { stage, done: total, total })
+        tell(watch, BuildProgress { stage, done: total, total })
     }
 
     /// A file that is not open any more, or is not yet in this process.
-    fn opened(&self, file: usize, watch: Watch<'_>) -> Result<Source, BuildError> {
+    fn opened(&self, file: usize, watch: ProgressCallback<'_>) -> Result<TableSource, BuildError> {
         let lost = || BuildError::Settings("a part of the work names a file that the work does not have".into());
-        let source = Source::of(Input::open_watched(self.files.get(file).ok_or_else(lost)?, watch)?, self.delimiter)?;
+        let source =
+            TableSource::of(Input::open_watched(self.files.get(file).ok_or_else(lost)?, watch)?, self.delimiter)?;
         self.check_columns(&source)?;
         Ok(source)
     }

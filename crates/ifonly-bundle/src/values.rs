@@ -2,7 +2,7 @@
 
 use crate::bundle::Bundle;
 use crate::deviation::with_deviations;
-use crate::error::{BuildError, Place};
+use crate::error::{BuildError, FileLocation};
 use crate::format;
 use ifonly_scan::RowStoreBuilder;
 use ifonly_values::manifest::{Manifest, ManifestError};
@@ -25,10 +25,11 @@ impl Bundle {
             longest.iter_mut().zip(row.as_ref()).for_each(|(most, text)| *most = text.as_ref().len().max(*most));
         }
         let length = format::record_length(longest);
-        let mut store = RowStoreBuilder::new(&schema.ranges(), rows.len()).map_err(of_store)?;
+        let mut store = RowStoreBuilder::new(&schema.max_levels(), rows.len()).map_err(of_store)?;
         let mut records = Vec::with_capacity(length * rows.len());
-        let mut histograms: Vec<Vec<u64>> = schema.ranges().iter().map(|&range| vec![0; range as usize + 1]).collect();
-        for (place, row) in (1..).map(Place::Row).zip(rows) {
+        let mut histograms: Vec<Vec<u64>> =
+            schema.max_levels().iter().map(|&range| vec![0; range as usize + 1]).collect();
+        for (place, row) in (1..).map(FileLocation::Row).zip(rows) {
             let texts = row.as_ref();
             let whole = |reason: String| BuildError::Row { path: given(), place, reason };
             if texts.len() != columns.len() {

@@ -3,27 +3,27 @@
 //! [`Work`] is what somebody needs to know for that, and nothing else. It travels between processes, so a part can be read by whoever is free.
 //! A part that is worked on again, by anybody, gives the same bytes.
 
-use crate::accept::{Acceptance, Telltale};
+use crate::accept::{Acceptance, TargetLeakDetector};
 #[cfg(feature = "arrow")]
 use crate::arrow_source::ArrowTable;
-use crate::by_text::ByText;
+use crate::by_text::TextMap;
 use crate::error::BuildError;
-use crate::learnt::Learnt;
-use crate::parts::{PartFiles, Tally};
-use crate::plan::Plan;
+use crate::learnt::TableStats;
+use crate::parts::{LevelCounts, PartFiles};
+use crate::plan::EncodingPlan;
 use crate::settings::find_column;
 #[cfg(feature = "arrow")]
-use crate::source::Source;
-use crate::source::{Row, Stage, Watch};
-use crate::stats::{ColumnStats, Median, Spot, is_missing};
-use crate::tables::{Part, Tables};
+use crate::source::TableSource;
+use crate::source::{BuildStage, ProgressCallback, SourceRow};
+use crate::stats::{ColumnStats, Median, RowLocation, is_missing};
+use crate::tables::{TablePart, TableSet};
 use ifonly_values::record;
-use ifonly_values::schema::{Column, Encoded, Feature, Kind, Notation, Schema, SchemaError, Value};
+use ifonly_values::schema::{Column, EncodedValue, Feature, FeatureKind, Notation, Schema, SchemaError, Value};
 
 /// What has to be done with the rows of some tables.
 #[derive(serde::Serialize, serde::Deserialize)]
-pub struct Work {
-    pub(crate) tables: Tables,
+pub struct BuildTask {
+    pub(crate) tables: TableSet,
     pub(crate) acceptance: Acceptance,
     /// Per column the words that the schema file lists, which are never missing values.
     pub(crate) listed: Vec<Vec<String>>,
@@ -31,36 +31,36 @@ pub struct Work {
     pub(crate) medians: Vec<Median>,
 }
 
-impl std::fmt::Debug for Work {
+impl std::fmt::Debug for BuildTask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Work({} files, {} columns)", self.tables.files().len(), self.listed.len())
     }
 }
 
-impl Work {
+impl BuildTask {
     /// All rows.
-    pub fn whole(&self) -> Part {
+    pub fn whole(&self) -> TablePart {
         self.tables.whole()
     }
 
     /// All rows in parts of about so many bytes of their files, in order. CSV files are not cut, Parquet files between row groups.
-    pub fn parts(&self, bytes: u64) -> Vec<Part> {
+    pub fn parts(&self, bytes: u64) -> Vec<TablePart> {
         self.tables.parts(bytes)
     }
 
     /// The same work with rows in memory: some of a table that nobody has to hold as a whole. It has the columns that the work was made with.
     #[cfg(feature = "arrow")]
-    pub fn with_rows(self, rows: ArrowTable) -> Result<Work, BuildError> {
-        Ok(Work { tables: self.tables.with_rows(Source::Arrow(rows))?, ..self })
+    pub fn with_rows(self, rows: ArrowTable) -> Result<BuildTask, BuildError> {
+        Ok(BuildTask { tables: self.tables.with_rows(TableSource::Arrow(rows))?, ..self })
     }
 
     /// The first pass: what the columns of some rows are.
-    pub fn learn(&self, part: &Part, watch: Watch<'_>) -> Result<Learnt, BuildError> {
+    pub fn collect_stats(&self, part: &TablePart, watch: ProgressCallback<'_>) -> Result<TableStats, BuildError> {
         let masked = matches!(self.acceptance, Acceptance::Mask(_));
-        let telltales = vec![Telltale::default(); if masked { self.listed.len() } else { 0 }];
+        let telltales = vec![TargetLeakDetector::default(); if masked { self.listed.len() } else { 0 }];
         let stats = self.medians.iter().map(|median| ColumnStats::new(*median)).collect();
-        let mut learnt = Learnt { rows: 0, accepted: 0, stats, telltales };
-        self.scan(part, Stage::Learning, watch, &mut |spot, row, accepted| {
+        let mut learnt = TableStats { rows: 0, accepted: 0, stats, telltales };
+        self.scan(part, BuildStage::Learning, watch, &mut |spot, row, accepted| {
             learnt.rows += 1;
             learnt.accepted += u64::from(accepted);
             for ((stats, cell), listed) in learnt.stats.iter_mut().zip(row.cells).zip(&self.listed) {
@@ -73,21 +73,27 @@ impl Work {
     }
 
     /// The second pass: the levels and the texts of the accepted rows among some.
-    pub fn encode(&self, plan: &Plan, part: &Part, files: &PartFiles, watch: Watch<'_>) -> Result<Tally, BuildError> {
+    pub fn encode(
+        &self,
+        plan: &EncodingPlan,
+        part: &TablePart,
+        files: &PartFiles,
+        watch: ProgressCallback<'_>,
+    ) -> Result<LevelCounts, BuildError> {
         // Equal words are common, and reading one takes longer than finding it; so many are remembered per column.
         const REMEMBERED: usize = 1 << 16;
         let schema = &plan.schema;
         let columns = self.columns_of(schema)?;
         let mut to = files.create()?;
-        let mut tally = Tally::new(schema);
-        let mut memory: Vec<ByText<Vec<Encoded>>> = vec![ByText::default(); columns.len()];
-        self.scan(part, Stage::Encoding, watch, &mut |spot, row, accepted| {
+        let mut tally = LevelCounts::new(schema);
+        let mut memory: Vec<TextMap<Vec<EncodedValue>>> = vec![TextMap::default(); columns.len()];
+        self.scan(part, BuildStage::Encoding, watch, &mut |spot, row, accepted| {
             tally.read += 1;
             tally.accepted += u64::from(accepted);
             if !accepted || !self.is_complete(row, &plan.incomplete) {
                 return Ok(());
             }
-            let mut levels: Vec<Encoded> = Vec::with_capacity(schema.features().len());
+            let mut levels: Vec<EncodedValue> = Vec::with_capacity(schema.features().len());
             let mut texts: Vec<&str> = Vec::with_capacity(columns.len());
             for ((place, column), memory) in columns.iter().zip(&mut memory) {
                 let text = if is_missing(row.cells[*place], &self.listed[*place]) { "" } else { row.cells[*place] };
@@ -125,10 +131,10 @@ impl Work {
     /// Goes over the rows of a part and calls `visit` with each and whether it was accepted.
     fn scan(
         &self,
-        part: &Part,
-        stage: Stage,
-        watch: Watch<'_>,
-        visit: &mut dyn FnMut(Spot, &Row<'_>, bool) -> Result<(), BuildError>,
+        part: &TablePart,
+        stage: BuildStage,
+        watch: ProgressCallback<'_>,
+        visit: &mut dyn FnMut(RowLocation, &SourceRow<'_>, bool) -> Result<(), BuildError>,
     ) -> Result<(), BuildError> {
         let mut count = 0;
         self.tables.scan(part, stage, watch, &mut |spot, row| {
@@ -139,7 +145,7 @@ impl Work {
         })
     }
 
-    fn accepts(&self, spot: Spot, row: &Row<'_>, place: usize) -> Result<bool, BuildError> {
+    fn accepts(&self, spot: RowLocation, row: &SourceRow<'_>, place: usize) -> Result<bool, BuildError> {
         let (column, conditions) = match &self.acceptance {
             Acceptance::Everybody => return Ok(true),
             // Whether it has as many values as there are rows is seen at the end.
@@ -159,7 +165,7 @@ impl Work {
         Ok(false)
     }
 
-    fn is_complete(&self, row: &Row<'_>, needed: &[usize]) -> bool {
+    fn is_complete(&self, row: &SourceRow<'_>, needed: &[usize]) -> bool {
         let cells = |&place: &usize| row.cells.get(place).zip(self.listed.get(place));
         !needed.iter().filter_map(cells).any(|(cell, listed)| is_missing(cell, listed))
     }
@@ -171,12 +177,12 @@ impl Work {
     }
 
     /// What is wrong with a value.
-    pub(crate) fn cell(&self, spot: Spot, column: usize, reason: String) -> BuildError {
+    pub(crate) fn cell(&self, spot: RowLocation, column: usize, reason: String) -> BuildError {
         let column = self.tables.columns()[column].clone();
         BuildError::Cell { path: self.file(spot), place: spot.place, column, reason }
     }
 
-    fn file(&self, spot: Spot) -> std::path::PathBuf {
+    fn file(&self, spot: RowLocation) -> std::path::PathBuf {
         self.tables.files().get(spot.file).cloned().unwrap_or_default()
     }
 }
@@ -184,5 +190,5 @@ impl Work {
 /// The feature of a column of plain numbers, which are read as fast as they are found.
 fn plain_numbers<'a>(schema: &'a Schema, column: &Column<'_>) -> Option<&'a Feature> {
     let [feature] = &schema.features()[column.features.clone()] else { return None };
-    matches!(feature.kind, Kind::Numeric { notation: Notation::Plain, .. }).then_some(feature)
+    matches!(feature.kind, FeatureKind::Numeric { notation: Notation::Plain, .. }).then_some(feature)
 }

@@ -10,46 +10,46 @@ use std::path::{Path, PathBuf};
 
 /// What is written, and so what may be replaced by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
+pub(crate) enum OutputKind {
     /// A bundle, or what has its checksums.
     Bundle,
     /// The folders of a bundle's parts.
     Parts,
 }
 
-impl Made {
+impl OutputKind {
     fn is_at(self, target: &Path) -> bool {
         match self {
-            Made::Bundle => target.join(format::CHECKSUMS).is_file(),
-            Made::Parts => cut::is_split_alone(target),
+            OutputKind::Bundle => target.join(format::CHECKSUMS).is_file(),
+            OutputKind::Parts => cut::is_split_alone(target),
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Made::Bundle => "a bundle",
-            Made::Parts => "what a bundle was split into, and that alone",
+            OutputKind::Bundle => "a bundle",
+            OutputKind::Parts => "what a bundle was split into, and that alone",
         }
     }
 }
 
 /// A bundle, or the parts of one, in the making. Dropped before [`Staging::commit`], it leaves nothing behind.
-pub(crate) struct Staging {
-    folder: Folder,
+pub(crate) struct StagingDir {
+    folder: PrivateDir,
     target: PathBuf,
-    made: Made,
+    made: OutputKind,
 }
 
-impl Staging {
+impl StagingDir {
     /// Begins; the target must not exist unless it is to be replaced.
-    pub(crate) fn new(target: &Path, made: Made, replace: bool) -> Result<Staging, BuildError> {
+    pub(crate) fn new(target: &Path, made: OutputKind, replace: bool) -> Result<StagingDir, BuildError> {
         check_target(target, made, replace)?;
-        let folder = Folder(private_beside(target, "new")?);
-        Ok(Staging { folder, target: target.into(), made })
+        let folder = PrivateDir(private_beside(target, "new")?);
+        Ok(StagingDir { folder, target: target.into(), made })
     }
 
     /// Where its files go.
-    pub(crate) fn folder(&self) -> &Folder {
+    pub(crate) fn folder(&self) -> &PrivateDir {
         &self.folder
     }
 
@@ -79,7 +79,7 @@ impl Staging {
     }
 }
 
-impl Drop for Staging {
+impl Drop for StagingDir {
     fn drop(&mut self) {
         // After a commit there is nothing under this name any more.
         let _ = fs::remove_dir_all(&self.folder.0);
@@ -87,21 +87,21 @@ impl Drop for Staging {
 }
 
 /// A folder that only its owner may look into.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct PrivateDir(PathBuf);
 
-impl Folder {
+impl PrivateDir {
     /// A new file in it.
-    pub(crate) fn file(&self, name: &str) -> Result<HashedFile, BuildError> {
+    pub(crate) fn file(&self, name: &str) -> Result<HashingFile, BuildError> {
         let path = self.0.join(name);
         let file = private_file().open(&path).map_err(io("create", &path))?;
-        Ok(HashedFile { hashed: BufWriter::with_capacity(1 << 16, Hashed::new(file)), path })
+        Ok(HashingFile { hashed: BufWriter::with_capacity(1 << 16, HashingWriter::new(file)), path })
     }
 
     /// A new folder in it.
-    pub(crate) fn folder(&self, name: &str) -> Result<Folder, BuildError> {
+    pub(crate) fn folder(&self, name: &str) -> Result<PrivateDir, BuildError> {
         let path = self.0.join(name);
         private_directory().create(&path).map_err(io("create", &path))?;
-        Ok(Folder(path))
+        Ok(PrivateDir(path))
     }
 
     /// Returns when the names of its files are on the disk.
@@ -113,14 +113,14 @@ impl Folder {
 /// A directory for what is needed on the way to a bundle, beside it and as private. It goes when this is dropped.
 #[cfg(feature = "build")]
 #[derive(Debug)]
-pub struct Workplace {
+pub struct ScratchDir {
     directory: PathBuf,
 }
 
 #[cfg(feature = "build")]
-impl Workplace {
-    pub(crate) fn new(target: &Path) -> Result<Workplace, BuildError> {
-        Ok(Workplace { directory: private_beside(target, "parts")? })
+impl ScratchDir {
+    pub(crate) fn new(target: &Path) -> Result<ScratchDir, BuildError> {
+        Ok(ScratchDir { directory: private_beside(target, "parts")? })
     }
 
     /// Where it is.
@@ -130,7 +130,7 @@ impl Workplace {
 }
 
 #[cfg(feature = "build")]
-impl Drop for Workplace {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
@@ -166,7 +166,7 @@ fn private_file() -> OpenOptions {
 }
 
 /// Refuses a target that exists, and to replace anything but its like.
-pub(crate) fn check_target(target: &Path, made: Made, replace: bool) -> Result<(), BuildError> {
+pub(crate) fn check_target(target: &Path, made: OutputKind, replace: bool) -> Result<(), BuildError> {
     if target.file_name().is_none() {
         let reason = "this is no name for a bundle".into();
         return Err(BuildError::File { path: target.into(), reason });
@@ -199,12 +199,12 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Build
 }
 
 /// A file that knows its checksum and length. Hashing comes behind the buffer: large pieces are hashed faster.
-pub(crate) struct HashedFile {
-    hashed: BufWriter<Hashed<File>>,
+pub(crate) struct HashingFile {
+    hashed: BufWriter<HashingWriter<File>>,
     path: PathBuf,
 }
 
-impl HashedFile {
+impl HashingFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -216,14 +216,14 @@ impl HashedFile {
     /// The checksum and the length, after everything is on the disk.
     pub(crate) fn finish(self) -> Result<(blake3::Hash, u64), BuildError> {
         let hashed = self.hashed.into_inner().map_err(|error| io("write", &self.path)(error.into_error()))?;
-        let Hashed { to: file, hasher, bytes } = hashed;
+        let HashingWriter { to: file, hasher, bytes } = hashed;
         file.sync_all().map_err(io("sync", &self.path))?;
         Ok((hasher.finalize(), bytes))
     }
 }
 
 /// The row store's writer speaks of `io` errors; [`BuildError::of_rows`] gives them their path back.
-impl Write for HashedFile {
+impl Write for HashingFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.hashed.write(bytes)
     }
@@ -234,15 +234,15 @@ impl Write for HashedFile {
 }
 
 /// Counts and hashes what is written.
-pub(crate) struct Hashed<W> {
+pub(crate) struct HashingWriter<W> {
     to: W,
     hasher: blake3::Hasher,
     bytes: u64,
 }
 
-impl<W: Write> Hashed<W> {
-    pub(crate) fn new(to: W) -> Hashed<W> {
-        Hashed { to, hasher: blake3::Hasher::new(), bytes: 0 }
+impl<W: Write> HashingWriter<W> {
+    pub(crate) fn new(to: W) -> HashingWriter<W> {
+        HashingWriter { to, hasher: blake3::Hasher::new(), bytes: 0 }
     }
 
     pub(crate) fn hash(&self) -> blake3::Hash {
@@ -250,7 +250,7 @@ impl<W: Write> Hashed<W> {
     }
 }
 
-impl<W: Write> Write for Hashed<W> {
+impl<W: Write> Write for HashingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let written = self.to.write(bytes)?;
         self.hasher.update(&bytes[..written]);

@@ -3,11 +3,13 @@
 mod common;
 
 use common::*;
-use ifonly_bundle::{BuildOptions, Bundle, DeploymentOptions, Progress, Stage, build, load_key, save_key, summarise};
-use ifonly_core::params::TermOptions;
+use ifonly_bundle::{
+    BuildOptions, BuildProgress, BuildStage, Bundle, DeploymentOptions, build, load_key, save_key, summarise,
+};
+use ifonly_core::params::ParamOptions;
 use ifonly_core::signature::SigningKey;
 use ifonly_values::record::Record;
-use ifonly_values::schema::{Kind, Value};
+use ifonly_values::schema::{FeatureKind, Value};
 
 const LOANS: &str = "\
 id,income,debt,job,risk,branch,approved
@@ -28,7 +30,7 @@ fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
     let report = quietly(&options).unwrap();
     let bundle = Bundle::open(&options.output).unwrap();
     // Bounds come from all rows: incomes 1000 to 3000 in steps of 500, debts in quarters.
-    assert_eq!(bundle.manifest().schema().ranges(), [4, 3, 2, 2]);
+    assert_eq!(bundle.manifest().schema().max_levels(), [4, 3, 2, 2]);
     assert_eq!(levels(&bundle), [[0, 2, 2, 0], [4, 3, 0, 1], [1, 0, 1, 0]]);
     assert_eq!((report.rows_read, report.rows_accepted), (4, 3));
     check_records(&bundle);
@@ -38,7 +40,7 @@ fn accepted_rows_are_quantised_and_kept_in_their_original_form() {
     assert_eq!(record.value("approved"), None);
     let left_out: Vec<&str> = report.left_out.iter().map(|out| out.column.as_str()).collect();
     assert_eq!(left_out, ["id", "branch"]);
-    assert_eq!(bundle.manifest().contents().dataset.name, "loans");
+    assert_eq!(bundle.manifest().fields().dataset.name, "loans");
     assert_eq!(bundle.rows().rows(), 3);
     assert!(report.to_string().contains("3 of 4 rows accepted"), "{report}");
 }
@@ -104,7 +106,7 @@ fn a_key_is_made_beside_the_bundle_used_again_and_never_goes_into_it() {
     assert!(first.key_is_new && first.signing_key == desk.path("bundle.signing.key"), "{first}");
     assert!(first.to_string().contains("keep that file from the servers"), "{first}");
     let key = load_key(&first.signing_key).unwrap();
-    assert_eq!(first.manifest.contents().signer, Some(key.public()));
+    assert_eq!(first.manifest.fields().signer, Some(key.public()));
     let secret: String = key.expose().iter().map(|byte| format!("{byte:02x}")).collect();
     for file in ["manifest.json", "rows", "records", "checksums"] {
         let bytes = std::fs::read(options.output.join(file)).unwrap();
@@ -181,7 +183,7 @@ fn a_schema_file_overrides_what_would_be_inferred() {
     assert!(report.warnings().iter().any(|warning| warning.contains("2 values outside 20 to 60 years")));
     check_records(&bundle);
     // The zip codes are labels, so only tables may compare them.
-    let offered: Vec<&str> = bundle.manifest().offers().iter().map(|offer| offer.scheme().name).collect();
+    let offered: Vec<&str> = bundle.manifest().schemes().iter().map(|offer| offer.scheme().name).collect();
     assert_eq!(offered, ["gated-costs", "gated-tables"]);
 }
 
@@ -224,7 +226,7 @@ fn rejected_rows_widen_the_bounds_but_may_lack_values() {
     quietly(&options).unwrap();
     let manifest = Bundle::manifest_of(&options.output).unwrap();
     assert!(
-        matches!(&manifest.schema().features()[0].kind, Kind::Numeric { scale, .. } if scale.bounds() == (1.0, 9.0) && scale.range() == 8)
+        matches!(&manifest.schema().features()[0].kind, FeatureKind::Numeric { scale, .. } if scale.bounds() == (1.0, 9.0) && scale.max_level() == 8)
     );
 }
 
@@ -232,7 +234,7 @@ fn rejected_rows_widen_the_bounds_but_may_lack_values() {
 fn wide_features_take_two_bytes() {
     let csv: String = "a\n".to_owned() + &(0..1000).map(|n| format!("{}\n", n * n % 997)).collect::<String>();
     let (report, bundle) = bundle(csv, "levels = 1000\n");
-    assert_eq!(bundle.manifest().schema().ranges(), [996]);
+    assert_eq!(bundle.manifest().schema().max_levels(), [996]);
     // A header, and 16 blocks of 64 rows with one group of four bytes each.
     assert_eq!(report.sizes.rows, 64 + 16 * 256);
     assert!(bundle.rows().levels().zip(0..).all(|(row, n)| row == [(n * n % 997) as u16]));
@@ -244,13 +246,13 @@ fn the_deployment_is_as_asked() {
     let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
     options.deployment = DeploymentOptions {
         servers: Some(4),
-        terms: TermOptions { weight_limit: Some(3), top_limit: Some(7), ..TermOptions::default() },
+        terms: ParamOptions { weight_limit: Some(3), top_limit: Some(7), ..ParamOptions::default() },
         epochs: vec![5, 4],
         schemes: vec!["two-phase+".into(), "gated".into()],
         ..DeploymentOptions::default()
     };
     options.version = Some("2026-11".into());
-    let contents = quietly(&options).unwrap().manifest.contents().clone();
+    let contents = quietly(&options).unwrap().manifest.fields().clone();
     assert_eq!((contents.terms.weight_limit, contents.terms.top_limit, contents.operators.len()), (3, 7, 4));
     // Two features share 40 bits.
     assert_eq!((contents.terms.cost_limit >> 38, contents.default_scheme.as_str()), (1, "gated"));
@@ -264,11 +266,11 @@ fn what_goes_beyond_the_gated_family_is_offered_by_name_only_and_says_what_it_gi
     let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
     options.deployment.servers = Some(4);
     let report = quietly(&options).unwrap();
-    assert!(report.manifest.deployments().all(|offer| offer.scheme().is_gated()));
+    assert!(report.manifest.instances().all(|offer| offer.scheme().is_gated()));
     assert!(!report.warnings().iter().any(|warning| warning.contains("gives more away")), "{report}");
     (options.replace, options.deployment.default_scheme) = (true, Some("two-phase".into()));
     let report = quietly(&options).unwrap();
-    assert!(report.manifest.deployment("two-phase").is_ok() && report.manifest.deployment("gated-tables").is_ok());
+    assert!(report.manifest.instance("two-phase").is_ok() && report.manifest.instance("gated-tables").is_ok());
     let warning = report.warnings().into_iter().find(|warning| warning.contains("two-phase gives more away")).unwrap();
     assert!(warning.contains("one order") && warning.contains("all rows not before search 1"), "{warning}");
 }
@@ -279,11 +281,11 @@ fn servers_to_spare_and_verified_answers_say_what_a_cheating_client_gets() {
     let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
     (options.replace, options.deployment.servers) = (true, Some(4));
     let mut cheat = |silent, lying, verified| {
-        let terms = TermOptions {
+        let terms = ParamOptions {
             silent: Some(silent),
             lying: Some(lying),
             verified: Some(verified),
-            ..TermOptions::default()
+            ..ParamOptions::default()
         };
         options.deployment.terms = terms;
         let report = quietly(&options).unwrap();
@@ -306,7 +308,7 @@ fn a_recommended_scheme_that_does_not_fit_is_not_dropped_in_silence() {
     let mut options = desk.csv("a,b\n1,5\n2,6\n3,9\n", "");
     options.deployment.terms.cost_limit = Some(u64::MAX);
     let report = quietly(&options).unwrap();
-    assert_eq!(report.manifest.contents().default_scheme, "gated-ranges+");
+    assert_eq!(report.manifest.fields().default_scheme, "gated-ranges+");
     assert!(report.to_string().contains("warning: the default scheme is gated-ranges+"), "{report}");
 }
 
@@ -315,10 +317,10 @@ fn progress_runs_through_both_passes_and_arrives() {
     let desk = Desk::new();
     let csv: String = "a\n".to_owned() + &(0..10_000).map(|n| format!("{}\n", n * 7 % 1009)).collect::<String>();
     let options = desk.csv(csv, "");
-    let mut seen: Vec<Progress> = vec![];
+    let mut seen: Vec<BuildProgress> = vec![];
     build(&options, &mut |progress| seen.push(progress)).unwrap();
-    for stage in [Stage::Learning, Stage::Encoding, Stage::Signing] {
-        let of_stage: Vec<&Progress> = seen.iter().filter(|progress| progress.stage == stage).collect();
+    for stage in [BuildStage::Learning, BuildStage::Encoding, BuildStage::Signing] {
+        let of_stage: Vec<&BuildProgress> = seen.iter().filter(|progress| progress.stage == stage).collect();
         assert!(of_stage.len() >= 4 && of_stage.windows(2).all(|pair| pair[0].done <= pair[1].done));
         assert!(of_stage.last().is_some_and(|last| last.done == last.total && last.total > 0));
     }

@@ -1,7 +1,7 @@
 //! Parts of a bundle have its rows, its records and its digest, and nothing else passes for one.
 #![cfg(feature = "build")]
 
-use ifonly_bundle::{BuildOptions, Bundle, BundlePart, OpenError, Outline, SplitError, build};
+use ifonly_bundle::{BuildOptions, Bundle, BundleMetadata, BundlePart, OpenError, SplitError, build};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ fn parts_together_are_the_bundle() {
             next = rows.end;
         }
         assert_eq!(next, 200);
-        let front = Outline::open(&output.join("front")).unwrap();
+        let front = BundleMetadata::open(&output.join("front")).unwrap();
         assert_eq!((front.manifest().digest(), front.data_digest()), (whole.manifest().digest(), whole.data_digest()));
         let refused = |name: &str| Bundle::open(&output.join(name)).unwrap_err().to_string();
         assert!(refused("front").contains("--shards") && refused("part-0").contains("ifonly shard"));
@@ -92,7 +92,7 @@ fn parts_are_replaced_when_asked_and_nothing_else_is() {
     for said in [
         Bundle::open(&output).unwrap_err().to_string(),
         BundlePart::open(&output, None).unwrap_err().to_string(),
-        Outline::open(&output).unwrap_err().to_string(),
+        BundleMetadata::open(&output).unwrap_err().to_string(),
         Bundle::split(&output, 2, &desk.path().join("again"), false).unwrap_err().to_string(),
     ] {
         assert!(said.contains("parts/part-0") && said.contains("parts/front"), "{said}");

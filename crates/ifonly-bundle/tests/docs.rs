@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use ifonly_bundle::Settings;
+use ifonly_bundle::SchemaFile;
 
 const PAGE: &str = include_str!("../../../docs/bundles.md");
 
@@ -25,7 +25,7 @@ fn the_sample_schema_builds_the_sample_table() {
 #[test]
 fn the_sample_has_every_key() {
     // Derived Debug lists every field; one that the sample leaves at its default would show as None or empty.
-    let settings = Settings::parse(block("toml")).unwrap();
+    let settings = SchemaFile::parse(block("toml")).unwrap();
     let lists = [&settings.continuous, &settings.categorical, &settings.immutable, &settings.exclude];
     assert!(lists.iter().all(|list| !list.is_empty()) && settings.target.is_some() && settings.levels.is_some());
     assert!(!settings.accept.is_empty());

@@ -5,16 +5,16 @@
 mod common;
 
 use common::*;
-use ifonly_bundle::{BuildError, BuildOptions, Bundle, Inputs, Mask, Report, Settings, build_from};
+use ifonly_bundle::{AcceptMask, BuildError, BuildInputs, BuildOptions, BuildReport, Bundle, SchemaFile, build_from};
 use std::ops::ControlFlow;
 
 const TABLE: &str = "age,job,decision\n31,baker,yes\n45,pilot,no\n28,nurse,yes\n60,baker,no\n39,pilot,yes\n";
 
-fn mask(rows: &[bool]) -> Option<Mask> {
-    Some(Mask { rows: rows.to_vec(), definition: "a model says so".into() })
+fn mask(rows: &[bool]) -> Option<AcceptMask> {
+    Some(AcceptMask { rows: rows.to_vec(), definition: "a model says so".into() })
 }
 
-fn masked(options: &BuildOptions, inputs: Inputs) -> Result<Report, BuildError> {
+fn masked(options: &BuildOptions, inputs: BuildInputs) -> Result<BuildReport, BuildError> {
     build_from(options, inputs, &mut |_| ControlFlow::Continue(()))
 }
 
@@ -22,19 +22,19 @@ fn masked(options: &BuildOptions, inputs: Inputs) -> Result<Report, BuildError> 
 fn a_mask_accepts_the_rows_that_a_target_would_and_the_manifest_says_who_decided() {
     let desk = Desk::new();
     let data = desk.write("data.csv", TABLE);
-    let settings = Settings::parse("exclude = ['decision']").unwrap();
+    let settings = SchemaFile::parse("exclude = ['decision']").unwrap();
     let options = BuildOptions { sign: Some(signing_key(&desk)), ..desk.options(&data) };
     let mine = [true, false, true, false, true];
-    masked(&options, Inputs { mask: mask(&mine), settings: Some(settings), ..Inputs::default() }).unwrap();
+    masked(&options, BuildInputs { mask: mask(&mine), settings: Some(settings), ..BuildInputs::default() }).unwrap();
     let by_mask = Bundle::open(&options.output).unwrap();
-    assert_eq!(by_mask.manifest().contents().dataset.accepted.as_deref(), Some("a model says so"));
+    assert_eq!(by_mask.manifest().fields().dataset.accepted.as_deref(), Some("a model says so"));
 
     let (target, accept) = (Some("decision".into()), vec!["yes".into()]);
     let output = desk.path("other.bundle");
     let options = BuildOptions { target, accept, output, ..options };
     quietly(&options).unwrap();
     let by_target = Bundle::open(&options.output).unwrap();
-    assert_eq!(by_target.manifest().contents().dataset.accepted.as_deref(), Some("decision is yes"));
+    assert_eq!(by_target.manifest().fields().dataset.accepted.as_deref(), Some("decision is yes"));
     for file in ["rows", "records"] {
         let read = |bundle: &str| std::fs::read(desk.path(bundle).join(file)).unwrap();
         assert!(read("bundle") == read("other.bundle"), "{file}");
@@ -46,7 +46,7 @@ fn a_mask_accepts_the_rows_that_a_target_would_and_the_manifest_says_who_decided
 fn a_feature_that_repeats_the_mask_is_reported() {
     let desk = Desk::new();
     let options = desk.options(&desk.write("data.csv", TABLE));
-    let inputs = Inputs { mask: mask(&[true, false, true, false, true]), ..Inputs::default() };
+    let inputs = BuildInputs { mask: mask(&[true, false, true, false, true]), ..BuildInputs::default() };
     let report = masked(&options, inputs).unwrap();
     assert_eq!(report.telling, ["decision"]);
     assert!(report.warnings().iter().any(|warning| warning.contains("\"decision\" alone says who was accepted")));
@@ -63,7 +63,8 @@ fn masks_that_do_not_fit_are_refused_and_nothing_is_written() {
         (&options, &[false; 5], "the mask is false everywhere"),
         (&target, &[true; 5], "a target and a mask"),
     ] {
-        let error = masked(options, Inputs { mask: mask(rows), ..Inputs::default() }).unwrap_err().to_string();
+        let error =
+            masked(options, BuildInputs { mask: mask(rows), ..BuildInputs::default() }).unwrap_err().to_string();
         assert!(error.contains(complaint), "{error}");
         assert!(!options.output.exists());
     }
@@ -79,14 +80,14 @@ fn a_build_that_is_stopped_leaves_nothing_behind() {
             told += 1;
             ControlFlow::Continue(())
         };
-        build_from(&desk.options(&desk.write("data.csv", TABLE)), Inputs::default(), count).unwrap();
+        build_from(&desk.options(&desk.write("data.csv", TABLE)), BuildInputs::default(), count).unwrap();
         told
     };
     assert!(told > 3);
     for stop in 0..told {
         let desk = Desk::new();
         let mut heard = 0;
-        let stopped = build_from(&desk.options(&desk.write("data.csv", TABLE)), Inputs::default(), &mut |_| {
+        let stopped = build_from(&desk.options(&desk.write("data.csv", TABLE)), BuildInputs::default(), &mut |_| {
             heard += 1;
             if heard > stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });

@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
 
 const CSV: &str = "\u{feff}age,debt,\"the job\",risk,ok\n23,0.5,baker,low,1\n31,,pilot,high,0\n45,1e2,\"pi,lot\",low,1\n52,-3,x,medium,1\n";

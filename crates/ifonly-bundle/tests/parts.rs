@@ -4,9 +4,10 @@ mod common;
 
 use common::*;
 use ifonly_bundle::{
-    Build, BuildError, BuildOptions, Inputs, Learnt, Part, PartFiles, Plan, Report, Signing, Tally, Work,
+    Build, BuildError, BuildInputs, BuildOptions, BuildReport, BuildTask, EncodingPlan, LevelCounts, PartFiles,
+    SigningJob, TablePart, TableStats,
 };
-use ifonly_bundle::{Progress, build, load_key};
+use ifonly_bundle::{BuildProgress, build, load_key};
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -76,23 +77,23 @@ enum Signed {
 }
 
 /// Builds in parts of about so many bytes, each step as if by another process, and every part's second pass twice.
-fn in_parts(options: &BuildOptions, bytes: u64, by: Signed) -> Result<(Report, usize), BuildError> {
-    let watch = &mut |_: Progress| ControlFlow::Continue(());
-    let build = Build::new(options.clone(), Inputs::default(), watch)?;
-    let parts: Vec<Part> = sent(&build.work().parts(bytes));
-    let work: Work = sent(build.work());
+fn in_parts(options: &BuildOptions, bytes: u64, by: Signed) -> Result<(BuildReport, usize), BuildError> {
+    let watch = &mut |_: BuildProgress| ControlFlow::Continue(());
+    let build = Build::new(options.clone(), BuildInputs::default(), watch)?;
+    let parts: Vec<TablePart> = sent(&build.work().parts(bytes));
+    let work: BuildTask = sent(build.work());
     // The last part first: what was learnt is put together in order, whenever it came.
-    let mut learnt: Vec<Learnt> = vec![];
+    let mut learnt: Vec<TableStats> = vec![];
     for part in parts.iter().rev() {
-        learnt.insert(0, sent(&work.learn(part, watch)?));
+        learnt.insert(0, sent(&work.collect_stats(part, watch)?));
     }
     let all = learnt.into_iter().reduce(|mut before, behind| {
         before.merge(behind);
         before
     });
-    let plan: Plan = sent(&build.plan(&all.expect("there are parts"))?);
-    let workplace = build.workplace()?;
-    let mut tallies: Vec<Tally> = vec![];
+    let plan: EncodingPlan = sent(&build.plan(&all.expect("there are parts"))?);
+    let workplace = build.scratch_dir()?;
+    let mut tallies: Vec<LevelCounts> = vec![];
     for (number, part) in parts.iter().enumerate() {
         let files = PartFiles::new(workplace.directory(), number);
         work.encode(&plan, part, &files, watch)?;
@@ -103,7 +104,7 @@ fn in_parts(options: &BuildOptions, bytes: u64, by: Signed) -> Result<(Report, u
         let key = load_key(&build.lend_key(&workplace)?)?;
         for (number, tally) in tallies.iter().enumerate() {
             let files = PartFiles::new(workplace.directory(), number);
-            files.sign(&Signing::new(&manifest, &key)?, tally.rows(), watch)?;
+            files.sign(&SigningJob::new(&manifest, &key)?, tally.rows(), watch)?;
         }
     }
     Ok((build.assemble(&plan, &tallies, &workplace, watch)?, parts.len()))
@@ -203,10 +204,10 @@ fn row_groups_are_parts_of_one_file() {
 fn a_mask_does_not_leave_its_process() {
     let desk = Desk::new();
     let data = desk.write("data.csv", csv(&rows(30)));
-    let mask = ifonly_bundle::Mask { rows: vec![true; 30], definition: "everybody".into() };
-    let inputs = Inputs { mask: Some(mask), ..Inputs::default() };
+    let mask = ifonly_bundle::AcceptMask { rows: vec![true; 30], definition: "everybody".into() };
+    let inputs = BuildInputs { mask: Some(mask), ..BuildInputs::default() };
     let mut options = desk.options(&data);
-    options.missing = Some(ifonly_bundle::Missing::Drop);
+    options.missing = Some(ifonly_bundle::MissingPolicy::Drop);
     let build = Build::new(options, inputs, &mut |_| ControlFlow::Continue(())).unwrap();
     // Without it everybody else would accept everybody.
     assert!(serde_json::to_string(build.work()).is_err());
@@ -218,12 +219,12 @@ fn data_that_changes_between_the_passes_is_noticed() {
     signing_key(&desk);
     let data = desk.write("data.csv", csv(&rows(100)));
     let options = options(&desk, vec![data], "drop", "bundle");
-    let watch = &mut |_: Progress| ControlFlow::Continue(());
-    let build = Build::new(options, Inputs::default(), watch).unwrap();
-    let (work, part): (Work, Part) = (sent(build.work()), sent(&build.work().whole()));
-    let plan = build.plan(&work.learn(&part, watch).unwrap()).unwrap();
+    let watch = &mut |_: BuildProgress| ControlFlow::Continue(());
+    let build = Build::new(options, BuildInputs::default(), watch).unwrap();
+    let (work, part): (BuildTask, TablePart) = (sent(build.work()), sent(&build.work().whole()));
+    let plan = build.plan(&work.collect_stats(&part, watch).unwrap()).unwrap();
     desk.write("data.csv", csv(&rows(99)));
-    let workplace = build.workplace().unwrap();
+    let workplace = build.scratch_dir().unwrap();
     let tally = work.encode(&plan, &part, &PartFiles::new(workplace.directory(), 0), watch).unwrap();
     let error = build.assemble(&plan, &[tally], &workplace, watch).unwrap_err().to_string();
     assert!(error.contains("changed while it was being read"), "{error}");

@@ -7,8 +7,8 @@ use ifonly_algebra::form::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::SeededRandom;
 use ifonly_bundle::{Bundle, DeploymentOptions};
-use ifonly_core::candidates::Price;
-use ifonly_core::replica::Replica;
+use ifonly_core::candidates::DecodedCost;
+use ifonly_core::replica::ServerProtocol;
 use ifonly_core::search::{Search, confirm};
 use ifonly_values::record::Record;
 use ifonly_values::schema::Value;
@@ -50,27 +50,27 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
         _ => Some(Value::from("Oslo")),
     };
     let own = schema.encode(me).unwrap();
-    let rows = Rows::new(&schema.ranges(), bundle.rows().levels()).unwrap();
-    let key = RootKey::new(manifest.audience().epoch, [7; 32]);
+    let rows = Rows::new(&schema.max_levels(), bundle.rows().levels()).unwrap();
+    let key = RootKey::new(manifest.header_context().epoch, [7; 32]);
     let mut random = SeededRandom::new(5);
-    let ask = |deployment: &std::sync::Arc<ifonly_core::deployment::Deployment>| {
+    let ask = |deployment: &std::sync::Arc<ifonly_core::deployment::SchemeInstance>| {
         let scheme = deployment.scheme();
-        let servers: Vec<Replica> = (1..=deployment.servers() as u8)
+        let servers: Vec<ServerProtocol> = (1..=deployment.servers() as u8)
             .map(|index| {
-                let deployments = manifest.deployments().cloned();
-                Replica::new(index, manifest.digest(), deployments, vec![key.clone()], manifest.record_length())
+                let deployments = manifest.instances().cloned();
+                ServerProtocol::new(index, manifest.digest(), deployments, vec![key.clone()], manifest.record_length())
             })
             .collect();
-        let sealed = servers[0].seal(&key, bundle.records());
+        let sealed = servers[0].encode_records(&key, bundle.records());
         let secret = || Wishes::new(schema).compile(&own, scheme, deployment.params()).unwrap().secret;
-        let search = Search::new(deployment.clone(), secret(), manifest.audience()).unwrap();
+        let search = Search::new(deployment.clone(), secret(), manifest.header_context()).unwrap();
         let respond = |server: usize, message: &[u8]| servers[server - 1].respond(message, &rows, &sealed).ok();
         let outcome = search.run(&mut random, respond).unwrap();
         let costs = rows.iter().filter_map(|row| secret().plain_cost(scheme, deployment.params(), row));
         // The dot product looks for the largest value, everything else for the smallest.
         let best = if scheme.name == "dot" { costs.max() } else { costs.min() }.unwrap();
         let found = &outcome.found[0];
-        if let Price::Exactly(price) = found.price {
+        if let DecodedCost::Exactly(price) = found.price {
             assert_eq!(price, best, "{}", scheme.name);
         }
         let levels = Record::decode(schema, &found.record).unwrap().levels(schema).unwrap();
@@ -78,7 +78,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
         assert_eq!(secret().plain_cost(scheme, deployment.params(), &levels), Some(best), "{}", scheme.name);
         scheme.name
     };
-    manifest.deployments().map(ask).collect()
+    manifest.instances().map(ask).collect()
 }
 
 #[test]

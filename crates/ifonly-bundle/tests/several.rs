@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use ifonly_bundle::{BuildOptions, Bundle, Progress, Stage, build};
+use ifonly_bundle::{BuildOptions, BuildProgress, BuildStage, Bundle, build};
 use std::path::PathBuf;
 
 const HEAD: &str = "age,debt,job,ok\n";
@@ -78,7 +78,7 @@ fn names_come_from_the_only_input_or_else_from_the_bundle() {
         (vec![a, b], "z.bundle", "z"),
     ] {
         let report = quietly(&BuildOptions { name: None, ..options(&desk, data, output) }).unwrap();
-        assert_eq!(report.manifest.contents().dataset.name, name);
+        assert_eq!(report.manifest.fields().dataset.name, name);
     }
 }
 
@@ -138,10 +138,10 @@ fn progress_runs_through_all_files() {
         .map(|part| desk.write(&format!("{part}.csv"), format!("{HEAD}{}", rows(5000 * part..5000 * part + 5000))))
         .collect();
     let bytes: u64 = data.iter().map(|path| path.metadata().unwrap().len()).sum();
-    let mut seen: Vec<Progress> = vec![];
+    let mut seen: Vec<BuildProgress> = vec![];
     build(&options(&desk, data, "bundle"), &mut |progress| seen.push(progress)).unwrap();
-    for stage in [Stage::Learning, Stage::Encoding] {
-        let of_stage: Vec<&Progress> = seen.iter().filter(|progress| progress.stage == stage).collect();
+    for stage in [BuildStage::Learning, BuildStage::Encoding] {
+        let of_stage: Vec<&BuildProgress> = seen.iter().filter(|progress| progress.stage == stage).collect();
         assert!(of_stage.len() >= 4 && of_stage.windows(2).all(|pair| pair[0].done <= pair[1].done));
         assert!(of_stage.iter().all(|progress| progress.total == bytes && progress.done <= bytes));
         assert!(of_stage.last().is_some_and(|last| last.done == bytes));

@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use ifonly_bundle::Bundle;
-use ifonly_values::schema::Kind;
+use ifonly_values::schema::FeatureKind;
 use std::collections::HashSet;
 
 #[test]
@@ -49,7 +49,7 @@ fn compas_is_inferred_and_one_hot_where_asked() {
     let schema = bundle.manifest().schema();
     assert!(schema.feature("race=Other").unwrap().suggest_immutable && !schema.needs_tables());
     assert!(
-        matches!(&schema.feature("priors_count").unwrap().kind, Kind::Numeric { scale, .. } if scale.range() == 38)
+        matches!(&schema.feature("priors_count").unwrap().kind, FeatureKind::Numeric { scale, .. } if scale.max_level() == 38)
     );
     println!("{}", ifonly_bundle::summarise(bundle.manifest()));
 }

@@ -6,12 +6,12 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_client::http::{self, Trust};
-use ifonly_client::{Client, Pins, Policy, Transport, WishList};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_client::http::{self, TlsTrust};
+use ifonly_client::{Client, Pins, RetryPolicy, Transport, WishList};
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::App;
+use ifonly_server::routes::AppState;
 use ifonly_server::tokens::Tokens;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,12 +29,12 @@ async fn load(rows: usize, people: u64, seconds: u64) -> Result<(), Box<dyn std:
     let mut urls = vec![];
     for index in [1, 2] {
         let limits = Limits { queue: 1024, ..Limits::default() };
-        let app = App::new(world.holding(index), Tokens::new(vec![], None)?, limits, vec![]);
+        let app = AppState::new(world.holding(index), Tokens::new(vec![], None)?, limits, vec![]);
         let server = Server::bind(app, ([127, 0, 0, 1], 0).into(), None, None).await?;
         urls.push(format!("http://{}", server.address()));
         tokio::spawn(server.run(std::future::pending()));
     }
-    let deployment = world.manifest.default_offer().scans().unwrap();
+    let deployment = world.manifest.default_scheme().scans().unwrap();
     println!("{rows} rows, 2 servers, scheme {}, {people} people at once, {seconds} s", deployment.scheme().name);
     let started = Instant::now();
     let until = started + Duration::from_secs(seconds);
@@ -70,10 +70,10 @@ async fn load(rows: usize, people: u64, seconds: u64) -> Result<(), Box<dyn std:
 async fn one_person(world: &World, urls: &[String], person: u64, until: Instant) -> (Vec<Duration>, usize) {
     let mut random = SeededRandom::new(person);
     let (mut times, mut failures) = (vec![], 0);
-    let Ok(trust) = Trust::system() else { return (times, 1) };
+    let Ok(trust) = TlsTrust::system() else { return (times, 1) };
     while Instant::now() < until {
         let started = Instant::now();
-        let Ok(servers) = http::servers(urls, &trust, None, Policy::default()) else { return (times, 1) };
+        let Ok(servers) = http::servers(urls, &trust, None, RetryPolicy::default()) else { return (times, 1) };
         let x =
             vec![random.below(10) as u32, random.below(7) as u32, 4 * random.below(2) as u32, random.below(3) as u32];
         match search(world, servers, x).await {

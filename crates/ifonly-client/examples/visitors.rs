@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p ifonly-client --example visitors -- CA.pem PROFILE.json PEOPLE SECONDS TOKEN|- URL…`
 
-use ifonly_client::http::{self, Trust};
-use ifonly_client::{Client, Pins, Policy, Values, WishList};
+use ifonly_client::http::{self, TlsTrust};
+use ifonly_client::{Client, Pins, ProfileValues, RetryPolicy, WishList};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 /// Whom to ask, and about whom.
 struct Visit {
-    trust: Trust,
-    values: Values,
+    trust: TlsTrust,
+    values: ProfileValues,
     token: Option<String>,
     urls: Vec<String>,
 }
@@ -25,8 +25,8 @@ fn main() -> Result<(), Fault> {
         return Err("give CA.pem PROFILE.json PEOPLE SECONDS TOKEN|- URL…".into());
     };
     let visit = Visit {
-        trust: Trust::pem(&std::fs::read(authority)?)?,
-        values: Values::from_json(&std::fs::read_to_string(profile)?)?,
+        trust: TlsTrust::pem(&std::fs::read(authority)?)?,
+        values: ProfileValues::from_json(&std::fs::read_to_string(profile)?)?,
         token: (token != "-").then(|| token.clone()),
         urls: urls.to_vec(),
     };
@@ -73,7 +73,7 @@ async fn load(visit: Arc<Visit>, people: usize, time: Duration) -> Result<(), Fa
 
 /// One whole search on connections of its own.
 async fn search(visit: &Visit) -> Result<(), Fault> {
-    let servers = http::servers(&visit.urls, &visit.trust, visit.token.as_deref(), Policy::default())?;
+    let servers = http::servers(&visit.urls, &visit.trust, visit.token.as_deref(), RetryPolicy::default())?;
     let client = Client::connect(servers, &Pins::default()).await?;
     let answer = client.ask(&visit.values, &WishList::default()).await?;
     answer.found.first().map(|_| ()).ok_or_else(|| "nobody was found".into())

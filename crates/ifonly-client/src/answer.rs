@@ -2,7 +2,7 @@
 //!
 //! Serialised, it is what `ifonly ask --json` prints.
 
-use crate::error::Trouble;
+use crate::error::ServerFailure;
 use crate::explain::{Change, Explanation};
 use crate::search::Traffic;
 use ifonly_values::manifest::Dataset;
@@ -31,7 +31,7 @@ pub struct Answer {
     /// Servers that lied or are out of step and were corrected, counted from 1.
     pub liars: Vec<usize>,
     /// Servers that failed during the search and were borne.
-    pub troubles: Vec<Trouble>,
+    pub troubles: Vec<ServerFailure>,
     /// The wishes that were in force, in words.
     pub wishes: Vec<String>,
     /// What the person should know: how wishes were understood, values that were ignored, servers that could not be met.

@@ -7,27 +7,27 @@
 //! [pin](Pins) it: a manifest that offers less is refused.
 
 use crate::answer::Answer;
-use crate::error::{ClientError, Trouble};
+use crate::error::{ClientError, ServerFailure};
 use crate::explain::Explanation;
 use crate::pace::{self, Clock};
-use crate::profile::{Profile, Values};
-use crate::search::Report;
+use crate::profile::{Profile, ProfileValues};
+use crate::search::SearchReport;
 use crate::seats;
-use crate::transport::{Greeting, Transport};
+use crate::transport::{ManifestResponse, Transport};
 use crate::wishlist::WishList;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::signature::PublicKey;
-use ifonly_values::manifest::{Manifest, Offered, Operator};
-use ifonly_values::wishes::{Compiled, Note, WishError, Wishes};
+use ifonly_values::manifest::{Manifest, OfferedScheme, Operator};
+use ifonly_values::wishes::{CompiledWishes, WishError, WishNote, Wishes};
 use std::sync::Arc;
 
 /// A question that can be asked.
-pub(crate) struct Question<'a> {
-    pub(crate) offered: &'a Offered,
+pub(crate) struct PreparedSearch<'a> {
+    pub(crate) offered: &'a OfferedScheme,
     pub(crate) profile: Profile,
     pub(crate) wishes: Wishes,
-    pub(crate) compiled: Compiled,
+    pub(crate) compiled: CompiledWishes,
 }
 
 /// What a person was promised, and below which they do not ask. Nothing is pinned by default.
@@ -47,7 +47,7 @@ pub struct Pins {
 impl Pins {
     fn check(&self, manifest: &Manifest) -> Result<(), ClientError> {
         let refuse = |what, promised: String, offered: String| Err(ClientError::Pinned { what, promised, offered });
-        let offered = manifest.contents().terms.threshold;
+        let offered = manifest.fields().terms.threshold;
         if let Some(threshold) = self.threshold.filter(|&threshold| offered < threshold) {
             return refuse("threshold", format!("{threshold} or more"), offered.to_string());
         }
@@ -55,7 +55,7 @@ impl Pins {
         if let Some(pinned) = self.manifest.as_ref().filter(|pinned| !pinned.eq_ignore_ascii_case(&digest)) {
             return refuse("manifest digest", pinned.clone(), digest);
         }
-        let offered = manifest.contents().signer;
+        let offered = manifest.fields().signer;
         if let Some(signer) = self.signer.filter(|&signer| offered != Some(signer)) {
             let offered = offered.map_or("records that nobody signed".into(), |signer| signer.to_string());
             return refuse("signer", signer.to_string(), offered);
@@ -88,13 +88,13 @@ pub struct Client {
     pub(crate) manifest: Manifest,
     /// Server n at place n − 1; empty where nobody answered.
     pub(crate) seats: Vec<Option<Arc<dyn Transport>>>,
-    pub(crate) troubles: Vec<Trouble>,
+    pub(crate) troubles: Vec<ServerFailure>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Client({:?}, {:?})", self.manifest.contents().dataset, self.troubles)
+        write!(f, "Client({:?}, {:?})", self.manifest.fields().dataset, self.troubles)
     }
 }
 
@@ -102,12 +102,12 @@ impl Client {
     /// Meets the servers, given in any order.
     pub async fn connect(servers: Vec<Arc<dyn Transport>>, pins: &Pins) -> Result<Client, ClientError> {
         let greetings = join_all(servers.iter().map(|server| server.greet())).await;
-        let mut present: Vec<(Arc<dyn Transport>, Greeting)> = vec![];
+        let mut present: Vec<(Arc<dyn Transport>, ManifestResponse)> = vec![];
         let mut troubles = vec![];
         for (server, greeting) in servers.into_iter().zip(greetings) {
             match greeting {
                 Ok(greeting) => present.push((server, greeting)),
-                Err(error) => troubles.push(Trouble { server: server.name(), error }),
+                Err(error) => troubles.push(ServerFailure { server: server.name(), error }),
             }
         }
         let Some((_, first)) = present.first() else { return Err(ClientError::NobodyThere(troubles)) };
@@ -119,7 +119,7 @@ impl Client {
         };
         let manifest = Manifest::from_json(offer)?;
         pins.check(&manifest)?;
-        let (seats, odd) = seats::seat(present, &manifest)?;
+        let (seats, odd) = seats::assign_servers(present, &manifest)?;
         troubles.extend(odd);
         let clock = seats.iter().flatten().find_map(|server| server.clock());
         Ok(Client { manifest, seats, troubles, clock })
@@ -131,7 +131,7 @@ impl Client {
     }
 
     /// Who could not be met, and why.
-    pub fn troubles(&self) -> &[Trouble] {
+    pub fn failures(&self) -> &[ServerFailure] {
         &self.troubles
     }
 
@@ -142,21 +142,21 @@ impl Client {
 
     /// Asks for the nearest rows that fit the wishes. Servers have been met by now, so they must not see somebody stop because of
     /// a mistake in a profile: a question that cannot be is followed by a [decoy](Client::decoy), and then by its error.
-    pub async fn ask(&self, values: &Values, wishes: &WishList) -> Result<Answer, ClientError> {
+    pub async fn ask(&self, values: &ProfileValues, wishes: &WishList) -> Result<Answer, ClientError> {
         let question = match self.question(values, wishes) {
             Ok(question) => question,
             Err(error) => {
-                self.decoy(wishes).await;
+                self.dummy_search(wishes).await;
                 return Err(self.advised(error, values, wishes));
             }
         };
-        let Question { offered, ref profile, ref compiled, .. } = question;
+        let PreparedSearch { offered, ref profile, ref compiled, .. } = question;
         let report = self.find(offered, compiled.secret.clone(), wishes.top).await;
         if let Err(ClientError::Secret(_)) = report {
             // Nothing was sent for it, so it is a mistake like any other.
-            self.decoy(wishes).await;
+            self.dummy_search(wishes).await;
         }
-        let Report { outcome, traffic, troubles } = report?;
+        let SearchReport { outcome, traffic, troubles } = report?;
         let mut found = vec![];
         for near in &outcome.found {
             let explanation = Explanation::new(&self.manifest, &question, near)?;
@@ -173,7 +173,7 @@ impl Client {
             traffic,
             qualifying: outcome.qualifying,
             rows: self.manifest.rows(),
-            dataset: self.manifest.contents().dataset.clone(),
+            dataset: self.manifest.fields().dataset.clone(),
             liars: outcome.liars,
             troubles,
             wishes: wishes.in_words(),
@@ -183,45 +183,45 @@ impl Client {
 
     /// Whether this question can be, and what the person should know about it. Nothing is sent, so a form may check as often as it
     /// likes.
-    pub fn check(&self, values: &Values, wishes: &WishList) -> Result<Vec<String>, ClientError> {
+    pub fn check(&self, values: &ProfileValues, wishes: &WishList) -> Result<Vec<String>, ClientError> {
         let question = self.question(values, wishes).map_err(|error| self.advised(error, values, wishes))?;
-        let Question { offered, profile, compiled, .. } = question;
+        let PreparedSearch { offered, profile, compiled, .. } = question;
         self.machine(offered, compiled.secret.clone(), wishes.top)?;
         Ok(self.notes(values, &profile, &compiled.notes))
     }
 
     /// A search that looks to the servers like any other with this scheme and this number of records, and looks for nothing.
-    pub async fn decoy(&self, wishes: &WishList) {
-        let named = wishes.scheme.as_ref().and_then(|name| self.manifest.offered(name).ok());
-        let offered = named.unwrap_or_else(|| self.manifest.default_offer());
+    pub async fn dummy_search(&self, wishes: &WishList) {
+        let named = wishes.scheme.as_ref().and_then(|name| self.manifest.scheme(name).ok());
+        let offered = named.unwrap_or_else(|| self.manifest.default_scheme());
         // Whatever comes of it, the person is told about their mistake.
         let _ = self.find(offered, pace::nobody(offered.scheme(), offered.params()), wishes.top).await;
     }
 
-    fn question(&self, values: &Values, wishes: &WishList) -> Result<Question<'_>, ClientError> {
+    fn question(&self, values: &ProfileValues, wishes: &WishList) -> Result<PreparedSearch<'_>, ClientError> {
         let schema = self.manifest.schema();
         let offered = match &wishes.scheme {
-            Some(name) => self.manifest.offered(name).map_err(ClientError::Scheme)?,
-            None => self.manifest.default_offer(),
+            Some(name) => self.manifest.scheme(name).map_err(ClientError::Scheme)?,
+            None => self.manifest.default_scheme(),
         };
         let profile = Profile::new(schema, values)?;
         let wishes = wishes.for_schema(schema)?;
         let compiled = wishes.compile(&profile.encoded, offered.scheme(), offered.params())?;
-        Ok(Question { offered, profile, wishes, compiled })
+        Ok(PreparedSearch { offered, profile, wishes, compiled })
     }
 
     /// The error with the name of a scheme that these servers offer, where one could carry the wishes. Looking for it takes time, so
     /// it comes after everything that servers see.
-    fn advised(&self, error: ClientError, values: &Values, wishes: &WishList) -> ClientError {
+    fn advised(&self, error: ClientError, values: &ProfileValues, wishes: &WishList) -> ClientError {
         let ClientError::Wish(WishError::NotCarried { scheme, what, instead }) = error else { return error };
-        let named = |offer: &Offered| WishList { scheme: Some(offer.scheme().name.into()), ..wishes.clone() };
-        let able = self.manifest.offers().iter().find(|offer| self.question(values, &named(offer)).is_ok());
+        let named = |offer: &OfferedScheme| WishList { scheme: Some(offer.scheme().name.into()), ..wishes.clone() };
+        let able = self.manifest.schemes().iter().find(|offer| self.question(values, &named(offer)).is_ok());
         let instead = able.map_or(instead, |offer| offer.scheme().name);
         ClientError::Wish(WishError::NotCarried { scheme, what, instead })
     }
 
     /// What the person should know beside the answer.
-    fn notes(&self, values: &Values, profile: &Profile, wishes: &[Note]) -> Vec<String> {
+    fn notes(&self, values: &ProfileValues, profile: &Profile, wishes: &[WishNote]) -> Vec<String> {
         let schema = self.manifest.schema();
         let unknown = values.unknown(schema);
         let ignored = (!unknown.is_empty()).then(|| format!("the database has no {}; ignored", unknown.join(", ")));

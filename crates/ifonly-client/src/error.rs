@@ -2,23 +2,23 @@
 
 use crate::transport::TransportError;
 use ifonly_algebra::decode::DecodeError;
-use ifonly_core::search::Fault;
-use ifonly_core::secret::SecretError;
-use ifonly_values::blame::Blame;
+use ifonly_core::search::SearchError;
+use ifonly_core::secret::SecretQueryError;
+use ifonly_values::blame::ErrorCategory;
 use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use ifonly_values::wishes::WishError;
 
 /// A server that gave nothing, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trouble {
+pub struct ServerFailure {
     /// What people call it.
     pub server: String,
     /// What it was.
     pub error: TransportError,
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for ServerFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.server, self.error)
     }
@@ -41,7 +41,7 @@ pub enum ClientError {
     Certificates(String),
     /// No server, or none that speaks.
     #[error("no server can be reached: {}", list(.0))]
-    NobodyThere(Vec<Trouble>),
+    NobodyThere(Vec<ServerFailure>),
     /// Two servers with one number would see two shares of one person.
     #[error("{first} and {second} both say that they are server {index}; each operator must have a number of its own")]
     SameIndex {
@@ -112,7 +112,7 @@ pub enum ClientError {
         /// Who is missing, counted from 1.
         missing: Vec<usize>,
         /// What happened to those that were named.
-        troubles: Vec<Trouble>,
+        troubles: Vec<ServerFailure>,
     },
     /// A scheme that the manifest does not offer.
     #[error(transparent)]
@@ -128,20 +128,20 @@ pub enum ClientError {
     Profile(#[from] SchemaError),
     /// The scheme cannot carry what the person wants; nothing was sent.
     #[error("{0}")]
-    Secret(#[from] SecretError),
+    Secret(#[from] SecretQueryError),
     /// The search failed.
     #[error("{fault}{}", because(.troubles))]
     Search {
         /// What the protocol says.
-        fault: Fault,
+        fault: SearchError,
         /// What happened on the way.
-        troubles: Vec<Trouble>,
+        troubles: Vec<ServerFailure>,
     },
 }
 
 impl ClientError {
     /// Whose fault it is.
-    pub fn blame(&self) -> Blame {
+    pub fn category(&self) -> ErrorCategory {
         match self {
             ClientError::Url { .. }
             | ClientError::Certificates(_)
@@ -151,19 +151,19 @@ impl ClientError {
             | ClientError::Missing(_)
             | ClientError::Wish(_)
             | ClientError::Profile(_)
-            | ClientError::Secret(_) => Blame::Input,
+            | ClientError::Secret(_) => ErrorCategory::Input,
             ClientError::NobodyThere(_)
             | ClientError::TooFewServers { .. }
             | ClientError::Search {
-                fault: Fault::Decode(DecodeError::TooFewAnswers { .. }) | Fault::Missing { .. },
+                fault: SearchError::Decode(DecodeError::TooFewAnswers { .. }) | SearchError::Missing { .. },
                 ..
-            } => Blame::Servers,
-            _ => Blame::Integrity,
+            } => ErrorCategory::Servers,
+            _ => ErrorCategory::Integrity,
         }
     }
 
     /// Servers that gave nothing, and why, where that is part of it.
-    pub fn troubles(&self) -> &[Trouble] {
+    pub fn failures(&self) -> &[ServerFailure] {
         match self {
             ClientError::NobodyThere(troubles)
             | ClientError::TooFewServers { troubles, .. }
@@ -173,11 +173,11 @@ impl ClientError {
     }
 }
 
-fn list(troubles: &[Trouble]) -> String {
-    troubles.iter().map(Trouble::to_string).collect::<Vec<_>>().join("; ")
+fn list(troubles: &[ServerFailure]) -> String {
+    troubles.iter().map(ServerFailure::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn because(troubles: &[Trouble]) -> String {
+fn because(troubles: &[ServerFailure]) -> String {
     if troubles.is_empty() { String::new() } else { format!(" ({})", list(troubles)) }
 }
 

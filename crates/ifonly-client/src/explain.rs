@@ -1,13 +1,13 @@
 //! From a found record to an explanation: what the person has, what somebody accepted had, where they differ, and what each
 //! difference costs.
 
-use crate::client::Question;
+use crate::client::PreparedSearch;
 use crate::error::ClientError;
-use ifonly_core::scheme::Metric;
-use ifonly_core::search::{Fault, Found, confirm_under};
+use ifonly_core::scheme::CostModel;
+use ifonly_core::search::{NearestRow, SearchError, confirm_under};
 use ifonly_values::manifest::Manifest;
 use ifonly_values::record::Record;
-use ifonly_values::schema::{Column, Encoded, Kind, Notation, Schema, Value};
+use ifonly_values::schema::{Column, EncodedValue, FeatureKind, Notation, Schema, Value};
 
 /// Where two people differ.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,18 +46,23 @@ impl Explanation {
     }
 
     /// Reads a found record, checks its cost and compares it with the person.
-    pub(crate) fn new(manifest: &Manifest, question: &Question<'_>, found: &Found) -> Result<Explanation, ClientError> {
-        let Question { offered, profile, wishes, compiled } = question;
+    pub(crate) fn new(
+        manifest: &Manifest,
+        question: &PreparedSearch<'_>,
+        found: &NearestRow,
+    ) -> Result<Explanation, ClientError> {
+        let PreparedSearch { offered, profile, wishes, compiled } = question;
         let wrong = |fault| ClientError::Search { fault, troubles: vec![] };
         let schema = manifest.schema();
-        let record = Record::decode(schema, &found.record).map_err(|_| wrong(Fault::NotARecord))?;
-        let theirs: Vec<Encoded> =
-            schema.encode(|column| record.value(column).map(Value::from)).map_err(|_| wrong(Fault::NotARecord))?;
+        let record = Record::decode(schema, &found.record).map_err(|_| wrong(SearchError::NotARecord))?;
+        let theirs: Vec<EncodedValue> = schema
+            .encode(|column| record.value(column).map(Value::from))
+            .map_err(|_| wrong(SearchError::NotARecord))?;
         // A schema's ranges end at 65535.
         let levels: Vec<u16> = theirs.iter().map(|encoded| encoded.level as u16).collect();
         let decoded =
             confirm_under(offered.scheme(), offered.params(), &compiled.secret, found, &levels).map_err(wrong)?;
-        let in_values = offered.scheme().metric == Metric::Table;
+        let in_values = offered.scheme().cost_model == CostModel::Table;
         let contributions = wishes.contributions(&profile.encoded, &theirs)?;
         let cost = if in_values { contributions.iter().sum() } else { compiled.distance(decoded) };
         let mut explanation =
@@ -71,7 +76,7 @@ impl Explanation {
             explanation.record.push((name.clone(), theirs.clone()));
             // The same word or number in another spelling ("1" and "1.0") is no change.
             let number = |value: &Value| feature.number(value).filter(|_| column.features.len() == 1);
-            let numeric = matches!(feature.kind, Kind::Numeric { .. });
+            let numeric = matches!(feature.kind, FeatureKind::Numeric { .. });
             let same = yours == theirs || number(&yours).is_some() && number(&yours) == number(&theirs);
             if !(same || same_level && !numeric) {
                 let contribution = in_values.then(|| contributions[places].iter().sum());
@@ -91,8 +96,8 @@ fn shown(schema: &Schema, column: &Column<'_>, value: &Value) -> Value {
         _ => value.clone(),
     };
     match (&feature.kind, feature.number(&filled)) {
-        (Kind::Numeric { notation: Notation::Plain, .. }, Some(number)) => Value::Number(number),
-        (Kind::Numeric { notation, .. }, Some(number)) => Value::Text(notation.write(number)),
+        (FeatureKind::Numeric { notation: Notation::Plain, .. }, Some(number)) => Value::Number(number),
+        (FeatureKind::Numeric { notation, .. }, Some(number)) => Value::Text(notation.write(number)),
         _ => Value::Text(filled.to_string().trim().into()),
     }
 }

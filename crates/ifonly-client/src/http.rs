@@ -5,9 +5,12 @@
 
 use crate::error::ClientError;
 use crate::pace::Clock;
-use crate::patience::{Patient, Policy, Timer};
+use crate::patience::{RetryPolicy, Retrying, TokioClock};
 use crate::reply;
-use crate::transport::{Call, Checked, Exchange, Greeting, Pending, Receive, Transport, TransportError};
+use crate::transport::{
+    ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServerRequest, Transport, TransportError,
+    TransportFuture,
+};
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use bytes::Bytes;
@@ -29,22 +32,22 @@ use std::time::Duration;
 
 /// Whom to trust, and whether plain HTTP may leave the machine.
 #[derive(Clone, Debug)]
-pub struct Trust {
+pub struct TlsTrust {
     config: ClientConfig,
     plain_http: bool,
 }
 
-impl Trust {
+impl TlsTrust {
     /// The certificate authorities of the operating system.
-    pub fn system() -> Result<Trust, ClientError> {
+    pub fn system() -> Result<TlsTrust, ClientError> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(found.certs);
-        Trust::with(roots)
+        TlsTrust::with(roots)
     }
 
     /// Only the authorities of a PEM file's text.
-    pub fn pem(text: &[u8]) -> Result<Trust, ClientError> {
+    pub fn pem(text: &[u8]) -> Result<TlsTrust, ClientError> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(text) {
             let certificate = certificate.map_err(|error| ClientError::Certificates(error.to_string()))?;
@@ -53,15 +56,15 @@ impl Trust {
         if roots.is_empty() {
             return Err(ClientError::Certificates("the file has no certificate in it".into()));
         }
-        Trust::with(roots)
+        TlsTrust::with(roots)
     }
 
     /// Whether plain HTTP may leave the machine.
-    pub fn plain_http(self, plain_http: bool) -> Trust {
-        Trust { plain_http, ..self }
+    pub fn plain_http(self, plain_http: bool) -> TlsTrust {
+        TlsTrust { plain_http, ..self }
     }
 
-    fn with(roots: RootCertStore) -> Result<Trust, ClientError> {
+    fn with(roots: RootCertStore) -> Result<TlsTrust, ClientError> {
         let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| ClientError::Certificates(error.to_string()))?
@@ -69,7 +72,7 @@ impl Trust {
             .with_no_client_auth();
         // A resumed session would show a server that two searches are one person's, whatever their addresses.
         config.resumption = Resumption::disabled();
-        Ok(Trust { config, plain_http: false })
+        Ok(TlsTrust { config, plain_http: false })
     }
 }
 
@@ -83,7 +86,7 @@ pub struct HttpServer {
 
 impl HttpServer {
     /// The server at `url` (`https://host[:port][/prefix]`), with a bearer token if it wants one.
-    pub fn new(url: &str, trust: &Trust, token: Option<&str>) -> Result<HttpServer, ClientError> {
+    pub fn new(url: &str, trust: &TlsTrust, token: Option<&str>) -> Result<HttpServer, ClientError> {
         let refuse = |reason| Err(ClientError::Url { url: url.into(), reason });
         let Ok(uri) = url.parse::<Uri>() else { return refuse("it cannot be read") };
         let Some(host) = uri.host() else { return refuse("it has no host; write https://host:port") };
@@ -151,13 +154,13 @@ impl HttpServer {
 /// The servers at these addresses, each asked as patiently as `policy` says.
 pub fn servers(
     urls: &[String],
-    trust: &Trust,
+    trust: &TlsTrust,
     token: Option<&str>,
-    policy: Policy,
+    policy: RetryPolicy,
 ) -> Result<Vec<Arc<dyn Transport>>, ClientError> {
     let server = |url: &String| -> Result<Arc<dyn Transport>, ClientError> {
         let server = Arc::new(HttpServer::new(url, trust, token)?);
-        Ok(Arc::new(Patient::new(server, policy, Arc::new(Timer::start()))))
+        Ok(Arc::new(Retrying::new(server, policy, Arc::new(TokioClock::start()))))
     };
     urls.iter().map(server).collect()
 }
@@ -172,10 +175,10 @@ impl Exchange for HttpServer {
     }
 
     fn clock(&self) -> Option<Arc<dyn Clock>> {
-        Some(Arc::new(Timer::start()))
+        Some(Arc::new(TokioClock::start()))
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
             let response = self.request(Method::GET, service::MANIFEST_PATH, Bytes::new()).await?;
             let claimed = response.headers().get(service::SERVER_HEADER).and_then(|value| value.to_str().ok());
@@ -183,18 +186,18 @@ impl Exchange for HttpServer {
             let named = response.headers().get(service::EARLIER_HEADER).cloned();
             let manifest = HttpServer::body(response, MAX_JSON).await?;
             let mut earlier = vec![];
-            for path in reply::earlier_paths(named.as_ref().map_or(b"", |named| named.as_bytes())) {
+            for path in reply::previous_manifest_paths(named.as_ref().map_or(b"", |named| named.as_bytes())) {
                 let response = self.request(Method::GET, &path, Bytes::new()).await?;
                 earlier.push(HttpServer::body(response, MAX_JSON).await?);
             }
-            Ok(Greeting { index, manifest, earlier })
+            Ok(ManifestResponse { index, manifest, earlier })
         })
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
-            let Call { route, message, length } = call;
-            let mut checked = Checked::new(length, response);
+            let ServerRequest { route, message, length } = call;
+            let mut checked = ChecksumVerifier::new(length, response);
             let response = self.request(Method::POST, route.path(), message).await?;
             reply::check_length(header(&response, CONTENT_LENGTH).as_deref(), length)?;
             let mut body = response.into_body();
@@ -233,7 +236,7 @@ fn unreachable(error: &(dyn std::error::Error + 'static), secure: bool) -> Trans
                     return TransportError::UnknownAuthority;
                 }
                 Some(rustls::Error::InvalidMessage(_)) => return TransportError::NoTls,
-                _ if io.kind() == std::io::ErrorKind::ConnectionRefused => return TransportError::NobodyListens,
+                _ if io.kind() == std::io::ErrorKind::ConnectionRefused => return TransportError::ConnectionRefused,
                 _ => {}
             }
         }
@@ -296,7 +299,7 @@ mod tests {
             .with_single_cert(vec![cert.der().clone()], private)
             .unwrap();
         let server = Arc::new(server);
-        let trust = Trust::pem(cert.pem().as_bytes()).unwrap();
+        let trust = TlsTrust::pem(cert.pem().as_bytes()).unwrap();
         assert!(!resumes(trust.config.clone(), server.clone()));
         // The server would: somebody who allows it is recognised.
         let mut careless = trust.config;
@@ -307,7 +310,7 @@ mod tests {
     #[test]
     fn plain_http_stays_on_the_machine_unless_allowed() {
         let roots = RootCertStore::empty();
-        let trust = Trust::with(roots).unwrap();
+        let trust = TlsTrust::with(roots).unwrap();
         for url in ["https://example.org", "https://example.org:8443/a/", "http://127.0.0.1:1", "http://[::1]:1"] {
             HttpServer::new(url, &trust, None).unwrap();
         }

@@ -28,13 +28,13 @@ pub mod wishlist;
 
 pub use answer::Answer;
 pub use client::{Client, Pins};
-pub use error::{ClientError, Trouble};
+pub use error::{ClientError, ServerFailure};
 pub use explain::{Change, Explanation};
 pub use ifonly_core::service::Route;
 pub use pace::Clock;
-pub use patience::{Patient, Policy};
-pub use profile::{Profile, Values};
-pub use search::{Report, Traffic};
+pub use patience::{RetryPolicy, Retrying};
+pub use profile::{Profile, ProfileValues};
+pub use search::{SearchReport, Traffic};
 pub use template::{takes, template};
-pub use transport::{Greeting, Receive, Transport, TransportError};
+pub use transport::{ManifestResponse, ResponseSink, Transport, TransportError};
 pub use wishlist::WishList;

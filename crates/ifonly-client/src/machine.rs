@@ -1,43 +1,43 @@
 //! Whatever runs a search, led the same way.
 
 use ifonly_algebra::random::OsRandom;
-use ifonly_core::search::{Fault, Outcome, Outgoing, Search};
+use ifonly_core::search::{Search, SearchError, SearchResult, StepMessages};
 
 /// A search in progress.
 #[derive(Debug)]
-pub(crate) enum Machine {
+pub(crate) enum AnySearch {
     /// Servers scan; the user decodes and fetches.
     Scans(Box<Search>),
     /// Three servers search among themselves.
-    Sealed(Box<ifonly_sealed::Search>),
+    Sealed(Box<ifonly_sealed::SealedSearch>),
 }
 
-impl Machine {
-    pub(crate) fn next(&mut self, random: &mut OsRandom) -> Option<Outgoing> {
+impl AnySearch {
+    pub(crate) fn next(&mut self, random: &mut OsRandom) -> Option<StepMessages> {
         match self {
-            Machine::Scans(search) => search.next(random),
-            Machine::Sealed(search) => search.next(random),
+            AnySearch::Scans(search) => search.next(random),
+            AnySearch::Sealed(search) => search.next(random),
         }
     }
 
     pub(crate) fn receive_part(&mut self, server: usize, bytes: &[u8]) {
         match self {
-            Machine::Scans(search) => search.receive_part(server, bytes),
-            Machine::Sealed(search) => search.receive_part(server, bytes),
+            AnySearch::Scans(search) => search.receive_part(server, bytes),
+            AnySearch::Sealed(search) => search.receive_part(server, bytes),
         }
     }
 
     pub(crate) fn forget(&mut self, server: usize) {
         match self {
-            Machine::Scans(search) => search.forget(server),
-            Machine::Sealed(search) => search.forget(server),
+            AnySearch::Scans(search) => search.forget(server),
+            AnySearch::Sealed(search) => search.forget(server),
         }
     }
 
-    pub(crate) fn finish(self) -> Result<Outcome, Fault> {
+    pub(crate) fn finish(self) -> Result<SearchResult, SearchError> {
         match self {
-            Machine::Scans(search) => search.finish(),
-            Machine::Sealed(search) => search.finish(),
+            AnySearch::Scans(search) => search.finish(),
+            AnySearch::Sealed(search) => search.finish(),
         }
     }
 }

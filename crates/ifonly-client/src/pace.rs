@@ -7,14 +7,14 @@
 //!
 //! Waiting needs a [`Clock`], which a [`Transport`](crate::Transport) that leaves the process has.
 
-use crate::transport::Pending;
+use crate::transport::TransportFuture;
 use ifonly_algebra::random::OsRandom;
-use ifonly_core::deployment::Deployment;
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::{Metric, Scheme};
-use ifonly_core::search::{Audience, Outgoing, Search};
-use ifonly_core::secret::Secret;
-use ifonly_scan::decode::ByKernels;
+use ifonly_core::scheme::{CostModel, Scheme};
+use ifonly_core::search::{HeaderContext, Search, StepMessages};
+use ifonly_core::secret::SecretQuery;
+use ifonly_scan::decode::KernelInterpolator;
 use std::time::Duration;
 
 /// Reads the time and waits.
@@ -23,14 +23,14 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Duration;
 
     /// Waits until then.
-    fn wait_until(&self, time: Duration) -> Pending<'_, ()>;
+    fn wait_until(&self, time: Duration) -> TransportFuture<'_, ()>;
 }
 
 /// No step is shorter, and every step is a power of two of these.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The step of searches for `k` records under this deployment, on this machine.
-pub(crate) fn step(deployment: &Deployment, audience: Audience, k: usize, clock: &dyn Clock) -> Duration {
+pub(crate) fn step(deployment: &SchemeInstance, audience: HeaderContext, k: usize, clock: &dyn Clock) -> Duration {
     // More rows take longer in proportion; so many show how much longer.
     const REHEARSED: usize = 1 << 18;
     let rows = deployment.params().rows;
@@ -38,21 +38,23 @@ pub(crate) fn step(deployment: &Deployment, audience: Audience, k: usize, clock:
     let field = deployment.field();
     let alphas: Vec<i64> = deployment.points().iter().map(|&point| field.signed(point)).collect();
     // Fewer rows fit wherever the deployment's do; without a rehearsal there is the shortest step.
-    let Ok(small) = Deployment::with_field(deployment.scheme(), params, field.q(), &alphas) else { return SHORTEST };
+    let Ok(small) = SchemeInstance::with_field(deployment.scheme(), params, field.q(), &alphas) else {
+        return SHORTEST;
+    };
     let parts = rows.div_ceil(small.params().rows) as u32;
     rounded(rehearsed(small, audience, k, clock).saturating_mul(parts).saturating_mul(2))
 }
 
 /// The longest time between the last bytes of a step's answers and the next step's messages.
-fn rehearsed(deployment: Deployment, audience: Audience, k: usize, clock: &dyn Clock) -> Duration {
+fn rehearsed(deployment: SchemeInstance, audience: HeaderContext, k: usize, clock: &dyn Clock) -> Duration {
     // What may still be on its way when all other bytes have been read.
     const LAST: usize = 64 << 10;
     let (mut longest, random) = (Duration::ZERO, &mut OsRandom::default());
     let nobody = nobody(deployment.scheme(), deployment.params());
     let Ok(search) = Search::nearest(deployment, nobody, audience, k) else { return longest };
-    let mut search = search.interpolated_by(&ByKernels);
+    let mut search = search.interpolated_by(&KernelInterpolator);
     let mut outgoing = search.next(random);
-    while let Some(Outgoing { messages, response_length, .. }) = outgoing {
+    while let Some(StepMessages { messages, response_length, .. }) = outgoing {
         let response = vec![0; response_length];
         let (most, last) = response.split_at(response_length.saturating_sub(LAST));
         for server in 1..=messages.len() {
@@ -69,12 +71,12 @@ fn rehearsed(deployment: Deployment, audience: Audience, k: usize, clock: &dyn C
 }
 
 /// Somebody who looks for nothing, under every limit of the deployment.
-pub(crate) fn nobody(scheme: &Scheme, params: &Params) -> Secret {
+pub(crate) fn nobody(scheme: &Scheme, params: &Params) -> SecretQuery {
     let ranges = &params.ranges;
-    let nobody = Secret::new(vec![0; ranges.len()]);
-    match scheme.metric {
+    let nobody = SecretQuery::new(vec![0; ranges.len()]);
+    match scheme.cost_model {
         // Costs of nothing fit under every limit; squared levels need not.
-        Metric::Table => nobody.cost_tables(ranges.iter().map(|&range| vec![0; range as usize + 1]).collect()),
+        CostModel::Table => nobody.cost_tables(ranges.iter().map(|&range| vec![0; range as usize + 1]).collect()),
         _ => nobody,
     }
 }

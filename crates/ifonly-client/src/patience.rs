@@ -5,32 +5,34 @@
 //! by the same policy.
 
 use crate::pace::Clock;
-use crate::transport::{Call, Exchange, Greeting, Pending, Receive, Transport, TransportError};
+use crate::transport::{
+    Exchange, ManifestResponse, ResponseSink, ServerRequest, Transport, TransportError, TransportFuture,
+};
 use futures_util::future::{Either, select};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A transport that is asked again when it fails in passing.
-pub struct Patient {
+pub struct Retrying {
     inner: Arc<dyn Transport>,
-    policy: Policy,
+    policy: RetryPolicy,
     clock: Arc<dyn Clock>,
 }
 
-impl Patient {
+impl Retrying {
     /// The same server, asked as `policy` says, by this clock.
-    pub fn new(inner: Arc<dyn Transport>, policy: Policy, clock: Arc<dyn Clock>) -> Patient {
-        Patient { inner, policy, clock }
+    pub fn new(inner: Arc<dyn Transport>, policy: RetryPolicy, clock: Arc<dyn Clock>) -> Retrying {
+        Retrying { inner, policy, clock }
     }
 }
 
-impl std::fmt::Debug for Patient {
+impl std::fmt::Debug for Retrying {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Patient({}, {:?})", self.inner.name(), self.policy)
     }
 }
 
-impl Exchange for Patient {
+impl Exchange for Retrying {
     fn name(&self) -> String {
         self.inner.name()
     }
@@ -43,7 +45,7 @@ impl Exchange for Patient {
         self.inner.clock()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(self.policy.within(&*self.clock, async {
             let mut attempt = 1;
             loop {
@@ -55,7 +57,7 @@ impl Exchange for Patient {
         }))
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(self.policy.within(&*self.clock, async move {
             let mut attempt = 1;
             loop {
@@ -72,23 +74,23 @@ impl Exchange for Patient {
 /// The runtime's clock.
 #[cfg(feature = "http")]
 #[derive(Clone, Copy, Debug)]
-pub struct Timer(tokio::time::Instant);
+pub struct TokioClock(tokio::time::Instant);
 
 #[cfg(feature = "http")]
-impl Timer {
+impl TokioClock {
     /// One that starts now.
-    pub fn start() -> Timer {
-        Timer(tokio::time::Instant::now())
+    pub fn start() -> TokioClock {
+        TokioClock(tokio::time::Instant::now())
     }
 }
 
 #[cfg(feature = "http")]
-impl Clock for Timer {
+impl Clock for TokioClock {
     fn now(&self) -> Duration {
         self.0.elapsed()
     }
 
-    fn wait_until(&self, time: Duration) -> Pending<'_, ()> {
+    fn wait_until(&self, time: Duration) -> TransportFuture<'_, ()> {
         Box::pin(async move {
             match self.0.checked_add(time) {
                 Some(then) => tokio::time::sleep_until(then).await,
@@ -102,7 +104,7 @@ impl Clock for Timer {
 
 /// How patient a [`Patient`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct RetryPolicy {
     /// How often the same bytes are sent at most.
     pub attempts: u32,
     /// The pause before the second attempt; it doubles with each.
@@ -111,13 +113,13 @@ pub struct Policy {
     pub deadline: Duration,
 }
 
-impl Default for Policy {
-    fn default() -> Policy {
-        Policy { attempts: 3, pause: Duration::from_millis(250), deadline: Duration::from_secs(120) }
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy { attempts: 3, pause: Duration::from_millis(250), deadline: Duration::from_secs(120) }
     }
 }
 
-impl Policy {
+impl RetryPolicy {
     /// Waits after a failed attempt, counted from 1, if there is to be another.
     async fn again(&self, attempt: u32, error: &TransportError, clock: &dyn Clock) -> bool {
         if attempt >= self.attempts || !error.is_transient() {
@@ -162,11 +164,11 @@ mod tests {
             "it".into()
         }
 
-        fn greet(&self) -> Pending<'_, Greeting> {
+        fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
             Box::pin(async { Err(self.1.clone()) })
         }
 
-        fn send<'a>(&'a self, _: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+        fn send<'a>(&'a self, _: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
             response.part(b"half");
             let fails = self.2.fetch_add(1, Ordering::Relaxed) < self.0;
             Box::pin(async move {
@@ -182,8 +184,8 @@ mod tests {
     async fn after(failures: u32, error: TransportError) -> (u32, Result<String, TransportError>) {
         let inner = Arc::new(Fails(failures, error, AtomicU32::new(0)));
         let mut response = vec![];
-        let call = Call { route: Route::Answer, message: Bytes::new(), length: 13 };
-        let patient = Patient::new(inner.clone(), Policy::default(), Arc::new(Timer::start()));
+        let call = ServerRequest { route: Route::Answer, message: Bytes::new(), length: 13 };
+        let patient = Retrying::new(inner.clone(), RetryPolicy::default(), Arc::new(TokioClock::start()));
         let sent = patient.send(call, &mut response).await;
         let text = sent.map(|()| String::from_utf8(response).unwrap());
         (inner.2.load(Ordering::Relaxed), text)
@@ -203,6 +205,6 @@ mod tests {
     async fn the_deadline_covers_every_wait() {
         let retry_after = Duration::from_secs(1_000_000);
         let busy = TransportError::Busy { status: 503, problem: None, detail: None, retry_after };
-        assert_eq!(after(1, busy).await, (1, Err(TransportError::TooSlow(Policy::default().deadline))));
+        assert_eq!(after(1, busy).await, (1, Err(TransportError::TooSlow(RetryPolicy::default().deadline))));
     }
 }

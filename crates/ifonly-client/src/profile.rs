@@ -1,29 +1,29 @@
 //! The person's values: from a JSON object, a TOML table or a CSV with a header, and as levels of a schema.
 
 use crate::error::ClientError;
-use ifonly_values::schema::{Column, Encoded, Schema, Value};
-use ifonly_values::wishes::Note;
+use ifonly_values::schema::{Column, EncodedValue, Schema, Value};
+use ifonly_values::wishes::WishNote;
 use std::collections::BTreeMap;
 
 /// Values by column name. Never printed.
 #[derive(Clone, Default, PartialEq)]
-pub struct Values(BTreeMap<String, Value>);
+pub struct ProfileValues(BTreeMap<String, Value>);
 
-impl std::fmt::Debug for Values {
+impl std::fmt::Debug for ProfileValues {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Values(..)")
     }
 }
 
-impl<N: Into<String>, V: Into<Value>> FromIterator<(N, V)> for Values {
-    fn from_iter<I: IntoIterator<Item = (N, V)>>(values: I) -> Values {
-        Values(values.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+impl<N: Into<String>, V: Into<Value>> FromIterator<(N, V)> for ProfileValues {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(values: I) -> ProfileValues {
+        ProfileValues(values.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
     }
 }
 
-impl Values {
+impl ProfileValues {
     /// From the text of a JSON object; numbers stay as they are written.
-    pub fn from_json(text: &str) -> Result<Values, String> {
+    pub fn from_json(text: &str) -> Result<ProfileValues, String> {
         let object: serde_json::Map<String, serde_json::Value> =
             serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))?;
         let value = |(name, value): (String, serde_json::Value)| match value {
@@ -33,11 +33,11 @@ impl Values {
             serde_json::Value::Bool(truth) => Ok((name, Value::Text(truth.to_string()))),
             _ => Err(format!("{name:?} must be a number or a text")),
         };
-        object.into_iter().map(value).collect::<Result<_, _>>().map(Values)
+        object.into_iter().map(value).collect::<Result<_, _>>().map(ProfileValues)
     }
 
     /// From the text of a TOML table.
-    pub fn from_toml(text: &str) -> Result<Values, String> {
+    pub fn from_toml(text: &str) -> Result<ProfileValues, String> {
         let table: toml::Table = toml::from_str(text).map_err(|error| error.to_string())?;
         let value = |(name, value): (String, toml::Value)| match value {
             toml::Value::String(text) => Ok((name, Value::Text(text))),
@@ -46,22 +46,22 @@ impl Values {
             toml::Value::Boolean(truth) => Ok((name, Value::Text(truth.to_string()))),
             _ => Err(format!("{name:?} must be a number or a text")),
         };
-        table.into_iter().map(value).collect::<Result<_, _>>().map(Values)
+        table.into_iter().map(value).collect::<Result<_, _>>().map(ProfileValues)
     }
 
     /// From a row, counted from 1, of the text of a CSV with a header; semicolons separate where there is no comma.
-    pub fn from_csv(text: &str, row: usize) -> Result<Values, String> {
+    pub fn from_csv(text: &str, row: usize) -> Result<ProfileValues, String> {
         let header = text.lines().next().unwrap_or_default();
         let semicolons = header.contains(';') && !header.contains(',');
-        Values::from_separated(text, if semicolons { b';' } else { b',' }, row)
+        ProfileValues::from_separated(text, if semicolons { b';' } else { b',' }, row)
     }
 
     /// The same with tabs between values.
-    pub fn from_tsv(text: &str, row: usize) -> Result<Values, String> {
-        Values::from_separated(text, b'\t', row)
+    pub fn from_tsv(text: &str, row: usize) -> Result<ProfileValues, String> {
+        ProfileValues::from_separated(text, b'\t', row)
     }
 
-    fn from_separated(text: &str, delimiter: u8, row: usize) -> Result<Values, String> {
+    fn from_separated(text: &str, delimiter: u8, row: usize) -> Result<ProfileValues, String> {
         let mut reader =
             csv::ReaderBuilder::new().delimiter(delimiter).trim(csv::Trim::All).from_reader(text.as_bytes());
         let names = reader.headers().map_err(|error| error.to_string())?.clone();
@@ -101,7 +101,7 @@ impl Values {
 #[derive(Clone)]
 pub struct Profile {
     pub(crate) values: Vec<(String, Value)>,
-    pub(crate) encoded: Vec<Encoded>,
+    pub(crate) encoded: Vec<EncodedValue>,
 }
 
 impl std::fmt::Debug for Profile {
@@ -112,7 +112,7 @@ impl std::fmt::Debug for Profile {
 
 impl Profile {
     /// The values of the schema's columns.
-    pub fn new(schema: &Schema, values: &Values) -> Result<Profile, ClientError> {
+    pub fn new(schema: &Schema, values: &ProfileValues) -> Result<Profile, ClientError> {
         let missing = values.missing(schema);
         if !missing.is_empty() {
             return Err(ClientError::Missing(missing));
@@ -125,17 +125,17 @@ impl Profile {
     }
 
     /// The person's values as the schema understands them.
-    pub fn encoded(&self) -> &[Encoded] {
+    pub fn encoded(&self) -> &[EncodedValue] {
         &self.encoded
     }
 
     /// Values that the person did not give, so that a default stands for them.
-    pub(crate) fn missing(&self, schema: &Schema) -> Vec<Note> {
+    pub(crate) fn missing(&self, schema: &Schema) -> Vec<WishNote> {
         let columns = schema.columns();
         let missing = self.values.iter().zip(&columns).filter(|((_, value), column)| schema.is_missing(column, value));
         let note = |((name, _), column): (&(String, Value), &Column<'_>)| {
             let taken = schema.features()[column.features.start].default.clone()?;
-            Some(Note::Missing { feature: name.clone(), taken })
+            Some(WishNote::Missing { feature: name.clone(), taken })
         };
         missing.filter_map(note).collect()
     }
@@ -148,11 +148,13 @@ mod tests {
     #[test]
     fn the_same_person_in_three_formats() {
         let texts = [
-            Values::from_json(r#"{"age": 41, "income": 30500.5, "housing": "rent", "owner": true, "late": null}"#),
-            Values::from_toml("age = 41\nincome = 30500.5\nhousing = \"rent\"\nowner = true\nlate = \"\""),
-            Values::from_csv("age,income,housing,owner,late\n1,2,own,false,1\n41, 30500.5 ,rent,true,\n", 2),
-            Values::from_csv("age;income;housing;owner;late\n41;30500.5;rent;true;\n", 1),
-            Values::from_tsv("age\tincome\thousing\towner\tlate\n41\t30500.5\trent\ttrue\t\n", 1),
+            ProfileValues::from_json(
+                r#"{"age": 41, "income": 30500.5, "housing": "rent", "owner": true, "late": null}"#,
+            ),
+            ProfileValues::from_toml("age = 41\nincome = 30500.5\nhousing = \"rent\"\nowner = true\nlate = \"\""),
+            ProfileValues::from_csv("age,income,housing,owner,late\n1,2,own,false,1\n41, 30500.5 ,rent,true,\n", 2),
+            ProfileValues::from_csv("age;income;housing;owner;late\n41;30500.5;rent;true;\n", 1),
+            ProfileValues::from_tsv("age\tincome\thousing\towner\tlate\n41\t30500.5\trent\ttrue\t\n", 1),
         ];
         for values in texts {
             let values = values.unwrap();
@@ -166,11 +168,11 @@ mod tests {
 
     #[test]
     fn what_is_no_profile_is_refused() {
-        assert!(Values::from_json("[1]").is_err());
-        assert!(Values::from_json(r#"{"a": [1]}"#).is_err());
-        assert!(Values::from_toml("a = [1]").is_err());
-        assert!(Values::from_csv("a,b\n1,2\n", 2).is_err());
-        assert!(Values::from_csv("", 1).is_err());
-        assert!(Values::from_csv("a,b\n1\n", 1).is_err());
+        assert!(ProfileValues::from_json("[1]").is_err());
+        assert!(ProfileValues::from_json(r#"{"a": [1]}"#).is_err());
+        assert!(ProfileValues::from_toml("a = [1]").is_err());
+        assert!(ProfileValues::from_csv("a,b\n1,2\n", 2).is_err());
+        assert!(ProfileValues::from_csv("", 1).is_err());
+        assert!(ProfileValues::from_csv("a,b\n1\n", 1).is_err());
     }
 }

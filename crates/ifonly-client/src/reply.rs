@@ -46,7 +46,7 @@ pub fn index(claimed: Option<&str>) -> Result<u8, TransportError> {
 }
 
 /// Where the manifests are whose digests a header names; a few at most.
-pub fn earlier_paths(named: &[u8]) -> Vec<String> {
+pub fn previous_manifest_paths(named: &[u8]) -> Vec<String> {
     const MOST: usize = 4;
     let digests = named.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter_map(|digest| {
         let digest = std::str::from_utf8(digest).ok()?;
@@ -84,9 +84,12 @@ mod tests {
     fn earlier_manifests_are_asked_for_by_digest_and_only_a_few() {
         let digest = "0123456789abcdef".repeat(4);
         let path = format!("/v1/manifest/{digest}");
-        assert_eq!(earlier_paths(format!("{digest}, ../../etc,{digest}x,\n{digest}").as_bytes()), [&*path, &*path]);
-        assert_eq!(earlier_paths([&*digest; 9].join(",").as_bytes()).len(), 4);
-        assert!(earlier_paths(b"").is_empty());
+        assert_eq!(
+            previous_manifest_paths(format!("{digest}, ../../etc,{digest}x,\n{digest}").as_bytes()),
+            [&*path, &*path]
+        );
+        assert_eq!(previous_manifest_paths([&*digest; 9].join(",").as_bytes()).len(), 4);
+        assert!(previous_manifest_paths(b"").is_empty());
     }
 
     #[test]

@@ -5,19 +5,19 @@
 //! the manifest, the scheme and k. When they leave is the [`pace`]'s matter.
 
 use crate::client::Client;
-use crate::error::{ClientError, Trouble};
-use crate::machine::Machine;
+use crate::error::{ClientError, ServerFailure};
+use crate::machine::AnySearch;
 use crate::pace::{self, Clock};
-use crate::transport::{Call, Receive, TransportError};
+use crate::transport::{ResponseSink, ServerRequest, TransportError};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_algebra::random::OsRandom;
-use ifonly_core::deployment::Deployment;
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::sealed;
-use ifonly_core::search::{Outcome, Outgoing, Search};
-use ifonly_core::secret::Secret;
-use ifonly_scan::decode::ByKernels;
-use ifonly_values::manifest::Offered;
+use ifonly_core::search::{Search, SearchResult, StepMessages};
+use ifonly_core::secret::SecretQuery;
+use ifonly_scan::decode::KernelInterpolator;
+use ifonly_values::manifest::OfferedScheme;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -35,13 +35,13 @@ const MOST_TRAFFIC: u128 = 8 << 30;
 
 /// The end of a search.
 #[derive(Debug)]
-pub struct Report {
+pub struct SearchReport {
     /// What was found.
-    pub outcome: Outcome,
+    pub outcome: SearchResult,
     /// What it took.
     pub traffic: Traffic,
     /// Servers that failed on the way and were borne.
-    pub troubles: Vec<Trouble>,
+    pub troubles: Vec<ServerFailure>,
 }
 
 impl Client {
@@ -50,18 +50,25 @@ impl Client {
     /// question.
     pub async fn search(
         &self,
-        deployment: &Arc<Deployment>,
-        secret: Secret,
+        deployment: &Arc<SchemeInstance>,
+        secret: SecretQuery,
         top: usize,
-    ) -> Result<Report, ClientError> {
-        self.find(&Offered::Scans(deployment.clone()), secret, top).await
+    ) -> Result<SearchReport, ClientError> {
+        self.find(&OfferedScheme::Scans(deployment.clone()), secret, top).await
     }
 
     /// The same for any scheme on offer.
-    pub async fn find(&self, offered: &Offered, secret: Secret, top: usize) -> Result<Report, ClientError> {
+    pub async fn find(
+        &self,
+        offered: &OfferedScheme,
+        secret: SecretQuery,
+        top: usize,
+    ) -> Result<SearchReport, ClientError> {
         let machine = self.machine(offered, secret, top)?;
         let step = match (offered, self.clock.as_deref()) {
-            (Offered::Scans(deployment), Some(clock)) => pace::step(deployment, self.manifest.audience(), top, clock),
+            (OfferedScheme::Scans(deployment), Some(clock)) => {
+                pace::step(deployment, self.manifest.header_context(), top, clock)
+            }
             // Nothing is sent after the first message of a sealed search, so there is nothing to pace.
             _ => Duration::ZERO,
         };
@@ -69,29 +76,34 @@ impl Client {
     }
 
     /// What runs the search, if there can be such a one.
-    pub(crate) fn machine(&self, offered: &Offered, secret: Secret, top: usize) -> Result<Machine, ClientError> {
+    pub(crate) fn machine(
+        &self,
+        offered: &OfferedScheme,
+        secret: SecretQuery,
+        top: usize,
+    ) -> Result<AnySearch, ClientError> {
         let limit = match offered {
-            Offered::Scans(_) => self.manifest.top_limit(),
-            Offered::Sealed(_) => self.manifest.top_limit().min(sealed::MOST_TOP),
+            OfferedScheme::Scans(_) => self.manifest.top_limit(),
+            OfferedScheme::Sealed(_) => self.manifest.top_limit().min(sealed::MOST_TOP),
         };
         if !(1..=limit).contains(&top) {
             return Err(ClientError::Top { asked: top, limit });
         }
         self.check_seats(offered)?;
-        let audience = self.manifest.audience();
+        let audience = self.manifest.header_context();
         Ok(match offered {
-            Offered::Scans(deployment) => {
+            OfferedScheme::Scans(deployment) => {
                 self.check_traffic(deployment, top)?;
                 let search = Search::nearest(deployment.clone(), secret, audience, top)?;
-                Machine::Scans(Box::new(search.interpolated_by(&ByKernels)))
+                AnySearch::Scans(Box::new(search.interpolated_by(&KernelInterpolator)))
             }
-            Offered::Sealed(sealed) => {
-                Machine::Sealed(Box::new(ifonly_sealed::Search::new(sealed.clone(), secret, audience, top)?))
+            OfferedScheme::Sealed(sealed) => {
+                AnySearch::Sealed(Box::new(ifonly_sealed::SealedSearch::new(sealed.clone(), secret, audience, top)?))
             }
         })
     }
 
-    fn check_traffic(&self, deployment: &Deployment, top: usize) -> Result<(), ClientError> {
+    fn check_traffic(&self, deployment: &SchemeInstance, top: usize) -> Result<(), ClientError> {
         let bytes = deployment.traffic(top, self.manifest.record_length()).total();
         if bytes > MOST_TRAFFIC {
             return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
@@ -99,7 +111,12 @@ impl Client {
         Ok(())
     }
 
-    async fn run(&self, mut search: Machine, step: Duration, random: &mut OsRandom) -> Result<Report, ClientError> {
+    async fn run(
+        &self,
+        mut search: AnySearch,
+        step: Duration,
+        random: &mut OsRandom,
+    ) -> Result<SearchReport, ClientError> {
         let (mut traffic, mut troubles) = (Traffic::default(), vec![]);
         let mut ended: Option<Duration> = None;
         while let Some(outgoing) = search.next(random) {
@@ -116,19 +133,19 @@ impl Client {
             }
         }
         match search.finish() {
-            Ok(outcome) => Ok(Report { outcome, traffic, troubles }),
+            Ok(outcome) => Ok(SearchReport { outcome, traffic, troubles }),
             Err(fault) => Err(ClientError::Search { fault, troubles }),
         }
     }
 
     /// Sends a step's messages to all servers at once and hands the search every piece of their responses as it comes.
-    async fn step(&self, search: &mut Machine, outgoing: Outgoing) -> Vec<Exchanged> {
-        let Outgoing { route, messages, response_length } = outgoing;
+    async fn step(&self, search: &mut AnySearch, outgoing: StepMessages) -> Vec<Exchanged> {
+        let StepMessages { route, messages, response_length } = outgoing;
         let search = &Mutex::new(search);
         let exchanges = messages.into_iter().enumerate().map(|(place, message)| async move {
             let Some(Some(server)) = self.seats.get(place) else { return Exchanged::default() };
             // Wiped when the last retry has let go of it.
-            let call = Call { route, message: Bytes::from_owner(message), length: response_length };
+            let call = ServerRequest { route, message: Bytes::from_owner(message), length: response_length };
             let up = call.message.len() as u64;
             let clock = self.clock.as_deref();
             let mut part = Part { search, server: place + 1, received: 0, clock, last: None };
@@ -143,7 +160,7 @@ impl Client {
                     let error = result.err().unwrap_or(TransportError::Length { have, need: response_length });
                     part.restart();
                     let ended = clock.map(|clock| clock.now());
-                    Exchanged { up, down: 0, trouble: Some(Trouble { server: server.name(), error }), ended }
+                    Exchanged { up, down: 0, trouble: Some(ServerFailure { server: server.name(), error }), ended }
                 }
             }
         });
@@ -151,7 +168,7 @@ impl Client {
     }
 
     /// Whether enough servers were met; what a search needs beyond them shows when they answer.
-    fn check_seats(&self, offered: &Offered) -> Result<(), ClientError> {
+    fn check_seats(&self, offered: &OfferedScheme) -> Result<(), ClientError> {
         let need = offered.servers();
         let missing: Vec<usize> = (1..=need).filter(|n| self.seats.get(n - 1).is_none_or(Option::is_none)).collect();
         if missing.len() > offered.params().silent + offered.params().lying {
@@ -167,14 +184,14 @@ impl Client {
 struct Exchanged {
     up: u64,
     down: u64,
-    trouble: Option<Trouble>,
+    trouble: Option<ServerFailure>,
     /// When its last bytes came, or it was given up.
     ended: Option<Duration>,
 }
 
 /// One server's part of a step's responses.
 struct Part<'s> {
-    search: &'s Mutex<&'s mut Machine>,
+    search: &'s Mutex<&'s mut AnySearch>,
     server: usize,
     received: usize,
     clock: Option<&'s dyn Clock>,
@@ -182,7 +199,7 @@ struct Part<'s> {
     last: Option<Duration>,
 }
 
-impl Receive for Part<'_> {
+impl ResponseSink for Part<'_> {
     fn part(&mut self, bytes: &[u8]) {
         // Before they are read: that takes time.
         self.last = self.clock.map(|clock| clock.now());

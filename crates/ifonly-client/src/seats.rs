@@ -5,27 +5,27 @@
 //! same one end the meeting, unless the deployment bears lying servers: then the one whose place in the person's list it is gets the
 //! seat, or the first, and the other is not asked. It may be the same server under another name, and nobody may get two shares.
 
-use crate::error::{ClientError, Trouble};
-use crate::transport::{Greeting, Transport, TransportError};
+use crate::error::{ClientError, ServerFailure};
+use crate::transport::{ManifestResponse, Transport, TransportError};
 use ifonly_values::manifest::Manifest;
 use std::sync::Arc;
 
-type Seats = Vec<Option<Arc<dyn Transport>>>;
+type AssignedServers = Vec<Option<Arc<dyn Transport>>>;
 
 /// Server n at place n − 1, and who got no seat or another than it claimed. The servers come in the person's order.
-pub(crate) fn seat(
-    servers: Vec<(Arc<dyn Transport>, Greeting)>,
+pub(crate) fn assign_servers(
+    servers: Vec<(Arc<dyn Transport>, ManifestResponse)>,
     manifest: &Manifest,
-) -> Result<(Seats, Vec<Trouble>), ClientError> {
+) -> Result<(AssignedServers, Vec<ServerFailure>), ClientError> {
     let operators = manifest.operators();
-    let mut seats: Seats = vec![None; operators.len()];
+    let mut seats: AssignedServers = vec![None; operators.len()];
     let mut troubles = vec![];
     let mut trouble = |server: &Arc<dyn Transport>, reason: String| {
-        troubles.push(Trouble { server: server.name(), error: TransportError::Manifest(reason) });
+        troubles.push(ServerFailure { server: server.name(), error: TransportError::Manifest(reason) });
     };
     // (place in the person's order, claimed place, server)
     let mut rest: Vec<(usize, Option<usize>, Arc<dyn Transport>)> = vec![];
-    for (order, (server, Greeting { index, .. })) in servers.into_iter().enumerate() {
+    for (order, (server, ManifestResponse { index, .. })) in servers.into_iter().enumerate() {
         let claimed = usize::from(index).checked_sub(1).filter(|&place| place < operators.len());
         if claimed.is_none() {
             trouble(&server, format!("it says it is server {index}, which there is not"));
@@ -62,7 +62,7 @@ pub(crate) fn seat(
         for (_, _, server) in claimers {
             match seat {
                 None => *seat = Some(server),
-                Some(first) if manifest.contents().terms.lying == 0 => {
+                Some(first) if manifest.fields().terms.lying == 0 => {
                     let (index, first, second) = (place as u8 + 1, first.name(), server.name());
                     return Err(ClientError::SameIndex { index, first, second });
                 }

@@ -1,11 +1,11 @@
 //! A profile to fill in: what the database wants to know about a person, in a person's words.
 
 use ifonly_values::manifest::Manifest;
-use ifonly_values::schema::{Feature, Kind, Notation};
+use ifonly_values::schema::{Feature, FeatureKind, Notation};
 
 /// A TOML file with an empty value and a comment for every column.
 pub fn template(manifest: &Manifest) -> String {
-    let dataset = &manifest.contents().dataset;
+    let dataset = &manifest.fields().dataset;
     let mut text = format!(
         "# Your values for {}, version {}. They stay with you: servers get shares of them that tell nothing.\n\
          # Fill in what stands between the quotes; what you leave empty counts as missing.\n",
@@ -42,7 +42,7 @@ pub fn takes(features: &[Feature]) -> String {
         return format!("one of {}{unit}", listed(categories));
     }
     match &first.kind {
-        Kind::Numeric { scale, notation } => {
+        FeatureKind::Numeric { scale, notation } => {
             let (min, max) = scale.bounds();
             let what = match notation {
                 Notation::Plain | Notation::Written { .. } => "a number",
@@ -51,8 +51,8 @@ pub fn takes(features: &[Feature]) -> String {
             };
             format!("{what} from {} to {}{unit}", notation.write(min), notation.write(max))
         }
-        Kind::Ordinal { ranks } => format!("from low to high: {}{unit}", listed(ranks)),
-        Kind::Categorical { categories, .. } => format!("one of {}{unit}", listed(categories)),
+        FeatureKind::Ordinal { ranks } => format!("from low to high: {}{unit}", listed(ranks)),
+        FeatureKind::Categorical { categories, .. } => format!("one of {}{unit}", listed(categories)),
     }
 }
 
@@ -73,8 +73,8 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::Values;
-    use ifonly_values::manifest::Contents;
+    use crate::profile::ProfileValues;
+    use ifonly_values::manifest::ManifestFields;
     use ifonly_values::schema::{Scale, Schema};
 
     #[test]
@@ -88,17 +88,17 @@ mod tests {
         let categories = vec!["A, north".into(), "B".into()];
         let city = Feature {
             default: Some("B".into()),
-            ..Feature::new("city, \"district\".x", Kind::Categorical { categories, range: 1 })
+            ..Feature::new("city, \"district\".x", FeatureKind::Categorical { categories, range: 1 })
         };
         let schema = Schema::new(vec![age, city]).unwrap();
-        let manifest = Manifest::new(Contents::new("people", schema, 3, 64, 2)).unwrap();
+        let manifest = Manifest::new(ManifestFields::new("people", schema, 3, 64, 2)).unwrap();
         let text = template(&manifest);
         for line in
             ["# How old you are", "# a number from 18 to 90 (years)", "(`--suggested`)", "# one of \"A, north\", B"]
         {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
-        let values = Values::from_toml(&text.replace("age\" = \"\"", "age\" = \"41\"")).unwrap();
+        let values = ProfileValues::from_toml(&text.replace("age\" = \"\"", "age\" = \"41\"")).unwrap();
         assert!(values.unknown(manifest.schema()).is_empty() && values.missing(manifest.schema()).is_empty());
     }
 }

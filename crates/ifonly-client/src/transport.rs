@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What a transport will give.
 #[cfg(not(target_family = "wasm"))]
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + Send + 'a>>;
+pub type TransportFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + Send + 'a>>;
 /// What a transport will give. In a browser it stays on its thread.
 #[cfg(target_family = "wasm")]
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, TransportError>> + 'a>>;
@@ -31,7 +31,7 @@ pub trait Exchange {
     fn name(&self) -> String;
 
     /// Asks who it is and what it offers.
-    fn greet(&self) -> Pending<'_, Greeting>;
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse>;
 
     /// The address at which it proved who it is, where there is such a thing; it is compared with the manifest's.
     fn address(&self) -> Option<String> {
@@ -46,12 +46,12 @@ pub trait Exchange {
 
     /// Sends a message. The response's bytes go to `response` as they come, exactly `call.length` in the end; anything else is an
     /// error, found before memory is used for it. After an error, what was received is worth nothing.
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()>;
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()>;
 }
 
 /// A message to one server. It holds shares, so it cannot be printed.
 #[derive(Clone)]
-pub struct Call {
+pub struct ServerRequest {
     /// Where it goes.
     pub route: Route,
     /// The message.
@@ -61,7 +61,7 @@ pub struct Call {
 }
 
 /// Takes a response piece by piece.
-pub trait Receive: Send {
+pub trait ResponseSink: Send {
     /// The next bytes.
     fn part(&mut self, bytes: &[u8]);
 
@@ -70,7 +70,7 @@ pub trait Receive: Send {
 }
 
 /// Keeps the bytes.
-impl Receive for Vec<u8> {
+impl ResponseSink for Vec<u8> {
     fn part(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
@@ -82,7 +82,7 @@ impl Receive for Vec<u8> {
 
 /// What a server says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Greeting {
+pub struct ManifestResponse {
     /// Which server it is, counted from 1.
     pub index: u8,
     /// The manifest, as it came.
@@ -91,7 +91,7 @@ pub struct Greeting {
     pub earlier: Vec<Bytes>,
 }
 
-impl Greeting {
+impl ManifestResponse {
     /// All that it offers, the newest first.
     pub(crate) fn offers(&self) -> impl Iterator<Item = &Bytes> {
         std::iter::once(&self.manifest).chain(&self.earlier)
@@ -107,7 +107,7 @@ pub enum TransportError {
     Unreachable(String),
     /// Nothing listens there.
     #[error("cannot be reached: nothing listens at this address (connection refused)")]
-    NobodyListens,
+    ConnectionRefused,
     /// Its certificate is signed by nobody whom this machine trusts.
     #[error("has a certificate from an authority that is not trusted here")]
     UnknownAuthority,
@@ -170,8 +170,8 @@ pub enum TransportError {
 impl TransportError {
     /// Whether the same bytes may be sent again: nothing here depends on what they hide.
     pub fn is_transient(&self) -> bool {
-        use TransportError::{Busy, CutOff, Damaged, NobodyListens, Unreachable};
-        matches!(self, Unreachable(_) | NobodyListens | CutOff(_) | Damaged | Busy { .. })
+        use TransportError::{Busy, ConnectionRefused, CutOff, Damaged, Unreachable};
+        matches!(self, Unreachable(_) | ConnectionRefused | CutOff(_) | Damaged | Busy { .. })
     }
 }
 
@@ -181,18 +181,18 @@ fn named(problem: &Option<ProblemType>) -> String {
 
 /// A response on its way: what follows it is its checksum, the first bytes of its BLAKE3 hash. It is no defence against a lying
 /// server, but damage between server and client must not pass for "nobody qualifies".
-pub struct Checked<'a> {
-    response: &'a mut dyn Receive,
+pub struct ChecksumVerifier<'a> {
+    response: &'a mut dyn ResponseSink,
     length: usize,
     received: usize,
     hasher: blake3::Hasher,
     checksum: Vec<u8>,
 }
 
-impl<'a> Checked<'a> {
+impl<'a> ChecksumVerifier<'a> {
     /// For a response of `length` bytes, which goes to `response`.
-    pub fn new(length: usize, response: &'a mut dyn Receive) -> Checked<'a> {
-        Checked { response, length, received: 0, hasher: blake3::Hasher::new(), checksum: vec![] }
+    pub fn new(length: usize, response: &'a mut dyn ResponseSink) -> ChecksumVerifier<'a> {
+        ChecksumVerifier { response, length, received: 0, hasher: blake3::Hasher::new(), checksum: vec![] }
     }
 
     /// The next bytes of the body.
@@ -225,7 +225,7 @@ impl<'a> Checked<'a> {
     }
 }
 
-impl std::fmt::Debug for Checked<'_> {
+impl std::fmt::Debug for ChecksumVerifier<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Checked({} of {} bytes)", self.received, self.length)
     }
@@ -237,7 +237,7 @@ mod tests {
 
     fn read(body: &[u8], length: usize, step: usize) -> Result<Vec<u8>, TransportError> {
         let mut response = vec![];
-        let mut checked = Checked::new(length, &mut response);
+        let mut checked = ChecksumVerifier::new(length, &mut response);
         body.chunks(step).try_for_each(|part| checked.part(part))?;
         checked.finish()?;
         Ok(response)

@@ -1,7 +1,7 @@
 //! A person's wishes as plain data: what a command line, a Python call or a page's form fills in.
 
 use ifonly_values::schema::{Schema, Value};
-use ifonly_values::wishes::{Pricing, WishError, Wishes};
+use ifonly_values::wishes::{Metric, WishError, Wishes};
 use std::collections::BTreeMap;
 
 /// Wishes by column name, and how to ask. Everything is optional; the default would change anything at squared distance.
@@ -19,7 +19,7 @@ pub struct WishList {
     /// How much growing and shrinking count, where they differ.
     pub asymmetric: BTreeMap<String, (f64, f64)>,
     /// How changes of a feature are priced, where it is not the metric of all.
-    pub prices: BTreeMap<String, Pricing>,
+    pub prices: BTreeMap<String, Metric>,
     /// What ending at a value costs, instead of a price: one entry per word, or points of a number.
     pub costs: BTreeMap<String, Vec<(Value, f64)>>,
     /// Where a feature must end, both ends included; either may be left open.
@@ -31,7 +31,7 @@ pub struct WishList {
     /// Features that may only shrink.
     pub only_down: Vec<String>,
     /// How changes are priced.
-    pub metric: Pricing,
+    pub metric: Metric,
     /// Prefer rows that change few features; rows that change more than this many do not count.
     pub few_changes: Option<u64>,
     /// How many of the nearest to fetch. Servers see it.
@@ -54,7 +54,7 @@ impl Default for WishList {
             permits: BTreeMap::new(),
             only_up: vec![],
             only_down: vec![],
-            metric: Pricing::default(),
+            metric: Metric::default(),
             few_changes: None,
             top: 1,
             scheme: None,
@@ -73,7 +73,7 @@ impl WishList {
     /// The same as wishes about the features of a schema.
     pub fn for_schema(&self, schema: &Schema) -> Result<Wishes, WishError> {
         let mut wishes = Wishes::new(schema);
-        wishes.price_all(self.metric);
+        wishes.set_metric_of_all(self.metric);
         if !self.features_to_vary.is_empty() {
             wishes.features_to_vary(&self.features_to_vary.iter().map(String::as_str).collect::<Vec<_>>())?;
         }
@@ -100,7 +100,7 @@ impl WishList {
             wishes.asymmetric(name, up, down)?;
         }
         for (name, &pricing) in &self.prices {
-            wishes.price(name, pricing)?;
+            wishes.set_metric(name, pricing)?;
         }
         for (name, costs) in &self.costs {
             wishes.costs(name, costs)?;
@@ -150,7 +150,7 @@ mod tests {
             "permits": {"housing": ["own", "rent"]}, "metric": "l1", "top": 2}"#;
         let list: WishList = serde_json::from_str(text).unwrap();
         assert_eq!(list.ranges["income"], (None, Some(Value::Number(50_000.0))));
-        assert_eq!((list.metric, list.top, list.weights["debt"]), (Pricing::L1, 2, 3.0));
+        assert_eq!((list.metric, list.top, list.weights["debt"]), (Metric::L1, 2, 3.0));
         assert_eq!(list.in_words(), ["age stays as it is", "income is 50000 or less", "housing is one of own, rent"]);
         let again: WishList = serde_json::from_str(&serde_json::to_string(&list).unwrap()).unwrap();
         assert!(again == list);

@@ -3,8 +3,10 @@
 mod support;
 
 use bytes::Bytes;
-use ifonly_client::transport::{Call, Exchange, Pending};
-use ifonly_client::{Client, ClientError, Greeting, Pins, Receive, Route, Transport, Values, WishList};
+use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
+use ifonly_client::{
+    Client, ClientError, ManifestResponse, Pins, ProfileValues, ResponseSink, Route, Transport, WishList,
+};
 use ifonly_core::transcript::Message;
 use ifonly_values::schema::Value;
 use std::sync::{Arc, Mutex};
@@ -67,7 +69,7 @@ async fn changes_are_differences_of_values_and_spelling_is_none() {
     let world = World::new(40, 2, 15, |_| {});
     let client = world.connect().await;
     let row = world.levels.iter().position(|row| row[0] == 4 && row[3] != 1).unwrap();
-    let mut values: Values =
+    let mut values: ProfileValues =
         ["income", "debt", "housing", "grade"].into_iter().zip(world.texts[row].iter().map(String::as_str)).collect();
     values.set("income", "4e1");
     values.set("grade", "middle");
@@ -93,7 +95,7 @@ async fn a_mistake_looks_to_servers_like_any_other_question() {
     let shape =
         |log: &Log| -> Vec<usize> { std::mem::take(&mut *log.lock().unwrap()).iter().map(Bytes::len).collect() };
     let usual = shape(&log);
-    let lacking: Values = [("income", "40")].into_iter().collect();
+    let lacking: ProfileValues = [("income", "40")].into_iter().collect();
     let error = client.ask(&lacking, &WishList::default()).await.unwrap_err();
     assert_eq!(error, ClientError::Missing(["debt", "housing", "grade"].map(String::from).into()));
     assert_eq!(shape(&log), usual);
@@ -188,11 +190,11 @@ impl Exchange for Keeper {
         self.0.name()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         self.0.greet()
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         self.1.lock().unwrap().push(call.message.clone());
         self.0.send(call, response)
     }

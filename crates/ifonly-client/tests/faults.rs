@@ -3,7 +3,7 @@
 mod support;
 
 use ifonly_client::{Client, Pins, Route, Transport};
-use ifonly_core::secret::Secret;
+use ifonly_core::secret::SecretQuery;
 use std::sync::{Arc, Mutex};
 use support::{Fault, Misbehaving, Recorder, Seen, World};
 
@@ -18,8 +18,8 @@ async fn shape(world: &World, scheme: &str, fault: Option<Fault>) -> (Vec<(usize
         Arc::new(Recorder { inner, number, log: log.clone() })
     });
     let client = Client::connect(servers.collect(), &Pins::default()).await.unwrap();
-    let deployment = world.manifest.deployment(scheme).unwrap();
-    let result = client.search(deployment, Secret::new(vec![3, 2, 4, 1]), 2).await;
+    let deployment = world.manifest.instance(scheme).unwrap();
+    let result = client.search(deployment, SecretQuery::new(vec![3, 2, 4, 1]), 2).await;
     let seen = log.lock().unwrap().clone();
     (seen, result.is_ok())
 }

@@ -4,13 +4,13 @@ mod support;
 
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::wire;
-use ifonly_client::transport::{Call, Exchange, Pending};
-use ifonly_client::{Answer, Client, ClientError, Greeting, Pins, Receive, Route, Transport, WishList};
-use ifonly_core::replica::Replica;
-use ifonly_core::search::Fault;
+use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
+use ifonly_client::{Answer, Client, ClientError, ManifestResponse, Pins, ResponseSink, Route, Transport, WishList};
+use ifonly_core::replica::ServerProtocol;
+use ifonly_core::search::SearchError;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
-use ifonly_core::transcript::Stage;
-use ifonly_values::manifest::Contents;
+use ifonly_core::transcript::MessageKind;
+use ifonly_values::manifest::ManifestFields;
 use std::sync::{Arc, Mutex};
 use support::{Recorder, Seen, World, signing_key};
 
@@ -31,16 +31,16 @@ impl Forger {
         let mut hasher = blake3::Hasher::new_keyed(&world.key);
         hasher.update(b"ifonly bundle v1").update(&world.bundle().data_digest());
         let root = RootKey::new(0, *hasher.finalize().as_bytes());
-        let replica = Replica::new(
+        let replica = ServerProtocol::new(
             1,
             manifest.digest(),
-            manifest.deployments().cloned(),
+            manifest.instances().cloned(),
             vec![root.clone()],
             manifest.record_length(),
         );
         let seal = |texts: &[String], key: &SigningKey| {
             let records = vec![world.record(texts, key); row + 1];
-            replica.seal(&root, records.iter().map(Vec::as_slice)).swap_remove(row)
+            replica.encode_records(&root, records.iter().map(Vec::as_slice)).swap_remove(row)
         };
         let (true_record, forgery) = (seal(&world.texts[row], &signing_key()), seal(forged, key));
         let difference = true_record.iter().zip(&forgery).map(|(a, b)| a ^ b).collect();
@@ -48,15 +48,15 @@ impl Forger {
     }
 
     fn bend(&self, route: Route, bytes: &mut [u8]) {
-        let lead = if route == Route::Record { Stage::Record } else { Stage::Phase(0) }.lead();
+        let lead = if route == Route::Record { MessageKind::Record } else { MessageKind::Phase(0) }.lead();
         let body = &mut bytes[lead..];
         match route {
             Route::Record => body.iter_mut().zip(&self.difference).for_each(|(byte, bits)| *byte ^= bits),
             Route::Answer => {
-                let deployment = self.world.manifest.default_offer().scans().unwrap();
+                let deployment = self.world.manifest.default_scheme().scans().unwrap();
                 let field = deployment.field();
                 let mut symbols = wire::unpack(field, body, deployment.answer_length(0)).unwrap();
-                let one = field.symbol(1).unwrap();
+                let one = field.element(1).unwrap();
                 for (_, pair) in symbols.chunks_exact_mut(2).enumerate().filter(|(row, _)| *row != self.row) {
                     pair[0] = field.add(pair[0], one);
                 }
@@ -71,11 +71,11 @@ impl Exchange for Forger {
         self.inner.name()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         self.inner.greet()
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
             let (route, mut bytes) = (call.route, vec![]);
             self.inner.send(call, &mut bytes).await?;
@@ -98,7 +98,7 @@ async fn ask(world: &World, first: Arc<dyn Transport>) -> (Result<Answer, Client
 }
 
 /// Rows in stored order, and a record of row 7 with another income of the same level, so that its cost is right.
-fn scene(tune: impl Fn(&mut Contents)) -> (World, Vec<String>) {
+fn scene(tune: impl Fn(&mut ManifestFields)) -> (World, Vec<String>) {
     let world = World::new(30, 2, 41, |contents| {
         contents.terms.shuffle = false;
         tune(contents);
@@ -128,7 +128,7 @@ async fn a_forged_record_is_refused_and_nothing_shows_it() {
     let stranger = SigningKey::new(&[1; 32]);
     let (answer, seen) = ask(&world, Arc::new(Forger::new(&world, 7, &forged, &stranger))).await;
     let error = answer.unwrap_err();
-    assert!(matches!(&error, ClientError::Search { fault: Fault::Forged, .. }), "{error}");
+    assert!(matches!(&error, ClientError::Search { fault: SearchError::Forged, .. }), "{error}");
     assert!(error.to_string().contains("not signed by the institution"), "{error}");
     assert_eq!(seen, usual);
     // Hiding rows is all that is left, and what is shown then is somebody who exists.

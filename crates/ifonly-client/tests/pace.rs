@@ -2,9 +2,9 @@
 
 mod support;
 
-use ifonly_client::transport::{Call, Exchange, Pending};
-use ifonly_client::{Client, Clock, Greeting, Pins, Receive, Route, Transport};
-use ifonly_core::secret::Secret;
+use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
+use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
+use ifonly_core::secret::SecretQuery;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::World;
@@ -26,7 +26,7 @@ impl Clock for Clockwork {
         seen
     }
 
-    fn wait_until(&self, time: Duration) -> Pending<'_, ()> {
+    fn wait_until(&self, time: Duration) -> TransportFuture<'_, ()> {
         let mut now = self.now.lock().unwrap();
         assert!(time + *self.tick.lock().unwrap() >= *now, "nobody can wait for what is over");
         *now = time;
@@ -50,7 +50,7 @@ impl Exchange for Watched {
         self.inner.name()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         self.inner.greet()
     }
 
@@ -58,7 +58,7 @@ impl Exchange for Watched {
         Some(self.clock.clone())
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
             let came = *self.clock.now.lock().unwrap();
             let (route, mut bytes) = (call.route, vec![]);
@@ -73,14 +73,20 @@ impl Exchange for Watched {
 
 /// From the end of each step's answers to the next step's request, for somebody whose answers take `tick` to read on a machine
 /// that took `rehearsal` for the empty ones.
-async fn pauses(world: &World, scheme: &str, secret: Secret, rehearsal: Duration, tick: Duration) -> Vec<Duration> {
+async fn pauses(
+    world: &World,
+    scheme: &str,
+    secret: SecretQuery,
+    rehearsal: Duration,
+    tick: Duration,
+) -> Vec<Duration> {
     let clock = Arc::new(Clockwork::default());
     *clock.tick.lock().unwrap() = rehearsal;
     let log = Log::default();
     let watched =
         |inner| -> Arc<dyn Transport> { Arc::new(Watched { inner, clock: clock.clone(), tick, log: log.clone() }) };
     let client = Client::connect(world.servers().into_iter().map(watched).collect(), &Pins::default()).await.unwrap();
-    let deployment = world.manifest.deployment(scheme).unwrap();
+    let deployment = world.manifest.instance(scheme).unwrap();
     client.search(deployment, secret, 3).await.unwrap();
     let log = log.lock().unwrap();
     // Every step asks as many servers, and is over when the last has answered; who is polled when is nobody's to say.
@@ -95,7 +101,7 @@ async fn pauses(world: &World, scheme: &str, secret: Secret, rehearsal: Duration
 #[tokio::test]
 async fn every_request_leaves_a_step_after_the_last_answer_however_long_reading_took() {
     let world = World::new(40, 4, 8, |_| {});
-    let anybody = Secret::new(vec![3, 2, 4, 1]);
+    let anybody = SecretQuery::new(vec![3, 2, 4, 1]);
     for (scheme, steps) in [("gated", 3), ("two-phase", 4)] {
         for immutable in [vec![false; 4], vec![true, true, false, true]] {
             for reading in [MS / 2, MS, 3 * MS, 5 * MS] {

@@ -3,13 +3,13 @@
 
 mod support;
 
-use ifonly_client::http::{Trust, servers};
-use ifonly_client::{Client, ClientError, Pins, Policy};
-use ifonly_core::secret::Secret;
+use ifonly_client::http::{TlsTrust, servers};
+use ifonly_client::{Client, ClientError, Pins, RetryPolicy};
+use ifonly_core::secret::SecretQuery;
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::App;
-use ifonly_server::serve::Control;
+use ifonly_server::routes::AppState;
+use ifonly_server::serve::ServerHandle;
 use ifonly_server::tokens::Tokens;
 use support::World;
 
@@ -23,16 +23,16 @@ fn no_tokens() -> Tokens {
 }
 
 /// A server over HTTP: its address, and what reloads it.
-async fn start(world: &World, index: u8, grace_seconds: u64) -> (String, Control) {
+async fn start(world: &World, index: u8, grace_seconds: u64) -> (String, ServerHandle) {
     let limits = Limits { grace_seconds, ..Limits::default() };
-    let app = App::new(world.holding(index), no_tokens(), limits, vec![]);
+    let app = AppState::new(world.holding(index), no_tokens(), limits, vec![]);
     let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, None).await.unwrap();
     let started = (format!("http://{}", server.address()), server.control());
     tokio::spawn(server.run(std::future::pending()));
     started
 }
 
-async fn all(world: &World, grace_seconds: u64) -> (Vec<String>, Vec<Control>) {
+async fn all(world: &World, grace_seconds: u64) -> (Vec<String>, Vec<ServerHandle>) {
     let (mut urls, mut controls) = (vec![], vec![]);
     for index in 1..=4 {
         let (url, control) = start(world, index, grace_seconds).await;
@@ -44,22 +44,22 @@ async fn all(world: &World, grace_seconds: u64) -> (Vec<String>, Vec<Control>) {
 
 async fn connect(urls: &[String], pins: &Pins) -> Result<Client, ClientError> {
     // Nobody shows a certificate here.
-    let trust = Trust::system().unwrap();
-    Client::connect(servers(urls, &trust, None, Policy::default()).unwrap(), pins).await
+    let trust = TlsTrust::system().unwrap();
+    Client::connect(servers(urls, &trust, None, RetryPolicy::default()).unwrap(), pins).await
 }
 
 /// Asks, and says which version was asked.
 async fn asked(urls: &[String], worlds: &[World]) -> String {
     let client = connect(urls, &Pins::default()).await.unwrap();
     let world = worlds.iter().find(|world| world.manifest.digest() == client.manifest().digest()).unwrap();
-    let deployment = client.manifest().deployment("gated").unwrap();
-    let secret = Secret::new(vec![3, 2, 4, 1]);
+    let deployment = client.manifest().instance("gated").unwrap();
+    let secret = SecretQuery::new(vec![3, 2, 4, 1]);
     let report = client.search(deployment, secret.clone(), 1).await.unwrap();
     let costs = world.levels.iter().map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
     let found = &report.outcome.found[0];
     let best = costs.flatten().min().unwrap();
-    assert_eq!(found.price, ifonly_core::candidates::Price::Exactly(best));
-    client.manifest().contents().dataset.version.clone()
+    assert_eq!(found.price, ifonly_core::candidates::DecodedCost::Exactly(best));
+    client.manifest().fields().dataset.version.clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,20 +4,25 @@ mod support;
 
 use bytes::Bytes;
 use ifonly_algebra::decode::DecodeError;
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_client::transport::{Call, Exchange, Pending};
-use ifonly_client::{Client, ClientError, Greeting, Pins, Policy, Receive, Route, Transport};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::scheme::{Gate, Metric};
-use ifonly_core::search::{Fault as SearchFault, Found, confirm};
-use ifonly_core::secret::Secret;
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
+use ifonly_client::{Client, ClientError, ManifestResponse, Pins, ResponseSink, RetryPolicy, Route, Transport};
+use ifonly_core::deployment::SchemeInstance;
+use ifonly_core::scheme::{ConstraintKind, CostModel};
+use ifonly_core::search::{NearestRow, SearchError as SearchFault, confirm};
+use ifonly_core::secret::SecretQuery;
 use ifonly_values::record::Record;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Fault, Misbehaving, Recorder, Seen, World, patient};
 
 /// The cost of a found record, if it is the one that was decoded.
-fn confirmed(world: &World, deployment: &Deployment, secret: &Secret, found: &Found) -> Result<u64, SearchFault> {
+fn confirmed(
+    world: &World,
+    deployment: &SchemeInstance,
+    secret: &SecretQuery,
+    found: &NearestRow,
+) -> Result<u64, SearchFault> {
     let schema = world.manifest.schema();
     let record = Record::decode(schema, &found.record).expect("a record");
     confirm(deployment, secret, found, &record.levels(schema).expect("a row"))
@@ -28,16 +33,15 @@ fn person(
     world: &World,
     scheme: &'static ifonly_core::scheme::Scheme,
     random: &mut SeededRandom,
-) -> (Vec<u32>, Secret) {
+) -> (Vec<u32>, SecretQuery) {
     let x: Vec<u32> =
         vec![random.below(10) as u32, random.below(7) as u32, 4 * random.below(2) as u32, random.below(3) as u32];
-    let mut secret = Secret::new(x.clone());
-    if scheme.gate != Gate::None {
+    let mut secret = SecretQuery::new(x.clone());
+    if scheme.constraint != ConstraintKind::None {
         secret = secret.immutable((0..4).map(|_| random.below(4) == 0).collect());
     }
-    if matches!(scheme.metric, Metric::Weighted | Metric::Table) {
-        secret =
-            secret.weights((0..4).map(|_| 1 + random.below(world.manifest.contents().terms.weight_limit)).collect());
+    if matches!(scheme.cost_model, CostModel::Weighted | CostModel::Table) {
+        secret = secret.weights((0..4).map(|_| 1 + random.below(world.manifest.fields().terms.weight_limit)).collect());
     }
     (x, secret)
 }
@@ -48,13 +52,13 @@ async fn every_scheme_finds_what_brute_force_finds() {
     let client = world.connect().await;
     let mut random = SeededRandom::new(11);
     let mut empty = 0;
-    for deployment in world.manifest.deployments() {
+    for deployment in world.manifest.instances() {
         for _ in 0..8 {
             let (_, secret) = person(&world, deployment.scheme(), &mut random);
             let report = client.search(deployment, secret.clone(), 1).await.unwrap();
             let costs =
                 world.levels.iter().filter_map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
-            let best = if deployment.scheme().metric == Metric::Product { costs.max() } else { costs.min() };
+            let best = if deployment.scheme().cost_model == CostModel::Product { costs.max() } else { costs.min() };
             let found = report.outcome.found.first();
             let cost = found.map(|found| confirmed(&world, deployment, &secret, found).unwrap());
             assert_eq!(cost, best, "{}", deployment.scheme().name);
@@ -67,22 +71,22 @@ async fn every_scheme_finds_what_brute_force_finds() {
             assert!(world.texts.contains(&texts));
         }
     }
-    assert!(world.manifest.deployments().count() > 20 && empty > 0, "both kinds of answers must occur: {empty}");
+    assert!(world.manifest.instances().count() > 20 && empty > 0, "both kinds of answers must occur: {empty}");
 }
 
 #[tokio::test]
 async fn servers_see_the_same_shape_of_traffic_from_everybody() {
     let world = World::new(40, 4, 5, |_| {});
     let mut random = SeededRandom::new(12);
-    for deployment in world.manifest.deployments() {
+    for deployment in world.manifest.instances() {
         for top in [1, 3] {
             let mut shapes: Vec<Vec<(usize, Seen)>> = vec![];
             let (mut with, mut without) = (0, 0);
             for number in 0..12 {
                 let (x, mut secret) = person(&world, deployment.scheme(), &mut random);
-                if number % 3 == 0 && deployment.scheme().gate != Gate::None {
+                if number % 3 == 0 && deployment.scheme().constraint != ConstraintKind::None {
                     // Everything fixed at values that hardly anybody has: nothing qualifies.
-                    secret = Secret::new(x).immutable(vec![true; 4]);
+                    secret = SecretQuery::new(x).immutable(vec![true; 4]);
                 }
                 let log = Arc::new(Mutex::new(vec![]));
                 let record =
@@ -94,7 +98,7 @@ async fn servers_see_the_same_shape_of_traffic_from_everybody() {
                 shapes.push(log.lock().unwrap().clone());
             }
             assert!(
-                with > 0 && (without > 0 || deployment.scheme().gate == Gate::None),
+                with > 0 && (without > 0 || deployment.scheme().constraint == ConstraintKind::None),
                 "{}",
                 deployment.scheme().name
             );
@@ -118,10 +122,10 @@ async fn under(world: &World, scheme: &str, faults: &[(usize, Fault)]) -> Result
         let inner = servers[number - 1].clone();
         servers[number - 1] = Arc::new(Misbehaving { inner, fault, attempts: Mutex::default() });
     }
-    let policy = Policy { deadline: Duration::from_secs(5), ..Policy::default() };
+    let policy = RetryPolicy { deadline: Duration::from_secs(5), ..RetryPolicy::default() };
     let client = Client::connect(patient(servers, policy), &Pins::default()).await?;
-    let deployment = world.manifest.deployment(scheme).unwrap();
-    let secret = Secret::new(vec![3, 2, 4, 1]);
+    let deployment = world.manifest.instance(scheme).unwrap();
+    let secret = SecretQuery::new(vec![3, 2, 4, 1]);
     let report = client.search(deployment, secret.clone(), 1).await?;
     let Some(found) = report.outcome.found.first() else { return Ok(None) };
     let cost = confirmed(world, deployment, &secret, found);
@@ -129,8 +133,8 @@ async fn under(world: &World, scheme: &str, faults: &[(usize, Fault)]) -> Result
 }
 
 fn best(world: &World, scheme: &str) -> Option<u64> {
-    let deployment = world.manifest.deployment(scheme).unwrap();
-    let secret = Secret::new(vec![3, 2, 4, 1]);
+    let deployment = world.manifest.instance(scheme).unwrap();
+    let secret = SecretQuery::new(vec![3, 2, 4, 1]);
     let costs = world.levels.iter().filter_map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
     costs.min()
 }
@@ -172,8 +176,8 @@ async fn an_undetected_lie_can_hide_rows_but_never_invent_one() {
     // shown is still a row of the database at its true cost.
     let world = World::new(50, 4, 16, |_| {});
     for scheme in ["gated-tables", "gated+", "baseline", "diff", "two-phase", "single-phase+"] {
-        let deployment = world.manifest.deployment(scheme).unwrap();
-        let secret = Secret::new(vec![3, 2, 4, 1]);
+        let deployment = world.manifest.instance(scheme).unwrap();
+        let secret = SecretQuery::new(vec![3, 2, 4, 1]);
         let plain = |row: &Vec<u16>| secret.plain_cost(deployment.scheme(), deployment.params(), row);
         let costs: Vec<u64> = world.levels.iter().filter_map(plain).collect();
         for fault in [Fault::SpoilsAnswer, Fault::SpoilsRecord] {
@@ -193,7 +197,7 @@ async fn silent_and_lying_servers_are_borne_as_far_as_the_manifest_says() {
     for scheme in ["gated-tables", "two-phase"] {
         let right = best(&silent, scheme);
         for fault in [Fault::Hangs, Fault::Unreachable, Fault::Dies, Fault::Truncates, Fault::SpoilsCheck] {
-            for server in 1..=silent.manifest.deployment(scheme).unwrap().servers() {
+            for server in 1..=silent.manifest.instance(scheme).unwrap().servers() {
                 assert_eq!(under(&silent, scheme, &[(server, fault)]).await, Ok(right), "{scheme} {fault:?} {server}");
             }
         }
@@ -216,9 +220,9 @@ async fn silent_and_lying_servers_are_borne_as_far_as_the_manifest_says() {
 #[tokio::test]
 async fn verified_answers_detect_a_lie_with_two_servers() {
     let world = World::new(50, 2, 9, |contents| contents.terms.verified = true);
-    for deployment in world.manifest.deployments() {
+    for deployment in world.manifest.instances() {
         let scheme = deployment.scheme().name;
-        if matches!(deployment.scheme().metric, Metric::Product) {
+        if matches!(deployment.scheme().cost_model, CostModel::Product) {
             continue;
         }
         assert_eq!(under(&world, scheme, &[]).await, Ok(best(&world, scheme)), "{scheme}");
@@ -233,10 +237,10 @@ async fn a_retry_sends_the_same_bytes() {
     let mut servers = world.servers();
     let flaky = Arc::new(Misbehaving { inner: servers[0].clone(), fault: Fault::DiesOnce, attempts: Mutex::default() });
     servers[0] = flaky.clone();
-    let policy = Policy { pause: Duration::ZERO, ..Policy::default() };
+    let policy = RetryPolicy { pause: Duration::ZERO, ..RetryPolicy::default() };
     let client = Client::connect(patient(servers, policy), &Pins::default()).await.unwrap();
-    let deployment = world.manifest.default_offer().scans().unwrap();
-    client.search(deployment, Secret::new(vec![0; 4]), 1).await.unwrap();
+    let deployment = world.manifest.default_scheme().scans().unwrap();
+    client.search(deployment, SecretQuery::new(vec![0; 4]), 1).await.unwrap();
     let attempts = flaky.attempts.lock().unwrap();
     assert_eq!(attempts.len(), 3, "phase, phase again, record");
     assert_eq!(attempts[0], attempts[1]);
@@ -246,8 +250,8 @@ async fn a_retry_sends_the_same_bytes() {
 #[tokio::test]
 async fn servers_that_do_not_belong_together_are_named() {
     let world = World::new(30, 2, 13, |_| {});
-    let secret = || Secret::new(vec![1, 1, 0, 1]);
-    let deployment = world.manifest.default_offer().scans().unwrap();
+    let secret = || SecretQuery::new(vec![1, 1, 0, 1]);
+    let deployment = world.manifest.default_scheme().scans().unwrap();
     // Another root key: the manifests agree, the key-check values do not.
     let mut foreign = world.clone();
     foreign.key = [8; 32];
@@ -285,8 +289,8 @@ async fn servers_that_do_not_belong_together_are_named() {
 async fn the_k_nearest_come_in_order_and_k_is_bounded() {
     let world = World::new(30, 2, 14, |contents| contents.terms.top_limit = 5);
     let client = world.connect().await;
-    let deployment = world.manifest.default_offer().scans().unwrap();
-    let secret = Secret::new(vec![5, 3, 0, 1]);
+    let deployment = world.manifest.default_scheme().scans().unwrap();
+    let secret = SecretQuery::new(vec![5, 3, 0, 1]);
     for top in [0, 6] {
         let error = client.search(deployment, secret.clone(), top).await.unwrap_err();
         assert!(matches!(error, ClientError::Top { limit: 5, .. }));
@@ -308,11 +312,11 @@ impl Exchange for OnlyGreets {
         format!("server {}", self.0)
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
-        Box::pin(async { Ok(Greeting { index: self.0, manifest: self.1.clone(), earlier: vec![] }) })
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
+        Box::pin(async { Ok(ManifestResponse { index: self.0, manifest: self.1.clone(), earlier: vec![] }) })
     }
 
-    fn send<'a>(&'a self, _: Call, _: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, _: ServerRequest, _: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         panic!("a message was sent")
     }
 }
@@ -325,8 +329,8 @@ async fn a_manifest_cannot_make_a_client_take_more_than_it_should() {
         let json = Bytes::from(manifest.json().to_owned());
         let servers = (1..=2).map(|n| Arc::new(OnlyGreets(n, json.clone())) as Arc<dyn Transport>).collect();
         let client = Client::connect(servers, &Pins::default()).await.unwrap();
-        let deployment = manifest.deployment("baseline").unwrap();
-        let secret = Secret::new(vec![1, 1, 0, 1]);
+        let deployment = manifest.instance("baseline").unwrap();
+        let secret = SecretQuery::new(vec![1, 1, 0, 1]);
         let error = client.search(deployment, secret, top).await.unwrap_err();
         assert!(matches!(error, ClientError::TooLarge { bytes, limit } if bytes > limit), "{rows} rows: {error}");
     }

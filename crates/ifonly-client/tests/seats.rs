@@ -2,9 +2,9 @@
 
 mod support;
 
-use ifonly_client::transport::{Call, Exchange, Pending};
-use ifonly_client::{Client, ClientError, Greeting, Pins, Receive, Transport};
-use ifonly_core::secret::Secret;
+use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
+use ifonly_client::{Client, ClientError, ManifestResponse, Pins, ResponseSink, Transport};
+use ifonly_core::secret::SecretQuery;
 use std::sync::Arc;
 use support::World;
 
@@ -24,11 +24,11 @@ impl Exchange for Claims {
         self.address.clone()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
-        Box::pin(async { Ok(Greeting { index: self.claim, ..self.inner.greet().await? }) })
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
+        Box::pin(async { Ok(ManifestResponse { index: self.claim, ..self.inner.greet().await? }) })
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         self.inner.send(call, response)
     }
 }
@@ -45,12 +45,12 @@ fn claiming(world: &World, claims: &[u8], addresses: &[&str]) -> Vec<Arc<dyn Tra
 #[tokio::test]
 async fn a_server_that_claims_anothers_number_does_not_end_a_search_that_bears_lies() {
     let world = World::new(30, 4, 61, |contents| contents.terms.lying = 1);
-    let deployment = world.manifest.default_offer().scans().unwrap();
+    let deployment = world.manifest.default_scheme().scans().unwrap();
     assert_eq!(deployment.servers(), 4);
     for claims in [[1, 2, 2, 4], [4, 2, 3, 4], [1, 1, 3, 4], [1, 2, 3, 0], [1, 2, 3, 200]] {
         let client = Client::connect(claiming(&world, &claims, &[]), &Pins::default()).await.unwrap();
-        assert!(!client.troubles().is_empty());
-        let found = client.search(deployment, Secret::new(vec![3, 2, 4, 1]), 1).await;
+        assert!(!client.failures().is_empty());
+        let found = client.search(deployment, SecretQuery::new(vec![3, 2, 4, 1]), 1).await;
         assert_eq!(found.unwrap().outcome.found.len(), 1, "{claims:?}");
     }
     // Where no lie is borne, nobody can say who is right.
@@ -68,8 +68,8 @@ async fn the_manifests_addresses_decide_and_other_ones_are_refused() {
     // Both claim the same number; their addresses say who they are.
     let servers = claiming(&world, &[2, 2], &["https://A.example:443/", LISTED[1]]);
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
-    let deployment = world.manifest.default_offer().scans().unwrap();
-    assert_eq!(client.search(deployment, Secret::new(vec![3, 2, 4, 1]), 1).await.unwrap().outcome.found.len(), 1);
+    let deployment = world.manifest.default_scheme().scans().unwrap();
+    assert_eq!(client.search(deployment, SecretQuery::new(vec![3, 2, 4, 1]), 1).await.unwrap().outcome.found.len(), 1);
     let servers = claiming(&world, &[1, 2], &[LISTED[0], "https://c.example"]);
     let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
     assert!(

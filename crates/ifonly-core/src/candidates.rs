@@ -4,12 +4,12 @@
 //! are read by the same steps whatever they hold: no branch depends on a value, an impossible one ends nothing, and what was
 //! found is taken back by arithmetic. So the time until the next request tells servers nothing, a lying one included.
 
-use crate::deployment::Deployment;
+use crate::deployment::SchemeInstance;
 use crate::field::Field;
-use crate::interpolate::Words;
-use crate::round::Values;
-use crate::scheme::Reading;
-use crate::smallest::{OUT, Smallest, mask, smaller};
+use crate::interpolate::DecodedWords;
+use crate::round::PhaseValues;
+use crate::scheme::DecodeRule;
+use crate::smallest::{OUT, ObliviousTopK, mask, smaller};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Values that are read at a time; an even number, so that runs are of whole rows.
@@ -53,7 +53,7 @@ impl std::fmt::Debug for Candidates {
 
 /// What a scheme says about the cost of the row it found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Price {
+pub enum DecodedCost {
     /// This.
     Exactly(u64),
     /// At most this, and at least this less d_min − 1.
@@ -65,7 +65,7 @@ pub enum Price {
 /// A decoded value that no honest servers could have led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("position {position} decodes to an impossible value: a server lied or holds another database")]
-pub struct Implausible {
+pub struct ImpossibleValue {
     /// Counted from 0.
     pub position: usize,
 }
@@ -73,14 +73,14 @@ pub struct Implausible {
 impl Candidates {
     /// Reads the values of a phase and keeps the k nearest rows. `theta` is what the phase before found, if there was one.
     pub fn read(
-        deployment: &Deployment,
+        deployment: &SchemeInstance,
         phase: usize,
-        decoded: &Values,
+        decoded: &PhaseValues,
         theta: &[bool],
         k: usize,
-    ) -> Result<Candidates, Implausible> {
+    ) -> Result<Candidates, ImpossibleValue> {
         let empty = decoded.empty_row.first().map_or(0, |symbol| symbol.value());
-        let mut sieve = Sieve::new(deployment, phase, theta, empty, k);
+        let mut sieve = CandidateFilter::new(deployment, phase, theta, empty, k);
         sieve.take_values(decoded);
         let (candidates, fault) = sieve.finish();
         fault.map_or(Ok(candidates), Err)
@@ -97,7 +97,7 @@ impl Candidates {
     }
 
     /// The k nearest of those that were kept, nearest first; ties go to the lower position.
-    pub fn nearest(&self, k: usize) -> Vec<(usize, Price)> {
+    pub fn nearest(&self, k: usize) -> Vec<(usize, DecodedCost)> {
         let nearest = self.nearest.iter().take(k).filter(|&&(rank, _)| rank != OUT);
         nearest.map(|&(rank, position)| (position, self.price(rank.wrapping_sub(BIAS) as i64))).collect()
     }
@@ -107,18 +107,18 @@ impl Candidates {
         self.work
     }
 
-    fn price(&self, rank: i64) -> Price {
+    fn price(&self, rank: i64) -> DecodedCost {
         match self.meaning {
-            Meaning::Exact | Meaning::Negated => Price::Exactly(rank.unsigned_abs()),
-            Meaning::Masked => Price::AtMost(rank.unsigned_abs()),
-            Meaning::Relative => Price::Unknown,
+            Meaning::Exact | Meaning::Negated => DecodedCost::Exactly(rank.unsigned_abs()),
+            Meaning::Masked => DecodedCost::AtMost(rank.unsigned_abs()),
+            Meaning::Relative => DecodedCost::Unknown,
         }
     }
 }
 
 /// Reads the values of a phase, row after row.
-pub(crate) struct Sieve {
-    reading: Reading,
+pub(crate) struct CandidateFilter {
+    reading: DecodeRule,
     field: Field,
     /// The largest value that honest servers can lead to.
     bound: u64,
@@ -128,7 +128,7 @@ pub(crate) struct Sieve {
     before: Zeroizing<Vec<bool>>,
     /// The value of a row that no share selects.
     empty: u64,
-    smallest: Smallest,
+    smallest: ObliviousTopK,
     /// Values read.
     position: usize,
     /// The rank of the last row, and the least and largest so far, where values are differences.
@@ -138,42 +138,48 @@ pub(crate) struct Sieve {
     fault: u64,
 }
 
-impl std::fmt::Debug for Sieve {
+impl std::fmt::Debug for CandidateFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Sieve(..)")
     }
 }
 
-impl Sieve {
+impl CandidateFilter {
     /// For one phase: `before` is what the phase before found, `empty` the value of a row that no share selects.
-    pub(crate) fn new(deployment: &Deployment, phase: usize, before: &[bool], empty: u64, k: usize) -> Sieve {
+    pub(crate) fn new(
+        deployment: &SchemeInstance,
+        phase: usize,
+        before: &[bool],
+        empty: u64,
+        k: usize,
+    ) -> CandidateFilter {
         let (scheme, params) = (deployment.scheme(), deployment.params());
-        let reading = scheme.phases[phase].reading;
+        let reading = scheme.phases[phase].decode_rule;
         let meaning = match reading {
-            Reading::Gain => Meaning::Negated,
-            Reading::Masked => Meaning::Masked,
-            Reading::Zeros | Reading::Difference => Meaning::Relative,
+            DecodeRule::Gain => Meaning::Negated,
+            DecodeRule::Masked => Meaning::Masked,
+            DecodeRule::Zeros | DecodeRule::Difference => Meaning::Relative,
             _ => Meaning::Exact,
         };
         // Values are below 2^62, so that a larger bound says nothing.
         let word = |bound: u128| u64::try_from(bound).unwrap_or(u64::MAX);
-        let most = if let Reading::Scaled(most) = reading { most(params) } else { 0 };
+        let most = if let DecodeRule::Scaled(most) = reading { most(params) } else { 0 };
         // Room for all that is ever kept, so that nothing is left behind by growing.
         let theta = Vec::with_capacity(params.rows);
-        let mut sieve = Sieve {
+        let mut sieve = CandidateFilter {
             reading,
             field: deployment.field().clone(),
             bound: word((scheme.bound)(params)),
             most: word(most),
-            before: Zeroizing::new(if matches!(reading, Reading::Selected) { before.to_vec() } else { vec![] }),
+            before: Zeroizing::new(if matches!(reading, DecodeRule::Selected) { before.to_vec() } else { vec![] }),
             empty,
-            smallest: Smallest::new(k),
+            smallest: ObliviousTopK::new(k),
             position: 0,
             walk: (0, 0, 0),
             kept: Candidates { nearest: vec![], theta, count: 0, meaning, work: 0 },
             fault: OUT,
         };
-        if matches!(reading, Reading::Difference) {
+        if matches!(reading, DecodeRule::Difference) {
             // Ranks are relative to the first row.
             sieve.kept.theta.push(true);
             sieve.smallest.take(&[BIAS], 0);
@@ -182,26 +188,26 @@ impl Sieve {
     }
 
     /// The values of the next rows.
-    pub(crate) fn take(&mut self, words: Words<'_>) {
+    pub(crate) fn take(&mut self, words: DecodedWords<'_>) {
         match words {
-            Words::Narrow(words) => self.put(words),
-            Words::Wide(words) => self.put(words),
+            DecodedWords::Narrow(words) => self.put(words),
+            DecodedWords::Wide(words) => self.put(words),
         }
     }
 
     /// All values of a phase.
-    pub(crate) fn take_values(&mut self, decoded: &Values) {
+    pub(crate) fn take_values(&mut self, decoded: &PhaseValues) {
         let mut words = Zeroizing::new(Vec::with_capacity(RUN));
         for run in decoded.values.chunks(RUN) {
             words.clear();
             words.extend(run.iter().map(|symbol| symbol.value()));
-            self.take(Words::Wide(&words));
+            self.take(DecodedWords::Wide(&words));
         }
     }
 
     /// What was found, and the first value that cannot be; where there is one, nothing was found.
-    pub(crate) fn finish(self) -> (Candidates, Option<Implausible>) {
-        let Sieve { mut kept, smallest, fault, .. } = self;
+    pub(crate) fn finish(self) -> (Candidates, Option<ImpossibleValue>) {
+        let CandidateFilter { mut kept, smallest, fault, .. } = self;
         let sound = fault == OUT;
         let mut count = 0;
         for qualifies in &mut kept.theta {
@@ -212,7 +218,7 @@ impl Sieve {
         nearest.iter_mut().for_each(|(rank, _)| *rank |= OUT & mask(!sound));
         kept.work = kept.theta.len() as u64 + compared;
         (kept.nearest, kept.count) = (nearest, count);
-        (kept, (!sound).then_some(Implausible { position: fault as usize }))
+        (kept, (!sound).then_some(ImpossibleValue { position: fault as usize }))
     }
 
     fn put<W: Copy + Into<u64>>(&mut self, words: &[W]) {
@@ -223,11 +229,11 @@ impl Sieve {
         let (bound, most, empty) = (self.bound, self.most, self.empty);
         let values = words.iter().map(|&word| word.into());
         match self.reading {
-            Reading::Cost | Reading::Masked => self.each(values, |_, v| Row::sound(v <= bound, true, v)),
-            Reading::Gain => self.each(values, |_, v| Row::sound(v <= bound, true, v.wrapping_neg())),
-            Reading::Zeros => self.each(values, |_, v| Row::sound(true, v == 0, 0)),
-            Reading::Scaled(_) => self.each(values, |_, v| Row::sound(v <= bound, v <= most, v)),
-            Reading::Selected => {
+            DecodeRule::Cost | DecodeRule::Masked => self.each(values, |_, v| Row::sound(v <= bound, true, v)),
+            DecodeRule::Gain => self.each(values, |_, v| Row::sound(v <= bound, true, v.wrapping_neg())),
+            DecodeRule::Zeros => self.each(values, |_, v| Row::sound(true, v == 0, 0)),
+            DecodeRule::Scaled(_) => self.each(values, |_, v| Row::sound(v <= bound, v <= most, v)),
+            DecodeRule::Selected => {
                 let before = std::mem::take(&mut self.before);
                 self.each(values, |i, v| {
                     let selected = before.get(i).copied().unwrap_or_default();
@@ -235,13 +241,13 @@ impl Sieve {
                 });
                 self.before = before;
             }
-            Reading::Gated => {
+            DecodeRule::Gated => {
                 let pairs = words.as_chunks().0.iter().map(|&[gate, cost]| (gate.into(), cost.into()));
                 self.each(pairs, |_, (gate, cost): (u64, u64)| {
                     Row::sound((gate != 0) | (cost <= bound), gate == 0, cost)
                 });
             }
-            Reading::Difference => {
+            DecodeRule::Difference => {
                 // d_{i+1} = d_i − (d_i − d_{i+1}). Honest ranks spread over at most half the bound.
                 let (q, mut walk) = (self.field.q(), self.walk);
                 self.each(values, |_, v| {

@@ -1,22 +1,22 @@
 //! A scheme under given parameters: from the two follow field, servers, sizes and costs.
 
-use crate::field::{Field, FieldError, FieldRule, Symbol};
-use crate::form::Program;
+use crate::field::{Field, FieldElement, FieldError, ModulusRule};
+use crate::form::RowProgram;
 use crate::params::{Params, ParamsError};
-use crate::random::Random;
-use crate::scheme::{Opening, Phase, Reading, Scheme, Setting, Slot};
-use crate::secret::Secret;
-use crate::share::{Points, PointsError, Vectors, share};
-use crate::spir::Fetch;
-use crate::transcript::{Message, Stage};
+use crate::random::RandomSource;
+use crate::scheme::{DecodeRule, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
+use crate::secret::SecretQuery;
+use crate::share::{EvaluationPoints, EvaluationPointsError, SlotVectors, share};
+use crate::spir::RecordFetch;
+use crate::transcript::{Message, MessageKind};
 
 /// A scheme with its parameters, field and evaluation points, all checked.
 #[derive(Clone, Debug)]
-pub struct Deployment {
+pub struct SchemeInstance {
     scheme: &'static Scheme,
     params: Params,
     field: Field,
-    points: Points,
+    points: EvaluationPoints,
 }
 
 /// Servers are numbered from 1 in a byte.
@@ -25,7 +25,7 @@ pub(crate) const MAX_SERVERS: usize = u8::MAX as usize;
 /// Why a deployment cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DeploymentError {
+pub enum SchemeInstanceError {
     /// A parameter makes no sense.
     #[error(transparent)]
     Params(#[from] ParamsError),
@@ -34,7 +34,7 @@ pub enum DeploymentError {
     Field(#[from] FieldError),
     /// The points do not serve.
     #[error(transparent)]
-    Points(#[from] PointsError),
+    Points(#[from] EvaluationPointsError),
     /// q would let values wrap.
     #[error("q = {q} must exceed {bound}, the largest value of scheme {scheme}")]
     FieldTooSmall {
@@ -101,29 +101,33 @@ pub enum DeploymentError {
 
 /// Symbols of F_q, or bytes, over all servers and phases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
+pub struct CommunicationCost {
     /// From the user.
     pub up: u128,
     /// To the user.
     pub down: u128,
 }
 
-impl Cost {
+impl CommunicationCost {
     /// Both directions.
     pub fn total(self) -> u128 {
         self.up + self.down
     }
 }
 
-impl Deployment {
+impl SchemeInstance {
     /// With the field that `rule` gives and the usual points.
-    pub fn new(scheme: &'static Scheme, params: Params, rule: FieldRule) -> Result<Deployment, DeploymentError> {
+    pub fn new(
+        scheme: &'static Scheme,
+        params: Params,
+        rule: ModulusRule,
+    ) -> Result<SchemeInstance, SchemeInstanceError> {
         params.check()?;
         let servers = servers(scheme, &params);
         // The field must also have a non-zero point for every server.
         let field = Field::above((scheme.bound)(&params).max(servers as u128), rule)?;
-        let points = Points::usual(&field, servers)?;
-        Deployment::checked(scheme, params, field, points)
+        let points = EvaluationPoints::usual(&field, servers)?;
+        SchemeInstance::checked(scheme, params, field, points)
     }
 
     /// With the q and the points of a manifest.
@@ -132,37 +136,37 @@ impl Deployment {
         params: Params,
         q: u64,
         alphas: &[i64],
-    ) -> Result<Deployment, DeploymentError> {
+    ) -> Result<SchemeInstance, SchemeInstanceError> {
         params.check()?;
         let field = Field::new(q)?;
-        let points = Points::new(&field, alphas)?;
+        let points = EvaluationPoints::new(&field, alphas)?;
         let bound = (scheme.bound)(&params);
         if u128::from(q) <= bound {
-            return Err(DeploymentError::FieldTooSmall { q, bound, scheme: scheme.name });
+            return Err(SchemeInstanceError::FieldTooSmall { q, bound, scheme: scheme.name });
         }
-        Deployment::checked(scheme, params, field, points)
+        SchemeInstance::checked(scheme, params, field, points)
     }
 
     fn checked(
         scheme: &'static Scheme,
         params: Params,
         field: Field,
-        points: Points,
-    ) -> Result<Deployment, DeploymentError> {
+        points: EvaluationPoints,
+    ) -> Result<SchemeInstance, SchemeInstanceError> {
         let need = servers(scheme, &params);
         if need > MAX_SERVERS {
-            return Err(DeploymentError::TooManyServers { scheme: scheme.name, servers: need });
+            return Err(SchemeInstanceError::TooManyServers { scheme: scheme.name, servers: need });
         }
         if points.as_slice().len() != need {
-            return Err(DeploymentError::Servers { scheme: scheme.name, need, have: points.as_slice().len() });
+            return Err(SchemeInstanceError::Servers { scheme: scheme.name, need, have: points.as_slice().len() });
         }
-        if params.verified && scheme.phases.iter().any(|phase| matches!(phase.reading, Reading::Masked)) {
-            return Err(DeploymentError::MaskNotVerifiable { scheme: scheme.name });
+        if params.verified && scheme.phases.iter().any(|phase| matches!(phase.decode_rule, DecodeRule::Masked)) {
+            return Err(SchemeInstanceError::MaskNotVerifiable { scheme: scheme.name });
         }
         if params.verified && scheme.phases.iter().any(|phase| (phase.degree)(&params) != 1) {
-            return Err(DeploymentError::NotVerifiable { scheme: scheme.name });
+            return Err(SchemeInstanceError::NotVerifiable { scheme: scheme.name });
         }
-        Ok(Deployment { scheme, params, field, points })
+        Ok(SchemeInstance { scheme, params, field, points })
     }
 
     /// The scheme.
@@ -181,7 +185,7 @@ impl Deployment {
     }
 
     /// The point of each server.
-    pub fn points(&self) -> &[Symbol] {
+    pub fn points(&self) -> &[FieldElement] {
         self.points.as_slice()
     }
 
@@ -195,8 +199,8 @@ impl Deployment {
     }
 
     /// What user and servers both know.
-    pub(crate) fn setting(&self) -> Setting<'_> {
-        Setting { field: &self.field, params: &self.params }
+    pub(crate) fn setting(&self) -> PhaseContext<'_> {
+        PhaseContext { field: &self.field, params: &self.params }
     }
 
     /// κ = degree·T: pads per output, and one less than the servers that decoding needs.
@@ -227,16 +231,16 @@ impl Deployment {
 
     /// Symbols per answered row.
     pub fn outputs(&self, phase: usize) -> usize {
-        self.phase(phase).reading.outputs() * if self.params.verified { 2 } else { 1 }
+        self.phase(phase).decode_rule.outputs() * if self.params.verified { 2 } else { 1 }
     }
 
     /// The most symbols of every row that a client gets per search if it breaks the protocol: with κ pads an output tells N − κ
     /// symbols to whoever asks every server something else, and ρ takes one of a gated row's.
-    pub fn cheated_symbols(&self) -> usize {
-        let phase = |phase: usize| match self.phase(phase).reading {
+    pub fn cheated_elements(&self) -> usize {
+        let phase = |phase: usize| match self.phase(phase).decode_rule {
             // Whether it is zero, and nothing else.
-            Reading::Zeros => 0,
-            Reading::Gated => self.outputs(phase) * (self.responders(phase) - self.kappa(phase)) - 1,
+            DecodeRule::Zeros => 0,
+            DecodeRule::Gated => self.outputs(phase) * (self.responders(phase) - self.kappa(phase)) - 1,
             _ => self.outputs(phase) * (self.responders(phase) - self.kappa(phase)),
         };
         (0..self.phases()).map(phase).sum()
@@ -244,22 +248,22 @@ impl Deployment {
 
     /// Symbols in one server's answer.
     pub fn answer_length(&self, phase: usize) -> usize {
-        let rows = match self.phase(phase).reading {
-            crate::scheme::Reading::Difference => self.params.rows - 1,
+        let rows = match self.phase(phase).decode_rule {
+            crate::scheme::DecodeRule::Difference => self.params.rows - 1,
             _ => self.params.rows,
         };
         rows * self.outputs(phase)
     }
 
     /// The symbols of all phases and servers, without the record. Carried shares count where they were first sent.
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> CommunicationCost {
         let verified = if self.params.verified { 2 } else { 1 };
-        (0..self.phases()).fold(Cost::default(), |cost, phase| {
+        (0..self.phases()).fold(CommunicationCost::default(), |cost, phase| {
             let fresh = |slot: &&Slot| !slot.carried;
             let slots = self.phase(phase).slots.iter().filter(fresh);
             let symbols: usize = slots.map(|slot| slot.length.symbols(&self.params)).sum();
             let servers = self.responders(phase) as u128;
-            Cost {
+            CommunicationCost {
                 up: cost.up + servers * (symbols * verified + (verified - 1)) as u128,
                 down: cost.down + servers * self.answer_length(phase) as u128,
             }
@@ -268,11 +272,11 @@ impl Deployment {
 
     /// Bytes of all packed payloads and answers on the wire, without headers, key-check values and the record. Servers keep
     /// no state, so carried shares are sent again and count here.
-    pub(crate) fn bytes(&self) -> Cost {
-        (0..self.phases()).fold(Cost::default(), |cost, phase| {
+    pub(crate) fn bytes(&self) -> CommunicationCost {
+        (0..self.phases()).fold(CommunicationCost::default(), |cost, phase| {
             let servers = self.responders(phase) as u128;
             let bytes = |symbols: usize| (symbols as u128 * u128::from(self.field.bits())).div_ceil(8) * servers;
-            Cost {
+            CommunicationCost {
                 up: cost.up + bytes(self.slot_lengths(phase).iter().sum()),
                 down: cost.down + bytes(self.answer_length(phase)),
             }
@@ -280,31 +284,36 @@ impl Deployment {
     }
 
     /// Bytes of all messages and responses of a search with `top` records, without HTTP and TLS.
-    pub fn traffic(&self, top: usize, record_length: usize) -> Cost {
-        let fetch = Fetch::new(&self.params, self.servers(), record_length);
-        let framed = |stage: Stage| (Message::overhead(self, stage) as u128, stage.lead() as u128);
+    pub fn traffic(&self, top: usize, record_length: usize) -> CommunicationCost {
+        let fetch = RecordFetch::new(&self.params, self.servers(), record_length);
+        let framed = |stage: MessageKind| (Message::overhead(self, stage) as u128, stage.lead() as u128);
         let mut cost = self.bytes();
         for phase in 0..self.phases() {
-            let (servers, (up, down)) = (self.responders(phase) as u128, framed(Stage::Phase(phase as u8)));
+            let (servers, (up, down)) = (self.responders(phase) as u128, framed(MessageKind::Phase(phase as u8)));
             (cost.up, cost.down) = (cost.up + servers * up, cost.down + servers * down);
         }
-        let (records, (up, down)) = ((top * self.servers()) as u128, framed(Stage::Record));
+        let (records, (up, down)) = ((top * self.servers()) as u128, framed(MessageKind::Record));
         cost.up += records * (up + fetch.query_length() as u128);
         cost.down += records * (down + fetch.stripe_length() as u128);
         cost
     }
 
     /// Commitments of the first phase to what the second will use, one for each server of the second; no scheme has a third.
-    pub fn promises(&self) -> usize {
+    pub fn share_commitments(&self) -> usize {
         let second = self.scheme.phases.get(1).filter(|phase| phase.slots.iter().any(|slot| slot.promised));
         second.map_or(0, |phase| responders(phase, &self.params))
     }
 
     /// What the first phase, whose shares are `first`, promises about the second, whose vectors are `second`: the shares of its
     /// promised slots, one entry per server of the second.
-    pub fn promise(&self, second: &Vectors, first: &[Vectors], random: &mut (impl Random + ?Sized)) -> Vec<Vectors> {
-        let points = &self.points.as_slice()[..self.promises()];
-        let mut shares: Vec<Vectors> = points.iter().map(|_| Vectors::new([])).collect();
+    pub fn committed_shares(
+        &self,
+        second: &SlotVectors,
+        first: &[SlotVectors],
+        random: &mut (impl RandomSource + ?Sized),
+    ) -> Vec<SlotVectors> {
+        let points = &self.points.as_slice()[..self.share_commitments()];
+        let mut shares: Vec<SlotVectors> = points.iter().map(|_| SlotVectors::new([])).collect();
         let slots = self.phase(1).slots.iter().zip(second.iter()).filter(|(slot, _)| slot.promised);
         for (slot, vector) in slots {
             let earlier = self.phase(0).slots.iter().position(|other| slot.carried && other.name == slot.name);
@@ -318,17 +327,17 @@ impl Deployment {
     }
 
     /// The slots of a share of the second phase that were promised.
-    pub(crate) fn promised<'v>(&self, vectors: &'v Vectors) -> impl Iterator<Item = &'v [Symbol]> {
+    pub(crate) fn promised<'v>(&self, vectors: &'v SlotVectors) -> impl Iterator<Item = &'v [FieldElement]> {
         let slots = self.scheme.phases.get(1).map_or(&[][..], |phase| phase.slots);
         slots.iter().zip(vectors.iter()).filter(|(slot, _)| slot.promised).map(|(_, vector)| vector)
     }
 
     /// What the user shares in a phase; in a verified one everything again times r, then r itself.
-    pub fn open(&self, phase: usize, secret: &Secret, theta: &[bool], r: Option<Symbol>) -> Opening {
+    pub fn open(&self, phase: usize, secret: &SecretQuery, theta: &[bool], r: Option<FieldElement>) -> PhaseSecrets {
         let mut opening = (self.phase(phase).secrets)(secret, &self.setting(), theta);
         if let Some(r) = r {
-            let scale = |vector: &[Symbol]| vector.iter().map(|&s| self.field.mul(r, s)).collect::<Vec<_>>();
-            let scaled: Vec<Vec<Symbol>> = opening.vectors.iter().map(scale).collect();
+            let scale = |vector: &[FieldElement]| vector.iter().map(|&s| self.field.mul(r, s)).collect::<Vec<_>>();
+            let scaled: Vec<Vec<FieldElement>> = opening.vectors.iter().map(scale).collect();
             for vector in scaled {
                 opening.vectors.push(vector);
             }
@@ -341,12 +350,12 @@ impl Deployment {
     pub fn share(
         &self,
         phase: usize,
-        vectors: &Vectors,
-        promised: &[Vectors],
-        random: &mut (impl Random + ?Sized),
-    ) -> Vec<Vectors> {
+        vectors: &SlotVectors,
+        promised: &[SlotVectors],
+        random: &mut (impl RandomSource + ?Sized),
+    ) -> Vec<SlotVectors> {
         let points = &self.points.as_slice()[..self.responders(phase)];
-        let mut shares: Vec<Vectors> = points.iter().map(|_| Vectors::new([])).collect();
+        let mut shares: Vec<SlotVectors> = points.iter().map(|_| SlotVectors::new([])).collect();
         let mut kept = 0;
         for (number, vector) in vectors.iter().enumerate() {
             let slot = self.phase(phase).slots.get(number);
@@ -362,16 +371,16 @@ impl Deployment {
     }
 
     /// What a server with these shares computes.
-    pub fn program(&self, phase: usize, vectors: &Vectors) -> Program {
+    pub fn program(&self, phase: usize, vectors: &SlotVectors) -> RowProgram {
         let program = self.phase(phase).program;
         if !self.params.verified {
-            return program(&self.setting(), vectors, Symbol::ONE);
+            return program(&self.setting(), vectors, FieldElement::ONE);
         }
         let half = vectors.iter().len() / 2;
         let part =
-            |from: usize| Vectors::new((from..from + half).map(|s| vectors.slot(s).to_vec()).collect::<Vec<_>>());
+            |from: usize| SlotVectors::new((from..from + half).map(|s| vectors.slot(s).to_vec()).collect::<Vec<_>>());
         let r = vectors.slot(2 * half)[0];
-        program(&self.setting(), &part(0), Symbol::ONE).followed_by(program(&self.setting(), &part(half), r))
+        program(&self.setting(), &part(0), FieldElement::ONE).followed_by(program(&self.setting(), &part(half), r))
     }
 }
 

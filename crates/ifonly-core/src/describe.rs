@@ -1,14 +1,14 @@
 //! Schemes described for people, from nothing but their descriptions: cost formulas and the table of `docs/schemes.md`.
 
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
+use crate::deployment::SchemeInstance;
+use crate::field::ModulusRule;
 use crate::params::Params;
-use crate::scheme::{ALL, Length, Origin, Reading, Scheme};
-use crate::sealed::{self, Sealed};
+use crate::scheme::{ALL, DecodeRule, Origin, Scheme, SlotLength};
+use crate::sealed::{self, SealedScheme};
 use std::fmt::Write;
 
 /// The communication cost as a formula in d, M, R and p, such as `6d+4M+2`.
-pub(crate) fn formula(deployment: &Deployment) -> String {
+pub(crate) fn formula(deployment: &SchemeInstance) -> String {
     // Coefficients of d, (R+1)d, M and 1; ranges of different size make (R+1)d the sum Σ(R_k+1).
     let (mut features, mut levels, mut rows, mut ones) = (0i64, 0i64, 0i64, 0i64);
     let params = deployment.params();
@@ -17,18 +17,18 @@ pub(crate) fn formula(deployment: &Deployment) -> String {
         let servers = deployment.responders(number) as i64;
         for slot in phase.slots.iter().filter(|slot| !slot.carried) {
             let (counter, times) = match slot.length {
-                Length::One => (&mut ones, 1),
-                Length::Features => (&mut features, 1),
-                Length::Powers => (&mut features, i64::from(params.exponent) - 1),
-                Length::Levels => (&mut levels, 1),
-                Length::Rows => (&mut rows, 1),
+                SlotLength::One => (&mut ones, 1),
+                SlotLength::Features => (&mut features, 1),
+                SlotLength::Powers => (&mut features, i64::from(params.exponent) - 1),
+                SlotLength::Levels => (&mut levels, 1),
+                SlotLength::Rows => (&mut rows, 1),
             };
             *counter += servers * copies * times;
         }
         ones += servers * (copies - 1);
         let outputs = servers * deployment.outputs(number) as i64;
         rows += outputs;
-        if matches!(phase.reading, Reading::Difference) {
+        if matches!(phase.decode_rule, DecodeRule::Difference) {
             ones -= outputs;
         }
     }
@@ -64,7 +64,7 @@ pub(crate) fn table(params: &Params) -> String {
 /// Numbers mod 2^k count as symbols; what comes back is a word from each server, beside the record.
 fn sealed_row(params: &Params) -> String {
     let Scheme { name, learns, .. } = sealed::SCHEME;
-    match Sealed::new(params.clone()) {
+    match SealedScheme::new(params.clone()) {
         Err(error) => format!("| {name} | {error} |||||||||||"),
         Ok(sealed) => format!(
             "| {name} | ifonly | {servers} | none | 1 | {servers}(R+1)d | {} | 0 | {} | {} | {} | cost and gate in one | {learns} |",
@@ -78,7 +78,7 @@ fn sealed_row(params: &Params) -> String {
 }
 
 fn row(scheme: &'static Scheme, params: &Params) -> String {
-    let deployment = match Deployment::new(scheme, params.clone(), FieldRule::Deployment) {
+    let deployment = match SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment) {
         Ok(deployment) => deployment,
         Err(error) => return format!("| {} | {error} |||||||||||", scheme.name),
     };

@@ -1,22 +1,22 @@
 //! What can go wrong in a search that was sent.
 
-use crate::candidates::Implausible;
+use crate::candidates::ImpossibleValue;
 use crate::decode::DecodeError;
-use crate::round::RoundError;
+use crate::round::PhaseError;
 
 /// What went wrong during a search, and whose fault it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum SearchError {
     /// Silence or lies beyond what the deployment bears.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// An answer that is not what the scheme says.
     #[error(transparent)]
-    Round(RoundError),
+    Round(PhaseError),
     /// A value that honest servers cannot give.
     #[error(transparent)]
-    Implausible(#[from] Implausible),
+    Implausible(#[from] ImpossibleValue),
     /// Servers with different root keys, versions or parameters.
     #[error(
         "servers {first} and {second} disagree about keys or parameters; their operators must compare key epochs and bundles"
@@ -60,11 +60,11 @@ pub enum Fault {
     Unfinished,
 }
 
-impl From<RoundError> for Fault {
-    fn from(error: RoundError) -> Fault {
+impl From<PhaseError> for SearchError {
+    fn from(error: PhaseError) -> SearchError {
         match error {
-            RoundError::Decode(error) => Fault::Decode(error),
-            other => Fault::Round(other),
+            PhaseError::Decode(error) => SearchError::Decode(error),
+            other => SearchError::Round(other),
         }
     }
 }

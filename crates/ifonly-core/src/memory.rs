@@ -1,40 +1,45 @@
 //! A whole server in memory, without network or files: for examples, experiments and tests.
 
-use crate::deployment::Deployment;
+use crate::deployment::SchemeInstance;
 use crate::form::Rows;
 use crate::keys::RootKey;
-use crate::replica::{Refusal, Replica};
-use crate::search::Audience;
+use crate::replica::{Refusal, ServerProtocol};
+use crate::search::HeaderContext;
 
 /// One server with its replica of the rows.
 #[derive(Debug)]
 pub struct MemoryServer {
-    replica: Replica,
+    replica: ServerProtocol,
     rows: Rows,
     sealed: Vec<Vec<u8>>,
-    audience: Audience,
+    audience: HeaderContext,
 }
 
 impl MemoryServer {
     /// Server `index` (counted from 1). The record of a row is its levels, two little-endian bytes each.
-    pub fn new(index: u8, deployment: &Deployment, key: &RootKey, rows: &Rows) -> MemoryServer {
+    pub fn new(index: u8, deployment: &SchemeInstance, key: &RootKey, rows: &Rows) -> MemoryServer {
         let records: Vec<Vec<u8>> =
             rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
         // There is no manifest; all servers of one experiment share this digest.
-        let audience = Audience {
+        let audience = HeaderContext {
             digest: [0; 32],
             epoch: key.epoch(),
             record_length: 2 * deployment.params().features(),
             signer: None,
         };
-        let replica =
-            Replica::new(index, audience.digest, vec![deployment.clone()], vec![key.clone()], audience.record_length);
-        let sealed = replica.seal(key, records.iter().map(Vec::as_slice));
+        let replica = ServerProtocol::new(
+            index,
+            audience.digest,
+            vec![deployment.clone()],
+            vec![key.clone()],
+            audience.record_length,
+        );
+        let sealed = replica.encode_records(key, records.iter().map(Vec::as_slice));
         MemoryServer { replica, rows: rows.clone(), sealed, audience }
     }
 
     /// Whom a search must address.
-    pub fn audience(&self) -> Audience {
+    pub fn header_context(&self) -> HeaderContext {
         self.audience
     }
 

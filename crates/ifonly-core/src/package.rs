@@ -13,7 +13,7 @@ pub const MAX_RECORD: usize = 1 << 20;
 pub const OVERHEAD: usize = ZEROS + KEY;
 
 /// The encoding under the 16-byte key k.
-pub(crate) fn seal(record: &[u8], key: &[u8; KEY]) -> Vec<u8> {
+pub(crate) fn encode(record: &[u8], key: &[u8; KEY]) -> Vec<u8> {
     let mut sealed = vec![0; record.len() + OVERHEAD];
     seal_into(record, key, &mut sealed);
     sealed
@@ -33,7 +33,7 @@ pub(crate) fn seal_into(record: &[u8], key: &[u8; KEY], sealed: &mut [u8]) {
 }
 
 /// The record, if the bytes are one whole encoding.
-pub fn open(sealed: &[u8]) -> Option<Vec<u8>> {
+pub fn decode(sealed: &[u8]) -> Option<Vec<u8>> {
     unmask(sealed).filter(|(_, whole)| *whole).map(|(record, _)| record)
 }
 
@@ -76,24 +76,24 @@ mod tests {
     fn a_whole_record_opens_and_sums_or_parts_do_not() {
         for length in [0, 1, 31, 64, 1000] {
             let (a, b) = (vec![7; length], vec![9; length]);
-            let (seal_a, seal_b) = (seal(&a, &[1; 16]), seal(&b, &[2; 16]));
+            let (seal_a, seal_b) = (encode(&a, &[1; 16]), encode(&b, &[2; 16]));
             assert_eq!(seal_a.len(), length + OVERHEAD);
-            assert_eq!(open(&seal_a), Some(a));
+            assert_eq!(decode(&seal_a), Some(a));
             let sum: Vec<u8> = seal_a.iter().zip(&seal_b).map(|(a, b)| a ^ b).collect();
-            assert_eq!(open(&sum), None);
+            assert_eq!(decode(&sum), None);
             for place in [0, length / 2, seal_a.len() - 1] {
                 let mut bent = seal_a.clone();
                 bent[place] ^= 1;
-                assert_eq!(open(&bent), None);
+                assert_eq!(decode(&bent), None);
             }
         }
-        assert_eq!(open(&[0; 23]), None);
-        assert_eq!(open(&[]), None);
+        assert_eq!(decode(&[0; 23]), None);
+        assert_eq!(decode(&[]), None);
     }
 
     #[test]
     fn equal_records_under_different_keys_share_nothing_visible() {
-        let (a, b) = (seal(&[5; 64], &[1; 16]), seal(&[5; 64], &[2; 16]));
+        let (a, b) = (encode(&[5; 64], &[1; 16]), encode(&[5; 64], &[2; 16]));
         assert!(a.iter().zip(&b).filter(|(a, b)| a == b).count() < 8);
     }
 }

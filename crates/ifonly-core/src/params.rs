@@ -3,8 +3,8 @@
 //! All of it is public and stands in the manifest. Nothing here may be chosen per query: F, L or L1 chosen by the user
 //! would tell the servers |I| and max w.
 
-/// Three views of one list: with the rows' shape the engine's [`Params`], as the manifest has them the [`Terms`], and with
-/// everything left open the [`TermOptions`] of a build and of its command line. A parameter is one entry, its usual value and
+/// Three views of one list: with the rows' shape the engine's [`Params`], as the manifest has them the [`ManifestParams`], and with
+/// everything left open the [`ParamOptions`] of a build and of its command line. A parameter is one entry, its usual value and
 /// its flag included; `service` holds those that the engine need not know.
 macro_rules! parameters {
     (
@@ -24,7 +24,7 @@ macro_rules! parameters {
 
         /// The limits and parameters of a deployment, in the manifest's order.
         #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        pub struct Terms {
+        pub struct ManifestParams {
             $($(#[doc = $doc])+ pub $name: $type,)+
             $($(#[doc = $sdoc])+ pub $sname: $stype,)+
         }
@@ -33,20 +33,20 @@ macro_rules! parameters {
         #[derive(Clone, Debug, Default, serde::Deserialize)]
         #[serde(default)]
         #[cfg_attr(feature = "clap", derive(clap::Args))]
-        pub struct TermOptions {
+        pub struct ParamOptions {
             $($(#[doc = $doc])+ #[cfg_attr(feature = "clap", arg(long, $($flag)+))] pub $name: Option<$type>,)+
             $($(#[doc = $sdoc])+ #[cfg_attr(feature = "clap", arg(long, $($sflag)+))] pub $sname: Option<$stype>,)+
         }
 
-        impl Default for Terms {
-            fn default() -> Terms {
-                Terms { $($name: $usual,)+ $($sname: $susual,)+ }
+        impl Default for ManifestParams {
+            fn default() -> ManifestParams {
+                ManifestParams { $($name: $usual,)+ $($sname: $susual,)+ }
             }
         }
 
-        impl TermOptions {
+        impl ParamOptions {
             /// Changes what is asked for.
-            pub fn apply(&self, terms: &mut Terms) {
+            pub fn apply(&self, terms: &mut ManifestParams) {
                 $(if let Some(value) = self.$name { terms.$name = value; })+
                 $(if let Some(value) = self.$sname { terms.$sname = value; })+
             }
@@ -54,7 +54,7 @@ macro_rules! parameters {
 
         impl Params {
             /// The engine's view of the terms under which rows of this shape are served.
-            pub fn under(terms: &Terms, ranges: Vec<u32>, rows: usize) -> Params {
+            pub fn under(terms: &ManifestParams, ranges: Vec<u32>, rows: usize) -> Params {
                 Params { ranges, rows, $($name: terms.$name,)+ }
             }
         }
@@ -121,13 +121,13 @@ impl Params {
     /// The plain deployment: T = 1, S = B = 0, no weights, any feature may be immutable, masks of one value.
     pub fn new(ranges: Vec<u32>, rows: usize) -> Params {
         let widest = u64::from(ranges.iter().copied().max().unwrap_or(0));
-        let terms = Terms {
+        let terms = ManifestParams {
             immutable_limit: ranges.len(),
             weight_limit: 1,
             exponent: 2,
             cost_limit: widest * widest,
             shuffle: false,
-            ..Terms::default()
+            ..ManifestParams::default()
         };
         Params::under(&terms, ranges, rows)
     }

@@ -5,7 +5,7 @@
 //! the shares of x and w that phase 1 will use, `d_n = g^{H(hdr_0, n, share)}·h^{s_n}`; τ_0 covers these promises; and phase 1
 //! shows from what τ_0 was made, and opens d_n to server n. They hide as perfectly as all commitments.
 
-use crate::random::Random;
+use crate::random::RandomSource;
 use crate::transcript::{Header, Message, commit, opens, tau, uniform_scalar};
 use curve25519_dalek::scalar::Scalar;
 use zeroize::{Zeroize, Zeroizing};
@@ -14,35 +14,39 @@ const KIND: &str = "promise";
 
 /// What a message of the second phase shows of the first.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct ShareCommitmentOpening {
     /// The first phase's commitments to its payloads.
     pub first: Vec<[u8; 32]>,
     /// s_n.
     pub blinding: [u8; 32],
 }
 
-impl Drop for Kept {
+impl Drop for ShareCommitmentOpening {
     fn drop(&mut self) {
         self.blinding.zeroize();
     }
 }
 
 /// The user's promises, from the first phase to the second.
-pub struct Promises {
+pub struct ShareCommitments {
     first: Vec<[u8; 32]>,
     promises: Vec<[u8; 32]>,
     blindings: Zeroizing<Vec<Scalar>>,
 }
 
-impl std::fmt::Debug for Promises {
+impl std::fmt::Debug for ShareCommitments {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Promises({}, ..)", self.promises.len())
     }
 }
 
-impl Promises {
+impl ShareCommitments {
     /// Puts promises into the messages of the first phase; `parts` are what the second will show to servers 1, 2, and so on.
-    pub fn make(messages: &mut [Message], parts: &[impl AsRef<[u8]>], random: &mut (impl Random + ?Sized)) -> Promises {
+    pub fn make(
+        messages: &mut [Message],
+        parts: &[impl AsRef<[u8]>],
+        random: &mut (impl RandomSource + ?Sized),
+    ) -> ShareCommitments {
         let first = messages.first().map(|message| message.commitments.clone()).unwrap_or_default();
         let header = messages.first().map(|message| message.header.encode()).unwrap_or_default();
         let blindings: Zeroizing<Vec<Scalar>> = Zeroizing::new(parts.iter().map(|_| uniform_scalar(random)).collect());
@@ -51,21 +55,21 @@ impl Promises {
             .map(|((server, part), blinding)| commit(KIND, &header, server, part.as_ref(), blinding))
             .collect();
         messages.iter_mut().for_each(|message| message.promises.clone_from(&promises));
-        Promises { first, promises, blindings }
+        ShareCommitments { first, promises, blindings }
     }
 
     /// Shows in the messages of the second phase that they are kept.
-    pub fn keep(&self, messages: &mut [Message]) {
+    pub fn open_in(&self, messages: &mut [Message]) {
         for (message, blinding) in messages.iter_mut().zip(self.blindings.iter()) {
             message.promises.clone_from(&self.promises);
-            message.kept = Some(Kept { first: self.first.clone(), blinding: blinding.to_bytes() });
+            message.kept = Some(ShareCommitmentOpening { first: self.first.clone(), blinding: blinding.to_bytes() });
         }
     }
 }
 
 /// Whether a message of the second phase shows promises of the search that it names, whose first header was `header`, and opens
 /// its own to `part`.
-pub(crate) fn is_kept(message: &Message, header: &Header, part: &[u8]) -> bool {
+pub(crate) fn is_opened(message: &Message, header: &Header, part: &[u8]) -> bool {
     let place = usize::from(message.server).wrapping_sub(1);
     let (Some(kept), Some(promise)) = (&message.kept, message.promises.get(place)) else { return false };
     tau(header, &kept.first, &message.promises) == message.header.parent.tau

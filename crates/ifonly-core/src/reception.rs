@@ -5,24 +5,24 @@
 //! and ask again. Then that server's bytes are [forgotten](Reception::forget) and decoding starts again with those of the
 //! others.
 
-use crate::candidates::{Candidates, Implausible, Sieve};
-use crate::interpolate::{Interpolating, Unreadable};
-use crate::search::Fault;
+use crate::candidates::{CandidateFilter, Candidates, ImpossibleValue};
+use crate::interpolate::{InterpolationStream, MalformedAnswer};
+use crate::search::SearchError;
 use crate::service::CHECK_LENGTH;
 use crate::transcript::Ticket;
 use crate::vote::Plurality;
 use zeroize::Zeroizing;
 
 /// Answers that become candidates as they arrive.
-pub(crate) struct Live {
-    interpolating: Box<dyn Interpolating>,
-    sieve: Sieve,
+pub(crate) struct StreamingDecoder {
+    interpolating: Box<dyn InterpolationStream>,
+    sieve: CandidateFilter,
     unreadable: bool,
 }
 
-impl Live {
-    pub(crate) fn new(interpolating: Box<dyn Interpolating>, sieve: Sieve) -> Live {
-        Live { interpolating, sieve, unreadable: false }
+impl StreamingDecoder {
+    pub(crate) fn new(interpolating: Box<dyn InterpolationStream>, sieve: CandidateFilter) -> StreamingDecoder {
+        StreamingDecoder { interpolating, sieve, unreadable: false }
     }
 
     /// Reads what `answers` have beyond what was read before.
@@ -30,28 +30,28 @@ impl Live {
         if !self.unreadable {
             let sieve = &mut self.sieve;
             let read = self.interpolating.advance(answers, &mut |words| sieve.take(words));
-            self.unreadable = read == Err(Unreadable);
+            self.unreadable = read == Err(MalformedAnswer);
         }
     }
 
     /// The candidates of whole answers; `None` if one could not be read.
-    pub(crate) fn finish(self) -> Option<(Candidates, Option<Implausible>)> {
+    pub(crate) fn finish(self) -> Option<(Candidates, Option<ImpossibleValue>)> {
         (!self.unreadable).then(|| self.sieve.finish())
     }
 }
 
 /// The responses to one step, whole or on their way. Together they hold the values that the user learns, so they are wiped.
-pub(crate) struct Reception {
+pub(crate) struct StepResponses {
     length: usize,
     lead: usize,
     responses: Vec<Zeroizing<Vec<u8>>>,
-    live: Option<Live>,
+    live: Option<StreamingDecoder>,
 }
 
-impl Reception {
+impl StepResponses {
     /// For `responders` responses of `length` bytes each, of which `lead` come before the answer.
-    pub(crate) fn new(responders: usize, length: usize, lead: usize, live: Option<Live>) -> Reception {
-        Reception { length, lead, responses: (0..responders).map(|_| Zeroizing::default()).collect(), live }
+    pub(crate) fn new(responders: usize, length: usize, lead: usize, live: Option<StreamingDecoder>) -> StepResponses {
+        StepResponses { length, lead, responses: (0..responders).map(|_| Zeroizing::default()).collect(), live }
     }
 
     /// A whole response of a server, counted from 1.
@@ -88,14 +88,14 @@ impl Reception {
     }
 
     /// Takes back what a server said; `live` starts from the beginning.
-    pub(crate) fn forget(&mut self, server: usize, live: Option<Live>) {
+    pub(crate) fn forget(&mut self, server: usize, live: Option<StreamingDecoder>) {
         if let Some(place) = self.place(server) {
             *place = Zeroizing::default();
             self.live = live;
         }
     }
 
-    pub(crate) fn take_live(&mut self) -> Option<Live> {
+    pub(crate) fn take_live(&mut self) -> Option<StreamingDecoder> {
         self.live.take()
     }
 
@@ -108,15 +108,15 @@ impl Reception {
 
     /// The answers themselves, and who was left out (counted from 1) because their key-check value or their ticket is another than
     /// most have, as long as the deployment bears so many silent and lying servers.
-    pub(crate) fn bodies(&self, borne: usize) -> Result<(Bodies<'_>, Vec<usize>), Fault> {
+    pub(crate) fn bodies(&self, borne: usize) -> Result<(ResponseBodies<'_>, Vec<usize>), SearchError> {
         let parts: Vec<Option<(&[u8], &[u8])>> =
             self.responses.iter().map(|response| response.split_at_checked(self.lead)).collect();
         let spoke: Vec<usize> = (0..parts.len()).filter(|&place| parts[place].is_some()).collect();
         let leads: Vec<&[u8]> = parts.iter().flatten().map(|(lead, _)| *lead).collect();
-        let mut bodies: Bodies<'_> = parts.iter().map(|part| part.map(|(_, body)| body)).collect();
+        let mut bodies: ResponseBodies<'_> = parts.iter().map(|part| part.map(|(_, body)| body)).collect();
         let Some(vote) = Plurality::of(&leads) else { return Ok((bodies, vec![])) };
         if let Some(second) = vote.too_odd(borne) {
-            return Err(Fault::KeyCheck { first: spoke[vote.first] + 1, second: spoke[second] + 1 });
+            return Err(SearchError::KeyCheck { first: spoke[vote.first] + 1, second: spoke[second] + 1 });
         }
         let odd: Vec<usize> = vote.odd.iter().map(|&place| spoke[place]).collect();
         odd.iter().for_each(|&place| bodies[place] = None);
@@ -129,4 +129,4 @@ impl Reception {
 }
 
 /// One entry per responder, in order; `None` for silence.
-pub(crate) type Bodies<'r> = Vec<Option<&'r [u8]>>;
+pub(crate) type ResponseBodies<'r> = Vec<Option<&'r [u8]>>;

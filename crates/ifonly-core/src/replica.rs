@@ -1,17 +1,17 @@
 //! One server's side of the protocol: open a message, check it, say what to compute. The scan itself is somebody else's.
 
-use crate::deployment::Deployment;
-use crate::field::Symbol;
-use crate::form::{self, Job, Program, Rows};
+use crate::deployment::SchemeInstance;
+use crate::field::FieldElement;
+use crate::form::{self, RowProgram, Rows, ScanJob};
 use crate::keys::{RootKey, TranscriptKeys};
 use crate::order;
 use crate::package;
 use crate::promise;
 use crate::scheme::Scheme;
-use crate::sealed::{self, Sealed};
-use crate::share::Vectors;
-use crate::spir::Fetch;
-use crate::transcript::{Header, Message, Parent, Stage, Tau, Ticket, VERSION};
+use crate::sealed::{self, SealedScheme};
+use crate::share::SlotVectors;
+use crate::spir::RecordFetch;
+use crate::transcript::{Header, Message, MessageKind, SearchRef, Tau, Ticket, VERSION};
 use crate::wire::{self, WireError};
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -85,38 +85,38 @@ impl From<WireError> for Refusal {
 
 /// What a server serves: the schemes of a manifest, under some key epochs.
 #[derive(Clone, Debug)]
-pub struct Replica {
+pub struct ServerProtocol {
     index: u8,
     digest: [u8; 32],
-    deployments: Vec<Arc<Deployment>>,
-    sealed: Option<Arc<Sealed>>,
+    deployments: Vec<Arc<SchemeInstance>>,
+    sealed: Option<Arc<SealedScheme>>,
     keys: Vec<RootKey>,
     record_length: usize,
 }
 
 /// A checked request for a phase's answer.
 #[derive(Debug)]
-pub struct Ask<'a> {
+pub struct PhaseRequest<'a> {
     /// The scheme's deployment.
-    pub deployment: &'a Deployment,
+    pub deployment: &'a SchemeInstance,
     /// Which phase.
     pub phase: usize,
     /// What to compute per row.
-    pub program: Program,
+    pub program: RowProgram,
     /// The transcript's randomness.
     pub keys: TranscriptKeys,
     /// Where the order of the rows comes from; `None` for the stored order.
     pub order_keys: Option<TranscriptKeys>,
     /// This server's point.
-    pub alpha: Symbol,
+    pub alpha: FieldElement,
     /// For a search that begins: what its later messages must show.
     pub ticket: Option<Ticket>,
 }
 
 /// A checked request for a record. Its payload is a share: wiped on drop, never printed.
-pub struct FetchAsk {
+pub struct RecordRequest {
     /// The sizes.
-    pub fetch: Fetch,
+    pub fetch: RecordFetch,
     /// The selection.
     pub payload: Vec<u8>,
     /// The transcript's randomness.
@@ -127,13 +127,13 @@ pub struct FetchAsk {
     pub order_keys: Option<TranscriptKeys>,
 }
 
-impl std::fmt::Debug for FetchAsk {
+impl std::fmt::Debug for RecordRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "FetchAsk({:?}, epoch {}, ..)", self.fetch, self.epoch)
     }
 }
 
-impl Drop for FetchAsk {
+impl Drop for RecordRequest {
     fn drop(&mut self) {
         self.payload.zeroize();
     }
@@ -141,20 +141,20 @@ impl Drop for FetchAsk {
 
 /// What a message asks for.
 #[derive(Debug)]
-pub enum Request<'a> {
+pub enum CheckedRequest<'a> {
     /// A phase's answer.
-    Answer(Ask<'a>),
+    Answer(PhaseRequest<'a>),
     /// A record.
-    Record(FetchAsk),
+    Record(RecordRequest),
     /// A part in a search of three servers among themselves.
-    Sealed(SealedAsk),
+    Sealed(SealedRequest),
 }
 
 /// A checked request for a sealed search. The share is wiped on drop.
 #[derive(Debug)]
-pub struct SealedAsk {
+pub struct SealedRequest {
     /// The scheme's parameters.
-    pub sealed: Arc<Sealed>,
+    pub sealed: Arc<SealedScheme>,
     /// How many rows to find.
     pub top: usize,
     /// This server's share of the tables.
@@ -167,27 +167,27 @@ pub struct SealedAsk {
     pub epoch: u32,
 }
 
-impl Replica {
+impl ServerProtocol {
     /// Server `index` (counted from 1) of the manifest with this digest.
     pub fn new(
         index: u8,
         digest: [u8; 32],
-        deployments: impl IntoIterator<Item = impl Into<Arc<Deployment>>>,
+        deployments: impl IntoIterator<Item = impl Into<Arc<SchemeInstance>>>,
         keys: Vec<RootKey>,
         record_length: usize,
-    ) -> Replica {
+    ) -> ServerProtocol {
         let deployments = deployments.into_iter().map(Into::into).collect();
-        Replica { index, digest, deployments, sealed: None, keys, record_length }
+        ServerProtocol { index, digest, deployments, sealed: None, keys, record_length }
     }
 
     /// The same, one of three that also search among themselves.
-    pub fn with_sealed(mut self, sealed: Option<Arc<Sealed>>) -> Replica {
+    pub fn with_sealed(mut self, sealed: Option<Arc<SealedScheme>>) -> ServerProtocol {
         self.sealed = sealed;
         self
     }
 
     /// The sealed search, if it is one of three.
-    pub fn sealed(&self) -> Option<&Arc<Sealed>> {
+    pub fn sealed(&self) -> Option<&Arc<SealedScheme>> {
         self.sealed.as_ref()
     }
 
@@ -198,40 +198,42 @@ impl Replica {
             let phases = (0..deployment.phases()).filter_map(|phase| {
                 let symbols = deployment.slot_lengths(phase).iter().sum();
                 let payload = wire::packed_length(deployment.field(), symbols)?;
-                Some(Message::overhead(deployment, Stage::Phase(phase as u8)) + payload)
+                Some(Message::overhead(deployment, MessageKind::Phase(phase as u8)) + payload)
             });
-            let record = Message::overhead(deployment, Stage::Record) + self.fetch(deployment).query_length();
+            let record = Message::overhead(deployment, MessageKind::Record) + self.fetch(deployment).query_length();
             phases.chain([record])
         });
         lengths.chain(self.sealed.iter().map(|sealed| sealed.message_length())).max().unwrap_or(0)
     }
 
     /// The sizes of a record fetch under one of the schemes.
-    pub fn fetch(&self, deployment: &Deployment) -> Fetch {
-        Fetch::new(deployment.params(), deployment.servers(), self.record_length)
+    pub fn fetch(&self, deployment: &SchemeInstance) -> RecordFetch {
+        RecordFetch::new(deployment.params(), deployment.servers(), self.record_length)
     }
 
     /// Reads a message, checks it and says what it asks for.
-    pub fn open(&self, bytes: &[u8]) -> Result<Request<'_>, Refusal> {
+    pub fn open(&self, bytes: &[u8]) -> Result<CheckedRequest<'_>, Refusal> {
         self.check(Message::decode(bytes)?)
     }
 
     /// Checks a message and says what it asks for.
-    pub fn check(&self, mut message: Message) -> Result<Request<'_>, Refusal> {
+    pub fn check(&self, mut message: Message) -> Result<CheckedRequest<'_>, Refusal> {
         let header = &message.header;
         if header.digest != self.digest {
             return Err(Refusal::Manifest);
         }
         if let Some(sealed) = self.sealed.as_ref().filter(|_| header.scheme == sealed::SCHEME.name) {
-            return self.check_sealed(sealed, &message).map(Request::Sealed);
+            return self.check_sealed(sealed, &message).map(CheckedRequest::Sealed);
         }
-        let offered = |deployment: &&Arc<Deployment>| deployment.scheme().name == header.scheme;
+        let offered = |deployment: &&Arc<SchemeInstance>| deployment.scheme().name == header.scheme;
         let deployment = self.deployments.iter().find(offered).ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
         let scheme: &'static Scheme = deployment.scheme();
         let need = match header.stage {
-            Stage::Phase(phase) if usize::from(phase) < deployment.phases() => deployment.responders(phase.into()),
-            Stage::Phase(phase) => return Err(Refusal::Phase { scheme: scheme.name, phase }),
-            Stage::Record => deployment.servers(),
+            MessageKind::Phase(phase) if usize::from(phase) < deployment.phases() => {
+                deployment.responders(phase.into())
+            }
+            MessageKind::Phase(phase) => return Err(Refusal::Phase { scheme: scheme.name, phase }),
+            MessageKind::Record => deployment.servers(),
         };
         if header.responders.len() != need || header.responders.iter().zip(1..).any(|(&n, place)| n != place) {
             return Err(Refusal::Responders { need });
@@ -239,8 +241,8 @@ impl Replica {
         if message.server != self.index || usize::from(self.index) > need {
             return Err(Refusal::Server { meant: message.server, here: self.index });
         }
-        let is_first = header.stage == Stage::Phase(0);
-        if (header.parent == Parent::default()) != is_first {
+        let is_first = header.stage == MessageKind::Phase(0);
+        if (header.parent == SearchRef::default()) != is_first {
             return Err(Refusal::Parent);
         }
         let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
@@ -252,9 +254,9 @@ impl Replica {
         // Before the commitment, because it is cheaper: the payload must have exactly the size that the scheme says.
         let fetch = self.fetch(deployment);
         let vectors = match header.stage {
-            Stage::Phase(phase) => Some(vectors(deployment, phase.into(), &message.payload)?),
-            Stage::Record if fetch.is_query(&message.payload) => None,
-            Stage::Record => {
+            MessageKind::Phase(phase) => Some(vectors(deployment, phase.into(), &message.payload)?),
+            MessageKind::Record if fetch.is_query(&message.payload) => None,
+            MessageKind::Record => {
                 let (have, need) = (message.payload.len(), fetch.query_length());
                 return Err(WireError::Length { what: "the record query", have, need }.into());
             }
@@ -271,25 +273,25 @@ impl Replica {
         let first = if is_first { tau } else { header.parent.tau };
         let order_keys = deployment.params().shuffle.then(|| key.transcript(&first));
         Ok(match (header.stage, vectors) {
-            (Stage::Phase(phase), Some(vectors)) => {
+            (MessageKind::Phase(phase), Some(vectors)) => {
                 let (phase, alpha) = (phase.into(), deployment.points()[usize::from(self.index) - 1]);
                 let program = deployment.program(phase, &vectors);
                 let ticket = is_first.then(|| key.ticket(scheme.name, &tau));
-                Request::Answer(Ask { program, deployment, phase, keys, order_keys, alpha, ticket })
+                CheckedRequest::Answer(PhaseRequest { program, deployment, phase, keys, order_keys, alpha, ticket })
             }
             _ => {
                 let payload = std::mem::take(&mut message.payload);
-                Request::Record(FetchAsk { fetch, payload, keys, epoch: key.epoch(), order_keys })
+                CheckedRequest::Record(RecordRequest { fetch, payload, keys, epoch: key.epoch(), order_keys })
             }
         })
     }
 
-    fn check_sealed(&self, sealed: &Arc<Sealed>, message: &Message) -> Result<SealedAsk, Refusal> {
+    fn check_sealed(&self, sealed: &Arc<SealedScheme>, message: &Message) -> Result<SealedRequest, Refusal> {
         let header = &message.header;
         match header.stage {
-            Stage::Phase(0) => {}
-            Stage::Phase(phase) => return Err(Refusal::Phase { scheme: sealed::SCHEME.name, phase }),
-            Stage::Record => return Err(Refusal::Parent),
+            MessageKind::Phase(0) => {}
+            MessageKind::Phase(phase) => return Err(Refusal::Phase { scheme: sealed::SCHEME.name, phase }),
+            MessageKind::Record => return Err(Refusal::Parent),
         }
         if header.responders[..] != [1, 2, 3] {
             return Err(Refusal::Responders { need: sealed::SERVERS });
@@ -297,7 +299,7 @@ impl Replica {
         if message.server != self.index || usize::from(self.index) > sealed::SERVERS {
             return Err(Refusal::Server { meant: message.server, here: self.index });
         }
-        if header.parent != Parent::default() || !message.promises.is_empty() || message.kept.is_some() {
+        if header.parent != SearchRef::default() || !message.promises.is_empty() || message.kept.is_some() {
             return Err(Refusal::Parent);
         }
         let key = self.keys.iter().find(|key| key.epoch() == header.epoch).ok_or(Refusal::Epoch(header.epoch))?;
@@ -306,16 +308,16 @@ impl Replica {
             return Err(Refusal::Commitment);
         }
         let tau = message.tau();
-        Ok(SealedAsk { sealed: sealed.clone(), top, share, tau, keys: key.transcript(&tau), epoch: key.epoch() })
+        Ok(SealedRequest { sealed: sealed.clone(), top, share, tau, keys: key.transcript(&tau), epoch: key.epoch() })
     }
 
     /// The sealed records as this server stores them, for the epoch of `key` and all schemes alike.
-    pub fn seal<'r>(&self, key: &RootKey, records: impl Iterator<Item = &'r [u8]>) -> Vec<Vec<u8>> {
-        (0..).zip(records).map(|(row, record)| package::seal(record, &key.record(&self.digest, row))).collect()
+    pub fn encode_records<'r>(&self, key: &RootKey, records: impl Iterator<Item = &'r [u8]>) -> Vec<Vec<u8>> {
+        (0..).zip(records).map(|(row, record)| package::encode(record, &key.record(&self.digest, row))).collect()
     }
 
     /// One of them to where it is stored.
-    pub fn seal_into(&self, key: &RootKey, row: u64, record: &[u8], sealed: &mut [u8]) {
+    pub fn encode_record_into(&self, key: &RootKey, row: u64, record: &[u8], sealed: &mut [u8]) {
         package::seal_into(record, &key.record(&self.digest, row), sealed);
     }
 
@@ -323,30 +325,31 @@ impl Replica {
     /// server streams the same bytes from a faster scan.
     pub fn respond(&self, bytes: &[u8], rows: &Rows, records: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
         match self.open(bytes)? {
-            Request::Answer(ask) => Ok(ask.respond(rows)),
-            Request::Record(ask) => Ok(ask.respond(self.index, records)),
-            Request::Sealed(_) => Err(Refusal::Alone),
+            CheckedRequest::Answer(ask) => Ok(ask.respond(rows)),
+            CheckedRequest::Record(ask) => Ok(ask.respond(self.index, records)),
+            CheckedRequest::Sealed(_) => Err(Refusal::Alone),
         }
     }
 }
 
 /// Whether the first phase promises as much as the scheme wants, the second keeps it, and nothing else speaks of promises.
-fn keeps_promises(deployment: &Deployment, message: &Message, vectors: Option<&Vectors>) -> bool {
-    let (Message { header, promises, kept, .. }, need) = (message, deployment.promises());
+fn keeps_promises(deployment: &SchemeInstance, message: &Message, vectors: Option<&SlotVectors>) -> bool {
+    let (Message { header, promises, kept, .. }, need) = (message, deployment.share_commitments());
     match (header.stage, vectors) {
-        (Stage::Phase(1..), Some(vectors)) if need > 0 => {
+        (MessageKind::Phase(1..), Some(vectors)) if need > 0 => {
             let responders = (1..=deployment.responders(0) as u8).collect();
-            let first = Header { stage: Stage::Phase(0), responders, parent: Parent::default(), ..header.clone() };
+            let first =
+                Header { stage: MessageKind::Phase(0), responders, parent: SearchRef::default(), ..header.clone() };
             let part = Zeroizing::new(wire::pack(deployment.field(), deployment.promised(vectors).flatten()));
-            promises.len() == need && promise::is_kept(message, &first, &part)
+            promises.len() == need && promise::is_opened(message, &first, &part)
         }
-        (Stage::Phase(0), _) => promises.len() == need && kept.is_none(),
+        (MessageKind::Phase(0), _) => promises.len() == need && kept.is_none(),
         _ => promises.is_empty() && kept.is_none(),
     }
 }
 
 /// The shares in a payload.
-fn vectors(deployment: &Deployment, phase: usize, payload: &[u8]) -> Result<Vectors, WireError> {
+fn vectors(deployment: &SchemeInstance, phase: usize, payload: &[u8]) -> Result<SlotVectors, WireError> {
     let lengths = deployment.slot_lengths(phase);
     let symbols = Zeroizing::new(wire::unpack(deployment.field(), payload, lengths.iter().sum())?);
     let mut rest = symbols.as_slice();
@@ -355,10 +358,10 @@ fn vectors(deployment: &Deployment, phase: usize, payload: &[u8]) -> Result<Vect
         rest = tail;
         vector.to_vec()
     });
-    Ok(Vectors::new(vectors.collect::<Vec<_>>()))
+    Ok(SlotVectors::new(vectors.collect::<Vec<_>>()))
 }
 
-impl Ask<'_> {
+impl PhaseRequest<'_> {
     /// `order[p]`, if the rows are shuffled.
     pub(crate) fn permutation(&self) -> Option<Vec<u32>> {
         Some(order::permutation(self.order_keys.as_ref()?, self.deployment.params().rows))
@@ -375,7 +378,7 @@ impl Ask<'_> {
     pub(crate) fn respond(&self, rows: &Rows) -> Vec<u8> {
         let (field, kappa) = (self.deployment.field(), self.deployment.kappa(self.phase));
         let order = self.permutation();
-        let job = Job { field, alpha: self.alpha, kappa, program: &self.program, order: order.as_deref() };
+        let job = ScanJob { field, alpha: self.alpha, kappa, program: &self.program, order: order.as_deref() };
         let randomness = self.keys.rows(field, self.program.outputs.len(), kappa, self.deployment.params().mask);
         let mut response = self.lead();
         response.extend(wire::pack(field, &form::answer(&job, rows, &randomness)));
@@ -383,7 +386,7 @@ impl Ask<'_> {
     }
 }
 
-impl FetchAsk {
+impl RecordRequest {
     /// Key-check value, then the padded inner product. `server` counts from 1.
     pub(crate) fn respond(&self, server: u8, sealed: &[Vec<u8>]) -> Vec<u8> {
         let order = self.order_keys.as_ref().map(|keys| order::permutation(keys, sealed.len()));

@@ -4,27 +4,27 @@
 //! part of the program that server n runs. It is subtracted from server n's answers, at all degrees at once; what is left
 //! has degree κ. After interpolation the known part at 0, the program of the secrets themselves, is added back.
 
-use crate::decode::{DecodeError, agree, coefficient_weights};
-use crate::deployment::Deployment;
-use crate::field::Symbol;
-use crate::interpolate::Interpolation;
-use crate::random::Random;
-use crate::scheme::Opening;
-use crate::secret::Secret;
-use crate::share::Vectors;
+use crate::decode::{DecodeError, coefficient_weights, select_consistent};
+use crate::deployment::SchemeInstance;
+use crate::field::FieldElement;
+use crate::interpolate::InterpolationPlan;
+use crate::random::RandomSource;
+use crate::scheme::PhaseSecrets;
+use crate::secret::SecretQuery;
+use crate::share::SlotVectors;
 use zeroize::{Zeroize, Zeroizing};
 
 /// What the user keeps of one phase.
 #[derive(Debug)]
-pub struct Round {
+pub struct PhaseState {
     phase: usize,
-    opening: Opening,
-    shares: Vec<Vectors>,
-    promised: Vec<Vectors>,
-    r: Option<Symbol>,
+    opening: PhaseSecrets,
+    shares: Vec<SlotVectors>,
+    promised: Vec<SlotVectors>,
+    r: Option<FieldElement>,
 }
 
-impl Drop for Round {
+impl Drop for PhaseState {
     fn drop(&mut self) {
         self.opening.offset.zeroize();
         self.r.zeroize();
@@ -33,16 +33,16 @@ impl Drop for Round {
 
 /// The decoded values of a phase. Wiped on drop.
 #[derive(Debug)]
-pub struct Values {
+pub struct PhaseValues {
     /// Row by row, the scheme's outputs (without the verification's).
-    pub values: Vec<Symbol>,
+    pub values: Vec<FieldElement>,
     /// The values of a row that no share selects.
-    pub empty_row: Vec<Symbol>,
+    pub empty_row: Vec<FieldElement>,
     /// Who lied and was left out, counted from 1.
     pub liars: Vec<usize>,
 }
 
-impl Drop for Values {
+impl Drop for PhaseValues {
     fn drop(&mut self) {
         self.values.zeroize();
         self.empty_row.zeroize();
@@ -52,7 +52,7 @@ impl Drop for Values {
 /// Why a phase gave no values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RoundError {
+pub enum PhaseError {
     /// The answers do not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -72,52 +72,52 @@ pub enum RoundError {
     },
 }
 
-impl Round {
+impl PhaseState {
     /// Shares the secrets of a phase. `theta` is what the phase before found, `before` that phase.
     pub fn new(
-        deployment: &Deployment,
+        deployment: &SchemeInstance,
         phase: usize,
-        secret: &Secret,
+        secret: &SecretQuery,
         theta: &[bool],
-        before: Option<&Round>,
-        random: &mut (impl Random + ?Sized),
-    ) -> Round {
+        before: Option<&PhaseState>,
+        random: &mut (impl RandomSource + ?Sized),
+    ) -> PhaseState {
         let r = deployment.params().verified.then(|| deployment.field().sample_nonzero(random));
         let opening = deployment.open(phase, secret, theta, r);
         let promised = before.map_or(&[][..], |round| round.promised.as_slice());
         let shares = deployment.share(phase, &opening.vectors, promised, random);
-        let promised = match (phase, deployment.promises()) {
+        let promised = match (phase, deployment.share_commitments()) {
             // Without Θ, which is not known yet and in no promised slot.
-            (0, 1..) => deployment.promise(&deployment.open(1, secret, &[], None).vectors, &shares, random),
+            (0, 1..) => deployment.committed_shares(&deployment.open(1, secret, &[], None).vectors, &shares, random),
             _ => vec![],
         };
-        Round { phase, opening, shares, promised, r }
+        PhaseState { phase, opening, shares, promised, r }
     }
 
     /// The shares, one entry per responder.
-    pub fn shares(&self) -> &[Vectors] {
+    pub fn shares(&self) -> &[SlotVectors] {
         &self.shares
     }
 
     /// What the first phase promises to show to each server of the second.
-    pub fn promised(&self) -> &[Vectors] {
+    pub fn committed(&self) -> &[SlotVectors] {
         &self.promised
     }
 
     /// The values behind the answers of the responders (`None` for a silent one).
     pub fn decode(
         &self,
-        deployment: &Deployment,
-        mut answers: Vec<Option<Vec<Symbol>>>,
-        random: &mut dyn Random,
-    ) -> Result<Values, RoundError> {
+        deployment: &SchemeInstance,
+        mut answers: Vec<Option<Vec<FieldElement>>>,
+        random: &mut dyn RandomSource,
+    ) -> Result<PhaseValues, PhaseError> {
         let field = deployment.field();
         let outputs = deployment.outputs(self.phase);
         for (answer, share) in answers.iter_mut().zip(&self.shares) {
             let Some(answer) = answer else { continue };
             let need = deployment.answer_length(self.phase);
             if answer.len() != need {
-                return Err(RoundError::Length { have: answer.len(), need });
+                return Err(PhaseError::Length { have: answer.len(), need });
             }
             let known = self.known(deployment, share);
             for row in answer.chunks_exact_mut(outputs) {
@@ -126,7 +126,7 @@ impl Round {
         }
         let points = &deployment.points()[..deployment.responders(self.phase)];
         let (kappa, lying) = (deployment.kappa(self.phase), deployment.params().lying);
-        let agreed = agree(field, points, kappa, lying, &answers, random)?;
+        let agreed = select_consistent(field, points, kappa, lying, &answers, random)?;
         let mut values = agreed.coefficient(field, 0);
         if let Some(r) = self.r {
             values = self.verified(deployment, values, r)?;
@@ -135,21 +135,21 @@ impl Round {
         for row in values.chunks_exact_mut(empty_row.len()) {
             row.iter_mut().zip(&empty_row).for_each(|(value, &known)| *value = field.add(*value, known));
         }
-        Ok(Values { values, empty_row, liars: agreed.liars })
+        Ok(PhaseValues { values, empty_row, liars: agreed.liars })
     }
 
     /// How the answers of `spoke` (counted from 0) become values, and the values of a row that no share selects, if that is
     /// all there is to do: no answer to spare that others could be checked by, and no second, scaled answer.
     pub(crate) fn interpolation(
         &self,
-        deployment: &Deployment,
+        deployment: &SchemeInstance,
         spoke: &[usize],
-    ) -> Option<(Interpolation, Vec<Symbol>)> {
+    ) -> Option<(InterpolationPlan, Vec<FieldElement>)> {
         if self.r.is_some() || spoke.len() != deployment.kappa(self.phase) + 1 {
             return None;
         }
         let field = deployment.field();
-        let points: Option<Vec<Symbol>> =
+        let points: Option<Vec<FieldElement>> =
             spoke.iter().map(|&server| deployment.points().get(server).copied()).collect();
         let weights = coefficient_weights(field, &points?, 0);
         let empty_row = self.empty_row(deployment);
@@ -160,21 +160,21 @@ impl Round {
                 *constant = field.sub(*constant, field.mul(weight, known));
             }
         }
-        Some((Interpolation { field: field.clone(), weights, constants }, empty_row))
+        Some((InterpolationPlan { field: field.clone(), weights, constants }, empty_row))
     }
 
     /// The part without y of what a server with these shares answers for a row.
-    fn known(&self, deployment: &Deployment, share: &Vectors) -> Vec<Symbol> {
+    fn known(&self, deployment: &SchemeInstance, share: &SlotVectors) -> Vec<FieldElement> {
         let program = deployment.program(self.phase, share);
-        (0..deployment.outputs(self.phase)).map(|output| program.known(output)).collect()
+        (0..deployment.outputs(self.phase)).map(|output| program.known_part(output)).collect()
     }
 
     /// What is added back at 0, which is the value of a row that no share selects.
-    fn empty_row(&self, deployment: &Deployment) -> Vec<Symbol> {
+    fn empty_row(&self, deployment: &SchemeInstance) -> Vec<FieldElement> {
         // The program of the secrets themselves holds them all.
         let program = Zeroizing::new(deployment.program(self.phase, &self.opening.vectors));
         let plain = deployment.outputs(self.phase) / if self.r.is_some() { 2 } else { 1 };
-        let mut empty_row: Vec<Symbol> = (0..plain).map(|output| program.known(output)).collect();
+        let mut empty_row: Vec<FieldElement> = (0..plain).map(|output| program.known_part(output)).collect();
         // The offset belongs to the cost, which is the last output.
         if let Some(last) = empty_row.last_mut() {
             *last = deployment.field().add(*last, self.opening.offset);
@@ -183,7 +183,12 @@ impl Round {
     }
 
     /// The first half of each row, if the second is r times it everywhere.
-    fn verified(&self, deployment: &Deployment, values: Vec<Symbol>, r: Symbol) -> Result<Vec<Symbol>, RoundError> {
+    fn verified(
+        &self,
+        deployment: &SchemeInstance,
+        values: Vec<FieldElement>,
+        r: FieldElement,
+    ) -> Result<Vec<FieldElement>, PhaseError> {
         let outputs = deployment.outputs(self.phase);
         let mut first = Vec::with_capacity(values.len() / 2);
         let mut failed = None;
@@ -195,6 +200,6 @@ impl Round {
             }
             first.extend_from_slice(plain);
         }
-        failed.map_or(Ok(first), |position| Err(RoundError::Unverified { position }))
+        failed.map_or(Ok(first), |position| Err(PhaseError::Unverified { position }))
     }
 }

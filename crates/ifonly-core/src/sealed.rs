@@ -4,14 +4,14 @@
 //! features. Tables are shared additively mod 2^k, so every message is a table of somebody and there is nothing to check in it
 //! but its length. How the servers go on is the bit machine's business (`ifonly-sealed`).
 
-use crate::deployment::{Cost, DeploymentError};
+use crate::deployment::{CommunicationCost, SchemeInstanceError};
 use crate::package;
 use crate::params::Params;
-use crate::scheme::{Gate, Metric, Origin, Scheme};
-use crate::search::Audience;
-use crate::secret::{Secret, SecretError};
+use crate::scheme::{ConstraintKind, CostModel, Origin, Scheme};
+use crate::search::HeaderContext;
+use crate::secret::{SecretQuery, SecretQueryError};
 use crate::service::CHECK_LENGTH;
-use crate::transcript::{Header, Parent, Stage, before_payload};
+use crate::transcript::{Header, MessageKind, SearchRef, before_payload};
 use crate::wire::{self, WireError};
 use zeroize::Zeroizing;
 
@@ -27,33 +27,33 @@ pub const SCHEME: &Scheme = &Scheme {
     name: "sealed",
     origin: Origin::Ours,
     learns: "the nearest record and its cost, or that nobody qualifies",
-    metric: Metric::Table,
-    gate: Gate::Table,
+    cost_model: CostModel::Table,
+    constraint: ConstraintKind::Table,
     bound: |params| params.table_bound(),
     phases: &[],
 };
 
 /// Sealed under given parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedScheme {
     params: Params,
     cost_bits: u32,
     bits: u32,
 }
 
-impl Sealed {
+impl SealedScheme {
     /// With one secret-sharing for all: T = 1, and nobody may be silent or lie.
-    pub fn new(params: Params) -> Result<Sealed, DeploymentError> {
+    pub fn new(params: Params) -> Result<SealedScheme, SchemeInstanceError> {
         params.check()?;
         if params.threshold != 1 || params.silent != 0 || params.lying != 0 || params.verified {
-            return Err(DeploymentError::OnlyPlain { scheme: SCHEME.name });
+            return Err(SchemeInstanceError::OnlyPlain { scheme: SCHEME.name });
         }
         let cost_bits = bits_of(params.table_bound());
         let bits = cost_bits + bits_of(params.features() as u128);
         if bits > MOST_BITS {
-            return Err(DeploymentError::TooManyBits { scheme: SCHEME.name, bits, most: MOST_BITS });
+            return Err(SchemeInstanceError::TooManyBits { scheme: SCHEME.name, bits, most: MOST_BITS });
         }
-        Ok(Sealed { params, cost_bits, bits })
+        Ok(SealedScheme { params, cost_bits, bits })
     }
 
     /// The parameters.
@@ -77,7 +77,7 @@ impl Sealed {
     }
 
     /// All features' tables, one after another: cost, and a violation above it. An error if the secret does not fit the database.
-    pub fn table(&self, secret: &Secret) -> Result<Zeroizing<Vec<u64>>, SecretError> {
+    pub fn table(&self, secret: &SecretQuery) -> Result<Zeroizing<Vec<u64>>, SecretQueryError> {
         secret.check(SCHEME, &self.params)?;
         let mut table = Zeroizing::new(Vec::with_capacity(self.params.levels()));
         for (feature, &range) in self.params.ranges.iter().enumerate() {
@@ -90,14 +90,14 @@ impl Sealed {
     }
 
     /// The header of the one message.
-    pub fn header(&self, audience: &Audience) -> Header {
+    pub fn header(&self, audience: &HeaderContext) -> Header {
         Header {
             scheme: SCHEME.name.into(),
-            stage: Stage::Phase(0),
+            stage: MessageKind::Phase(0),
             epoch: audience.epoch,
             digest: audience.digest,
             responders: (1..=SERVERS as u8).collect(),
-            parent: Parent::default(),
+            parent: SearchRef::default(),
         }
     }
 
@@ -135,19 +135,19 @@ impl Sealed {
     }
 
     /// Bytes of what the machine adds for a rank: the sealed record of `record_length` bytes.
-    pub const fn sealed_length(record_length: usize) -> usize {
+    pub const fn encoded_record_length(record_length: usize) -> usize {
         record_length + package::OVERHEAD
     }
 
     /// Bytes of a response: key-check value, then for each rank a word and a sealed record.
     pub fn response_length(&self, top: usize, record_length: usize) -> usize {
-        CHECK_LENGTH + top * (8 + Sealed::sealed_length(record_length))
+        CHECK_LENGTH + top * (8 + SealedScheme::encoded_record_length(record_length))
     }
 
     /// Bytes of all messages and responses of a search, without HTTP and TLS.
-    pub fn traffic(&self, top: usize, record_length: usize) -> Cost {
+    pub fn traffic(&self, top: usize, record_length: usize) -> CommunicationCost {
         let all = |bytes: usize| (SERVERS * bytes) as u128;
-        Cost { up: all(self.message_length()), down: all(self.response_length(top, record_length)) }
+        CommunicationCost { up: all(self.message_length()), down: all(self.response_length(top, record_length)) }
     }
 }
 
@@ -160,8 +160,8 @@ fn bits_of(most: u128) -> u32 {
 mod tests {
     use super::*;
 
-    fn sealed(ranges: Vec<u32>, cost_limit: u64) -> Sealed {
-        Sealed::new(Params { cost_limit, ..Params::new(ranges, 9) }).unwrap()
+    fn sealed(ranges: Vec<u32>, cost_limit: u64) -> SealedScheme {
+        SealedScheme::new(Params { cost_limit, ..Params::new(ranges, 9) }).unwrap()
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
         let sealed = sealed(vec![3, 1, 2], 100);
         // 300 takes 9 bits, three violations take 2.
         assert_eq!((sealed.cost_bits(), sealed.bits()), (9, 11));
-        let secret = Secret::new(vec![0, 0, 0])
+        let secret = SecretQuery::new(vec![0, 0, 0])
             .cost_tables(vec![vec![0, 1, 2, 100], vec![0, 100], vec![0, 5, 100]])
             .gate_tables(vec![vec![false, false, false, true], vec![false, true], vec![false, false, true]]);
         let table = sealed.table(&secret).unwrap();
@@ -206,9 +206,9 @@ mod tests {
             Params { lying: 1, ..params.clone() },
             Params { verified: true, ..params.clone() },
         ] {
-            assert_eq!(Sealed::new(params), Err(DeploymentError::OnlyPlain { scheme: "sealed" }));
+            assert_eq!(SealedScheme::new(params), Err(SchemeInstanceError::OnlyPlain { scheme: "sealed" }));
         }
         let wide = Params { cost_limit: u64::MAX / 2, ..params };
-        assert!(matches!(Sealed::new(wide), Err(DeploymentError::TooManyBits { .. })));
+        assert!(matches!(SealedScheme::new(wide), Err(SchemeInstanceError::TooManyBits { .. })));
     }
 }

@@ -14,32 +14,32 @@
 //! Nothing here waits, reads a clock or starts a thread, and no order of calls panics: what was not received before the next
 //! step is silence, what nobody asked for is ignored, and a search that was not led to its end has no outcome.
 
-use crate::candidates::{Candidates, Implausible, Price, Sieve};
+use crate::candidates::{CandidateFilter, Candidates, DecodedCost, ImpossibleValue};
 use crate::decode::DecodeError;
-use crate::deployment::Deployment;
-pub use crate::fault::Fault;
-use crate::field::Symbol;
-use crate::interpolate::Interpolate;
+use crate::deployment::SchemeInstance;
+pub use crate::fault::SearchError;
+use crate::field::FieldElement;
+use crate::interpolate::Interpolator;
 use crate::package;
 use crate::params::Params;
-use crate::promise::Promises;
-use crate::random::Random;
-use crate::reception::{Bodies, Live, Reception};
-use crate::round::Round;
+use crate::promise::ShareCommitments;
+use crate::random::RandomSource;
+use crate::reception::{ResponseBodies, StepResponses, StreamingDecoder};
+use crate::round::PhaseState;
 use crate::scheme::Scheme;
-use crate::secret::{Secret, SecretError};
+use crate::secret::{SecretQuery, SecretQueryError};
 use crate::service::Route;
-use crate::share::Vectors;
-use crate::signature::Signer;
-use crate::spir::Fetch;
-use crate::transcript::{Header, Message, Parent, Stage, messages};
+use crate::share::SlotVectors;
+use crate::signature::RecordVerifier;
+use crate::spir::RecordFetch;
+use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
 use crate::wire;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Whom the user asks: what goes into every header beside the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Audience {
+pub struct HeaderContext {
     /// The manifest's digest.
     pub digest: [u8; 32],
     /// The current key epoch.
@@ -47,26 +47,32 @@ pub struct Audience {
     /// Bytes of a record, its signature included.
     pub record_length: usize,
     /// Who must have signed it; `None` where nobody signs.
-    pub signer: Option<Signer>,
+    pub signer: Option<RecordVerifier>,
 }
 
-impl Audience {
+impl HeaderContext {
     /// The record in a sealed one, if it is whole and the institution's; by the same steps whether it is or not.
-    pub fn open_record(&self, sealed: &[u8]) -> Result<Vec<u8>, Fault> {
-        let (record, whole) = package::unmask(sealed).ok_or(Fault::NotARecord)?;
+    pub fn open_record(&self, sealed: &[u8]) -> Result<Vec<u8>, SearchError> {
+        let (record, whole) = package::unmask(sealed).ok_or(SearchError::NotARecord)?;
         let (record, signed) = match &self.signer {
-            Some(signer) => signer.open(record).ok_or(Fault::NotARecord)?,
+            Some(signer) => signer.open(record).ok_or(SearchError::NotARecord)?,
             None => (record, true),
         };
         match (whole, signed) {
             (true, true) => Ok(record),
-            (true, false) => Err(Fault::Forged),
-            (false, _) => Err(Fault::NotARecord),
+            (true, false) => Err(SearchError::Forged),
+            (false, _) => Err(SearchError::NotARecord),
         }
     }
 
     /// The header of a stage that asks the first `responders` servers.
-    pub fn header(&self, deployment: &Deployment, stage: Stage, responders: usize, parent: Parent) -> Header {
+    pub fn header(
+        &self,
+        deployment: &SchemeInstance,
+        stage: MessageKind,
+        responders: usize,
+        parent: SearchRef,
+    ) -> Header {
         Header {
             scheme: deployment.scheme().name.into(),
             stage,
@@ -80,16 +86,16 @@ impl Audience {
 
 /// One of the nearest rows.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct NearestRow {
     /// Its position in the answer, which is its stored row only without shuffle; `None` where the scheme does not tell.
     pub position: Option<usize>,
     /// What the scheme says about its cost.
-    pub price: Price,
+    pub price: DecodedCost,
     /// Its record.
     pub record: Vec<u8>,
 }
 
-impl std::fmt::Debug for Found {
+impl std::fmt::Debug for NearestRow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Found(..)")
     }
@@ -97,9 +103,9 @@ impl std::fmt::Debug for Found {
 
 /// The end of a search.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct SearchResult {
     /// Nearest first; empty when no row qualifies.
-    pub found: Vec<Found>,
+    pub found: Vec<NearestRow>,
     /// How many rows qualify; `None` where the scheme does not tell.
     pub qualifying: Option<usize>,
     /// Who lied, answered rubbish or under another key, and was left out; counted from 1.
@@ -107,7 +113,7 @@ pub struct Outcome {
 }
 
 /// What goes to the servers in one step.
-pub struct Outgoing {
+pub struct StepMessages {
     /// Where.
     pub route: Route,
     /// One for each of the first servers, in their order: the first is for server 1. Together they hold the secret, so they
@@ -117,7 +123,7 @@ pub struct Outgoing {
     pub response_length: usize,
 }
 
-impl std::fmt::Debug for Outgoing {
+impl std::fmt::Debug for StepMessages {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Outgoing({:?} to {} servers, ..)", self.route, self.messages.len())
     }
@@ -125,24 +131,24 @@ impl std::fmt::Debug for Outgoing {
 
 /// A search in progress.
 pub struct Search {
-    deployment: Arc<Deployment>,
-    audience: Audience,
-    secret: Secret,
+    deployment: Arc<SchemeInstance>,
+    audience: HeaderContext,
+    secret: SecretQuery,
     /// Steps begun: all phases, then as many records as are wanted.
     begun: usize,
     /// The last of them, until its responses are read.
-    open: Option<(Step, Reception)>,
-    rounds: Vec<Round>,
+    open: Option<(Step, StepResponses)>,
+    rounds: Vec<PhaseState>,
     theta: Vec<bool>,
-    parent: Parent,
-    promises: Option<Promises>,
+    parent: SearchRef,
+    promises: Option<ShareCommitments>,
     candidates: Candidates,
-    wanted: Vec<Option<(usize, Price)>>,
-    found: Vec<Found>,
+    wanted: Vec<Option<(usize, DecodedCost)>>,
+    found: Vec<NearestRow>,
     liars: Vec<usize>,
     malformed: Vec<usize>,
-    fault: Option<Fault>,
-    interpolate: Option<&'static dyn Interpolate>,
+    fault: Option<SearchError>,
+    interpolate: Option<&'static dyn Interpolator>,
     work: u64,
 }
 
@@ -154,10 +160,10 @@ enum Step {
 }
 
 impl Step {
-    fn stage(self) -> Stage {
+    fn stage(self) -> MessageKind {
         match self {
-            Step::Phase(phase) => Stage::Phase(phase as u8),
-            Step::Record(_) => Stage::Record,
+            Step::Phase(phase) => MessageKind::Phase(phase as u8),
+            Step::Record(_) => MessageKind::Record,
         }
     }
 }
@@ -179,20 +185,20 @@ impl Drop for Search {
 impl Search {
     /// Starts a search for the nearest row. Nothing is sent if the scheme cannot carry the secret.
     pub fn new(
-        deployment: impl Into<Arc<Deployment>>,
-        secret: Secret,
-        audience: Audience,
-    ) -> Result<Search, SecretError> {
+        deployment: impl Into<Arc<SchemeInstance>>,
+        secret: SecretQuery,
+        audience: HeaderContext,
+    ) -> Result<Search, SecretQueryError> {
         Search::nearest(deployment, secret, audience, 1)
     }
 
     /// Starts a search for the `k` nearest rows; k is public and decides how many records are fetched.
     pub fn nearest(
-        deployment: impl Into<Arc<Deployment>>,
-        secret: Secret,
-        audience: Audience,
+        deployment: impl Into<Arc<SchemeInstance>>,
+        secret: SecretQuery,
+        audience: HeaderContext,
         k: usize,
-    ) -> Result<Search, SecretError> {
+    ) -> Result<Search, SecretQueryError> {
         let deployment = deployment.into();
         secret.check(deployment.scheme(), deployment.params())?;
         Ok(Search {
@@ -203,7 +209,7 @@ impl Search {
             begun: 0,
             open: None,
             rounds: vec![],
-            parent: Parent::default(),
+            parent: SearchRef::default(),
             promises: None,
             candidates: Candidates::default(),
             wanted: vec![None; k.max(1)],
@@ -217,7 +223,7 @@ impl Search {
     }
 
     /// The same search, with somebody who decodes faster where there is nothing to correct.
-    pub fn interpolated_by(mut self, interpolate: &'static dyn Interpolate) -> Search {
+    pub fn interpolated_by(mut self, interpolate: &'static dyn Interpolator) -> Search {
         self.interpolate = Some(interpolate);
         self
     }
@@ -226,10 +232,10 @@ impl Search {
     /// there is none.
     pub fn run(
         mut self,
-        random: &mut impl Random,
+        random: &mut impl RandomSource,
         mut send: impl FnMut(usize, &[u8]) -> Option<Vec<u8>>,
-    ) -> Result<Outcome, Fault> {
-        while let Some(Outgoing { messages, .. }) = self.next(random) {
+    ) -> Result<SearchResult, SearchError> {
+        while let Some(StepMessages { messages, .. }) = self.next(random) {
             let responses = (1..).zip(&messages).map(|(server, message)| send(server, message)).collect();
             self.receive(responses);
         }
@@ -238,7 +244,7 @@ impl Search {
 
     /// Reads the responses to the step before and gives the next step's messages; `None` when all steps are done. Every step
     /// is taken in every search.
-    pub fn next(&mut self, random: &mut impl Random) -> Option<Outgoing> {
+    pub fn next(&mut self, random: &mut impl RandomSource) -> Option<StepMessages> {
         if let Some((step, reception)) = self.open.take() {
             self.read(step, reception, random);
         }
@@ -249,7 +255,7 @@ impl Search {
             Some(_) => return None,
         };
         let (live, lead) = (self.live(step), step.stage().lead());
-        self.open = Some((step, Reception::new(outgoing.messages.len(), outgoing.response_length, lead, live)));
+        self.open = Some((step, StepResponses::new(outgoing.messages.len(), outgoing.response_length, lead, live)));
         self.begun += 1;
         Some(outgoing)
     }
@@ -288,63 +294,63 @@ impl Search {
     }
 
     /// The end: what was found, or the first fault. It comes after [`Search::next`] has given `None`.
-    pub fn finish(mut self) -> Result<Outcome, Fault> {
+    pub fn finish(mut self) -> Result<SearchResult, SearchError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
         if self.open.is_some() || self.begun < self.deployment.phases() + self.wanted.len() {
-            return Err(Fault::Unfinished);
+            return Err(SearchError::Unfinished);
         }
         let mut liars = std::mem::take(&mut self.liars);
         liars.sort_unstable();
         liars.dedup();
-        Ok(Outcome { found: std::mem::take(&mut self.found), qualifying: Some(self.candidates.count()), liars })
+        Ok(SearchResult { found: std::mem::take(&mut self.found), qualifying: Some(self.candidates.count()), liars })
     }
 
     /// The messages of a phase.
-    fn ask(&mut self, phase: usize, random: &mut impl Random) -> Outgoing {
+    fn ask(&mut self, phase: usize, random: &mut impl RandomSource) -> StepMessages {
         let deployment = &self.deployment;
-        let round = Round::new(deployment, phase, &self.secret, &self.theta, self.rounds.last(), random);
+        let round = PhaseState::new(deployment, phase, &self.secret, &self.theta, self.rounds.last(), random);
         let field = deployment.field();
-        let packed = |share: &Vectors| {
-            let symbols: Zeroizing<Vec<Symbol>> = Zeroizing::new(share.iter().flatten().copied().collect());
+        let packed = |share: &SlotVectors| {
+            let symbols: Zeroizing<Vec<FieldElement>> = Zeroizing::new(share.iter().flatten().copied().collect());
             wire::pack(field, symbols.iter())
         };
         let payloads = round.shares().iter().map(packed).collect();
-        let stage = Stage::Phase(phase as u8);
+        let stage = MessageKind::Phase(phase as u8);
         // Parameters were checked, so the length fits; a length of 0 would merely be refused.
         let response_length =
             wire::packed_length(field, deployment.answer_length(phase)).map_or(0, |bytes| stage.lead() + bytes);
         let header = self.header(stage, deployment.responders(phase));
         let mut sent = messages(&header, payloads, random);
         if phase == 0 {
-            let parts: Vec<_> = round.promised().iter().map(|part| Zeroizing::new(packed(part))).collect();
-            self.promises = (!parts.is_empty()).then(|| Promises::make(&mut sent, &parts, random));
+            let parts: Vec<_> = round.committed().iter().map(|part| Zeroizing::new(packed(part))).collect();
+            self.promises = (!parts.is_empty()).then(|| ShareCommitments::make(&mut sent, &parts, random));
             self.parent.tau = sent.first().map(Message::tau).unwrap_or_default();
         } else if let Some(promises) = &self.promises {
-            promises.keep(&mut sent);
+            promises.open_in(&mut sent);
         }
         self.rounds.push(round);
         outgoing(Route::Answer, &sent, response_length)
     }
 
     /// The messages that fetch the record of nearest row `number`, or a dummy that looks the same.
-    fn fetch(&mut self, number: usize, random: &mut impl Random) -> Outgoing {
+    fn fetch(&mut self, number: usize, random: &mut impl RandomSource) -> StepMessages {
         let position = self.wanted[number].map(|(position, _)| position);
         let sizes = self.sizes();
         let payloads = sizes.queries(position, random);
-        let sent = messages(&self.header(Stage::Record, self.deployment.servers()), payloads, random);
-        outgoing(Route::Record, &sent, Stage::Record.lead() + sizes.stripe_length())
+        let sent = messages(&self.header(MessageKind::Record, self.deployment.servers()), payloads, random);
+        outgoing(Route::Record, &sent, MessageKind::Record.lead() + sizes.stripe_length())
     }
 
-    fn read(&mut self, step: Step, reception: Reception, random: &mut impl Random) {
+    fn read(&mut self, step: Step, reception: StepResponses, random: &mut impl RandomSource) {
         match step {
             Step::Phase(phase) => self.read_phase(phase, reception, random),
             Step::Record(number) => self.read_record(number, &reception, random),
         }
     }
 
-    fn read_phase(&mut self, phase: usize, reception: Reception, random: &mut impl Random) {
+    fn read_phase(&mut self, phase: usize, reception: StepResponses, random: &mut impl RandomSource) {
         if phase == 0 {
             // Whatever the answers are worth: what the rest of the search shows follows from what servers said alone.
             self.parent.ticket = reception.ticket().unwrap_or_default();
@@ -375,9 +381,9 @@ impl Search {
     fn candidates_of(
         &mut self,
         phase: usize,
-        mut reception: Reception,
-        random: &mut impl Random,
-    ) -> Result<(Candidates, Option<Implausible>), Fault> {
+        mut reception: StepResponses,
+        random: &mut impl RandomSource,
+    ) -> Result<(Candidates, Option<ImpossibleValue>), SearchError> {
         let deployment = self.deployment.clone();
         let live = reception.take_live();
         let bodies = self.bodies(&reception)?;
@@ -390,7 +396,7 @@ impl Search {
         let values = values.map_err(|error| self.blame(error.into()))?;
         self.liars.extend(&values.liars);
         let empty = values.empty_row.first().map_or(0, |symbol| symbol.value());
-        let mut sieve = Sieve::new(&deployment, phase, &self.theta, empty, self.wanted.len());
+        let mut sieve = CandidateFilter::new(&deployment, phase, &self.theta, empty, self.wanted.len());
         sieve.take_values(&values);
         Ok(sieve.finish())
     }
@@ -400,9 +406,9 @@ impl Search {
     fn interpolated(
         &self,
         phase: usize,
-        live: Option<Live>,
-        bodies: &Bodies<'_>,
-    ) -> Option<(Candidates, Option<Implausible>)> {
+        live: Option<StreamingDecoder>,
+        bodies: &ResponseBodies<'_>,
+    ) -> Option<(Candidates, Option<ImpossibleValue>)> {
         let spoke: Vec<usize> = (0..bodies.len()).filter(|&server| bodies[server].is_some()).collect();
         let answers: Vec<&[u8]> = bodies.iter().copied().flatten().collect();
         let (field, count) = (self.deployment.field(), self.deployment.answer_length(phase));
@@ -417,34 +423,34 @@ impl Search {
     }
 
     /// What decodes a step while its answers arrive: where every answer is needed, so that none is there to check it by.
-    fn live(&self, step: Step) -> Option<Live> {
+    fn live(&self, step: Step) -> Option<StreamingDecoder> {
         match step {
             Step::Phase(phase) => self.begin(phase, &(0..self.deployment.responders(phase)).collect::<Vec<_>>()),
             Step::Record(_) => None,
         }
     }
 
-    fn begin(&self, phase: usize, spoke: &[usize]) -> Option<Live> {
+    fn begin(&self, phase: usize, spoke: &[usize]) -> Option<StreamingDecoder> {
         let (interpolation, empty_row) = self.rounds.get(phase)?.interpolation(&self.deployment, spoke)?;
         let empty = empty_row.first().map_or(0, |symbol| symbol.value());
         let rows = self.deployment.answer_length(phase) / interpolation.constants.len();
-        let sieve = Sieve::new(&self.deployment, phase, &self.theta, empty, self.wanted.len());
-        Some(Live::new(self.interpolate?.begin(interpolation, rows), sieve))
+        let sieve = CandidateFilter::new(&self.deployment, phase, &self.theta, empty, self.wanted.len());
+        Some(StreamingDecoder::new(self.interpolate?.begin(interpolation, rows), sieve))
     }
 
-    fn read_record(&mut self, number: usize, reception: &Reception, random: &mut impl Random) {
+    fn read_record(&mut self, number: usize, reception: &StepResponses, random: &mut impl RandomSource) {
         let opened = self.opened(reception, random);
         // Nothing was wanted, so nothing can be learnt from the bytes; but reading them took as long as ever.
         let Some((position, price)) = self.wanted[number] else { return };
         match opened {
-            Ok(record) => self.found.push(Found { position: Some(position), price, record }),
+            Ok(record) => self.found.push(NearestRow { position: Some(position), price, record }),
             Err(fault) => {
                 self.fault.get_or_insert(fault);
             }
         }
     }
 
-    fn opened(&mut self, reception: &Reception, random: &mut impl Random) -> Result<Vec<u8>, Fault> {
+    fn opened(&mut self, reception: &StepResponses, random: &mut impl RandomSource) -> Result<Vec<u8>, SearchError> {
         let bodies = self.bodies(reception)?;
         let need = self.sizes().stripe_length();
         let answers = self.parse(&bodies, |body| (body.len() == need).then(|| body.to_vec()));
@@ -456,7 +462,7 @@ impl Search {
     }
 
     /// A response that does not parse is worth as much as silence and is borne like it, but its server is remembered.
-    fn parse<T>(&mut self, bodies: &Bodies<'_>, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<Option<T>> {
+    fn parse<T>(&mut self, bodies: &ResponseBodies<'_>, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<Option<T>> {
         let parsed: Vec<Option<T>> = bodies.iter().map(|body| parse((*body)?)).collect();
         self.malformed = (1..)
             .zip(bodies.iter().zip(&parsed))
@@ -468,38 +474,43 @@ impl Search {
     }
 
     /// Names malformed answers where they are the reason that too few are left.
-    fn blame(&self, fault: Fault) -> Fault {
+    fn blame(&self, fault: SearchError) -> SearchError {
         match fault {
-            Fault::Decode(DecodeError::TooFewAnswers { .. }) if !self.malformed.is_empty() => {
-                Fault::Malformed { servers: self.malformed.clone() }
+            SearchError::Decode(DecodeError::TooFewAnswers { .. }) if !self.malformed.is_empty() => {
+                SearchError::Malformed { servers: self.malformed.clone() }
             }
             other => other,
         }
     }
 
-    fn bodies<'r>(&mut self, reception: &'r Reception) -> Result<Bodies<'r>, Fault> {
+    fn bodies<'r>(&mut self, reception: &'r StepResponses) -> Result<ResponseBodies<'r>, SearchError> {
         let params = self.deployment.params();
         let (bodies, odd) = reception.bodies(params.silent + params.lying)?;
         self.liars.extend(odd);
         Ok(bodies)
     }
 
-    fn sizes(&self) -> Fetch {
-        Fetch::new(self.deployment.params(), self.deployment.servers(), self.audience.record_length)
+    fn sizes(&self) -> RecordFetch {
+        RecordFetch::new(self.deployment.params(), self.deployment.servers(), self.audience.record_length)
     }
 
-    fn header(&self, stage: Stage, responders: usize) -> Header {
+    fn header(&self, stage: MessageKind, responders: usize) -> Header {
         self.audience.header(&self.deployment, stage, responders, self.parent)
     }
 }
 
-fn outgoing(route: Route, messages: &[Message], response_length: usize) -> Outgoing {
+fn outgoing(route: Route, messages: &[Message], response_length: usize) -> StepMessages {
     let messages = messages.iter().map(|message| Zeroizing::new(message.encode())).collect();
-    Outgoing { route, messages, response_length }
+    StepMessages { route, messages, response_length }
 }
 
 /// The cost of a found record, as levels, if it is the one that was decoded for it.
-pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: &[u16]) -> Result<u64, Fault> {
+pub fn confirm(
+    deployment: &SchemeInstance,
+    secret: &SecretQuery,
+    found: &NearestRow,
+    levels: &[u16],
+) -> Result<u64, SearchError> {
     confirm_under(deployment.scheme(), deployment.params(), secret, found, levels)
 }
 
@@ -507,17 +518,17 @@ pub fn confirm(deployment: &Deployment, secret: &Secret, found: &Found, levels: 
 pub fn confirm_under(
     scheme: &Scheme,
     params: &Params,
-    secret: &Secret,
-    found: &Found,
+    secret: &SecretQuery,
+    found: &NearestRow,
     levels: &[u16],
-) -> Result<u64, Fault> {
+) -> Result<u64, SearchError> {
     let fits = levels.len() == params.features()
         && levels.iter().zip(&params.ranges).all(|(&level, &range)| u32::from(level) <= range);
     let cost = if fits { secret.plain_cost(scheme, params, levels) } else { None };
     let agrees = |cost: &u64| match found.price {
-        Price::Exactly(price) => price == *cost,
-        Price::AtMost(price) => *cost <= price && price - cost < params.mask,
-        Price::Unknown => true,
+        DecodedCost::Exactly(price) => price == *cost,
+        DecodedCost::AtMost(price) => *cost <= price && price - cost < params.mask,
+        DecodedCost::Unknown => true,
     };
-    cost.filter(agrees).ok_or(Fault::WrongRecord)
+    cost.filter(agrees).ok_or(SearchError::WrongRecord)
 }

@@ -1,13 +1,13 @@
 //! What the user holds and no server may learn. Wiped on drop, never printed.
 
-use crate::field::{Field, Symbol};
+use crate::field::{Field, FieldElement};
 use crate::params::Params;
-use crate::scheme::{self, Gate, Metric, Scheme};
+use crate::scheme::{self, ConstraintKind, CostModel, Scheme};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 /// The user's side of a query in levels: x, I, w, and tables where the scheme takes them.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct Secret {
+pub struct SecretQuery {
     x: Vec<u32>,
     immutable: Vec<bool>,
     weights: Vec<u64>,
@@ -15,7 +15,7 @@ pub struct Secret {
     gate: Option<Vec<Vec<bool>>>,
 }
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for SecretQuery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(..)")
     }
@@ -24,7 +24,7 @@ impl std::fmt::Debug for Secret {
 /// What is wrong with a secret. Counted features are from 0; values stay out of the text on purpose.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SecretError {
+pub enum SecretQueryError {
     /// A vector has another length than the database has features.
     #[error("{what} has {have} entries, but the database has {need} features")]
     Length {
@@ -79,38 +79,38 @@ pub enum SecretError {
     },
 }
 
-impl Secret {
+impl SecretQuery {
     /// Somebody with the levels x, who would change anything at equal cost.
-    pub fn new(x: Vec<u32>) -> Secret {
-        Secret { immutable: vec![false; x.len()], weights: vec![1; x.len()], x, cost: None, gate: None }
+    pub fn new(x: Vec<u32>) -> SecretQuery {
+        SecretQuery { immutable: vec![false; x.len()], weights: vec![1; x.len()], x, cost: None, gate: None }
     }
 
     /// With the set I of features that must not change.
-    pub fn immutable(mut self, immutable: Vec<bool>) -> Secret {
+    pub fn immutable(mut self, immutable: Vec<bool>) -> SecretQuery {
         self.immutable = immutable;
         self
     }
 
     /// With a weight per feature.
-    pub fn weights(mut self, weights: Vec<u64>) -> Secret {
+    pub fn weights(mut self, weights: Vec<u64>) -> SecretQuery {
         self.weights = weights;
         self
     }
 
     /// With the cost of every level of every feature, for schemes with table costs.
-    pub fn cost_tables(mut self, cost: Vec<Vec<u64>>) -> Secret {
+    pub fn cost_tables(mut self, cost: Vec<Vec<u64>>) -> SecretQuery {
         self.cost = Some(cost);
         self
     }
 
     /// With the forbidden levels (true) of every feature, for schemes with table gates.
-    pub fn gate_tables(mut self, gate: Vec<Vec<bool>>) -> Secret {
+    pub fn gate_tables(mut self, gate: Vec<Vec<bool>>) -> SecretQuery {
         self.gate = Some(gate);
         self
     }
 
     /// Whether `scheme` can carry this secret under `params`.
-    pub(crate) fn check(&self, scheme: &'static Scheme, params: &Params) -> Result<(), SecretError> {
+    pub(crate) fn check(&self, scheme: &'static Scheme, params: &Params) -> Result<(), SecretQueryError> {
         let need = params.features();
         let lengths = [
             ("x", self.x.len()),
@@ -121,82 +121,83 @@ impl Secret {
         ];
         for (what, have) in lengths {
             if have != need {
-                return Err(SecretError::Length { what, have, need });
+                return Err(SecretQueryError::Length { what, have, need });
             }
         }
         if let Some(feature) = (0..need).find(|&k| self.x[k] > params.ranges[k]) {
-            return Err(SecretError::Level { feature });
+            return Err(SecretQueryError::Level { feature });
         }
         let limit = params.weight_limit;
         if let Some(feature) = (0..need).find(|&k| self.weights[k] == 0 || self.weights[k] > limit) {
-            return Err(SecretError::Weight { feature, limit });
+            return Err(SecretQueryError::Weight { feature, limit });
         }
         self.check_carried(scheme)?;
-        if scheme.gate == Gate::Scaled && self.immutable.iter().filter(|&&fixed| fixed).count() > params.immutable_limit
+        if scheme.constraint == ConstraintKind::Scaled
+            && self.immutable.iter().filter(|&&fixed| fixed).count() > params.immutable_limit
         {
-            return Err(SecretError::TooManyImmutable { limit: params.immutable_limit });
+            return Err(SecretQueryError::TooManyImmutable { limit: params.immutable_limit });
         }
         let limit = params.cost_limit;
         for (feature, &range) in params.ranges.iter().enumerate() {
             let entries = range as usize + 1;
-            if scheme.metric == Metric::Table {
+            if scheme.cost_model == CostModel::Table {
                 let table = self.cost_table(feature, range);
                 if table.len() != entries || table.iter().any(|&cost| cost > limit) {
-                    return Err(SecretError::Table { feature, table: "cost", entries, limit });
+                    return Err(SecretQueryError::Table { feature, table: "cost", entries, limit });
                 }
             }
-            if scheme.gate == Gate::Table && self.gate_table(feature, range).len() != entries {
-                return Err(SecretError::Table { feature, table: "gate", entries, limit: 1 });
+            if scheme.constraint == ConstraintKind::Table && self.gate_table(feature, range).len() != entries {
+                return Err(SecretQueryError::Table { feature, table: "gate", entries, limit: 1 });
             }
         }
         Ok(())
     }
 
-    fn check_carried(&self, scheme: &'static Scheme) -> Result<(), SecretError> {
+    fn check_carried(&self, scheme: &'static Scheme) -> Result<(), SecretQueryError> {
         let refuse = |what, metric, gate| {
             let instead = scheme::leanest(metric, gate).name;
-            Err(SecretError::NotCarried { scheme: scheme.name, what, instead })
+            Err(SecretQueryError::NotCarried { scheme: scheme.name, what, instead })
         };
         let weighted = self.weights.iter().any(|&weight| weight != 1);
         let constrained = self.immutable.contains(&true);
-        if constrained && !scheme.carries_gate(Gate::Zeros) {
-            return refuse("immutable features", Metric::Squared, Gate::Zeros);
+        if constrained && !scheme.carries_gate(ConstraintKind::Zeros) {
+            return refuse("immutable features", CostModel::Squared, ConstraintKind::Zeros);
         }
-        if weighted && !scheme.carries_costs(Metric::Weighted) {
-            return refuse("weights", Metric::Weighted, Gate::Zeros);
+        if weighted && !scheme.carries_costs(CostModel::Weighted) {
+            return refuse("weights", CostModel::Weighted, ConstraintKind::Zeros);
         }
-        if self.cost.is_some() && !scheme.carries_costs(Metric::Table) {
-            return refuse("cost tables", Metric::Table, Gate::Table);
+        if self.cost.is_some() && !scheme.carries_costs(CostModel::Table) {
+            return refuse("cost tables", CostModel::Table, ConstraintKind::Table);
         }
-        if self.gate.is_some() && !scheme.carries_gate(Gate::Table) {
-            return refuse("permitted sets", Metric::Table, Gate::Table);
+        if self.gate.is_some() && !scheme.carries_gate(ConstraintKind::Table) {
+            return refuse("permitted sets", CostModel::Table, ConstraintKind::Table);
         }
         Ok(())
     }
 
     /// x as symbols.
-    pub(crate) fn x(&self, field: &Field) -> Zeroizing<Vec<Symbol>> {
+    pub(crate) fn x(&self, field: &Field) -> Zeroizing<Vec<FieldElement>> {
         Zeroizing::new(self.x.iter().map(|&level| field.reduce(level.into())).collect())
     }
 
     /// w as symbols.
-    pub(crate) fn w(&self, field: &Field) -> Vec<Symbol> {
+    pub(crate) fn w(&self, field: &Field) -> Vec<FieldElement> {
         self.weights.iter().map(|&weight| field.reduce(weight)).collect()
     }
 
     /// `inside` on I and the weight elsewhere.
-    pub(crate) fn w_with(&self, field: &Field, inside: u64) -> Vec<Symbol> {
+    pub(crate) fn w_with(&self, field: &Field, inside: u64) -> Vec<FieldElement> {
         let weight = |(&fixed, &weight)| field.reduce(if fixed { inside } else { weight });
         self.immutable.iter().zip(&self.weights).map(weight).collect()
     }
 
     /// h1 = 1[k ∈ I].
-    pub(crate) fn h(&self, field: &Field) -> Vec<Symbol> {
+    pub(crate) fn h(&self, field: &Field) -> Vec<FieldElement> {
         self.immutable.iter().map(|&fixed| field.reduce(fixed.into())).collect()
     }
 
     /// All cost tables, one after another.
-    pub(crate) fn cost(&self, field: &Field, params: &Params) -> Vec<Symbol> {
+    pub(crate) fn cost(&self, field: &Field, params: &Params) -> Vec<FieldElement> {
         let mut symbols = Vec::with_capacity(params.levels());
         for (k, &range) in params.ranges.iter().enumerate() {
             symbols.extend(Zeroizing::new(self.cost_table(k, range)).iter().map(|&cost| field.reduce(cost)));
@@ -205,7 +206,7 @@ impl Secret {
     }
 
     /// All gate tables, one after another; 1 is a violation.
-    pub(crate) fn gate(&self, field: &Field, params: &Params) -> Vec<Symbol> {
+    pub(crate) fn gate(&self, field: &Field, params: &Params) -> Vec<FieldElement> {
         let mut symbols = Vec::with_capacity(params.levels());
         for (k, &range) in params.ranges.iter().enumerate() {
             symbols.extend(
@@ -255,20 +256,22 @@ impl Secret {
     /// If the row does not fit the ranges, or the secret is not one that a search takes.
     pub fn plain_cost(&self, scheme: &Scheme, params: &Params, row: &[u16]) -> Option<u64> {
         let features = || row.iter().enumerate().map(|(k, &y)| (k, u32::from(y)));
-        let open = match scheme.gate {
-            Gate::None => true,
-            Gate::Zeros | Gate::Scaled => features().all(|(k, y)| !self.immutable[k] || y == self.x[k]),
-            Gate::Table => features().all(|(k, y)| !self.forbids(k, y)),
+        let open = match scheme.constraint {
+            ConstraintKind::None => true,
+            ConstraintKind::Zeros | ConstraintKind::Scaled => {
+                features().all(|(k, y)| !self.immutable[k] || y == self.x[k])
+            }
+            ConstraintKind::Table => features().all(|(k, y)| !self.forbids(k, y)),
         };
         let gap = |k: usize, y: u32| u64::from(y.abs_diff(self.x[k]));
         open.then(|| {
             features()
-                .map(|(k, y)| match scheme.metric {
-                    Metric::Squared => gap(k, y).pow(2),
-                    Metric::Weighted => self.weights[k] * gap(k, y).pow(2),
-                    Metric::Power => gap(k, y).pow(params.exponent),
-                    Metric::Product => u64::from(y) * u64::from(self.x[k]),
-                    Metric::Table => self.table_cost(k, y),
+                .map(|(k, y)| match scheme.cost_model {
+                    CostModel::Squared => gap(k, y).pow(2),
+                    CostModel::Weighted => self.weights[k] * gap(k, y).pow(2),
+                    CostModel::Power => gap(k, y).pow(params.exponent),
+                    CostModel::Product => u64::from(y) * u64::from(self.x[k]),
+                    CostModel::Table => self.table_cost(k, y),
                 })
                 .sum()
         })

@@ -12,7 +12,7 @@
 //! with name and version of the dataset, the schema as JSON exactly as the manifest has it, and the record's text with its
 //! filling. The signature stands behind the text and is fetched with it. The secret key never goes to the servers.
 
-use crate::random::Random;
+use crate::random::RandomSource;
 use curve25519_dalek::constants::ED25519_BASEPOINT_COMPRESSED;
 use curve25519_dalek::edwards::CompressedEdwardsY;
 use curve25519_dalek::scalar::Scalar;
@@ -36,7 +36,7 @@ impl std::fmt::Debug for SigningKey {
 
 impl SigningKey {
     /// A fresh key.
-    pub fn generate(random: &mut (impl Random + ?Sized)) -> SigningKey {
+    pub fn generate(random: &mut (impl RandomSource + ?Sized)) -> SigningKey {
         let mut bytes = Zeroizing::new([0; 32]);
         random.fill(bytes.as_mut());
         SigningKey::new(&bytes)
@@ -58,7 +58,7 @@ impl SigningKey {
     }
 
     /// The signature of a record's text.
-    pub fn sign(&self, subject: &Subject, text: &[u8]) -> [u8; SIGNATURE_LENGTH] {
+    pub fn sign(&self, subject: &SignatureContext, text: &[u8]) -> [u8; SIGNATURE_LENGTH] {
         self.0.sign(&subject.message(text)).to_bytes()
     }
 }
@@ -82,18 +82,18 @@ impl std::fmt::Debug for PublicKey {
 /// A text that is no public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is no public key of a signature: 64 hexadecimal digits that name a point of the curve")]
-pub struct NotAKey;
+pub struct InvalidPublicKey;
 
 impl std::str::FromStr for PublicKey {
-    type Err = NotAKey;
+    type Err = InvalidPublicKey;
 
-    fn from_str(text: &str) -> Result<PublicKey, NotAKey> {
+    fn from_str(text: &str) -> Result<PublicKey, InvalidPublicKey> {
         let mut bytes = [0; 32];
-        hex::decode_to_slice(text, &mut bytes).map_err(|_| NotAKey)?;
-        let key = VerifyingKey::from_bytes(&bytes).map_err(|_| NotAKey)?;
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| InvalidPublicKey)?;
+        let key = VerifyingKey::from_bytes(&bytes).map_err(|_| InvalidPublicKey)?;
         // Under a weak key one signature can fit many texts, and a key must have one text only.
         let is_sound = !key.is_weak() && key.to_edwards().compress().to_bytes() == bytes;
-        is_sound.then_some(PublicKey(key)).ok_or(NotAKey)
+        is_sound.then_some(PublicKey(key)).ok_or(InvalidPublicKey)
     }
 }
 
@@ -111,17 +111,17 @@ impl<'de> serde::Deserialize<'de> for PublicKey {
 
 /// Whose records, and what their texts mean: a signature under one subject says nothing under another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subject([u8; 32]);
+pub struct SignatureContext([u8; 32]);
 
-impl Subject {
+impl SignatureContext {
     /// The records of a dataset of this name and version under a schema, whose JSON this is.
-    pub fn new(name: &str, version: &str, schema: &str) -> Subject {
+    pub fn new(name: &str, version: &str, schema: &str) -> SignatureContext {
         let mut hasher = blake3::Hasher::new_derive_key(SUBJECT_CONTEXT);
         for text in [name, version] {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
         hasher.update(schema.as_bytes());
-        Subject(*hasher.finalize().as_bytes())
+        SignatureContext(*hasher.finalize().as_bytes())
     }
 
     /// What is signed.
@@ -132,14 +132,14 @@ impl Subject {
 
 /// Who must have signed what a search fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Signer {
+pub struct RecordVerifier {
     /// The institution's key.
     pub key: PublicKey,
     /// What it signed for.
-    pub subject: Subject,
+    pub subject: SignatureContext,
 }
 
-impl Signer {
+impl RecordVerifier {
     /// Whether the signature behind a record's text is right. Bytes that are no signature at all take as long as a wrong one, since what was
     /// fetched without a row in mind is such bytes, and servers may see how long that took.
     pub fn signed(&self, text: &[u8], signature: &[u8; SIGNATURE_LENGTH]) -> bool {
@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn a_signature_holds_for_its_text_dataset_version_and_schema_alone() {
         let key = SigningKey::new(&[5; 32]);
-        let here = Subject::new("loans", "1", "{}");
+        let here = SignatureContext::new("loans", "1", "{}");
         let signature = key.sign(&here, b"text");
-        let signer = Signer { key: key.public(), subject: here };
+        let signer = RecordVerifier { key: key.public(), subject: here };
         assert!(signer.signed(b"text", &signature));
         assert!(!signer.signed(b"texts", &signature) && !signer.signed(b"", &signature));
         for place in 0..SIGNATURE_LENGTH {
@@ -181,13 +181,15 @@ mod tests {
             bent[place] ^= 0x10;
             assert!(!signer.signed(b"text", &bent), "byte {place}");
         }
-        for other in
-            [Subject::new("loan", "s1", "{}"), Subject::new("loans", "2", "{}"), Subject::new("loans", "1{", "}")]
-        {
-            assert!(!Signer { subject: other, ..signer }.signed(b"text", &signature));
+        for other in [
+            SignatureContext::new("loan", "s1", "{}"),
+            SignatureContext::new("loans", "2", "{}"),
+            SignatureContext::new("loans", "1{", "}"),
+        ] {
+            assert!(!RecordVerifier { subject: other, ..signer }.signed(b"text", &signature));
         }
         let stranger = SigningKey::new(&[6; 32]);
-        assert!(!Signer { key: stranger.public(), ..signer }.signed(b"text", &signature));
+        assert!(!RecordVerifier { key: stranger.public(), ..signer }.signed(b"text", &signature));
         assert!(!signer.signed(b"text", &[0; 64]) && !signer.signed(b"text", &[0xff; 64]));
     }
 
@@ -198,7 +200,7 @@ mod tests {
             0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 0, 0, 0, 0,
             0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x10,
         ];
-        let (key, subject) = (SigningKey::new(&[7; 32]), Subject::new("a", "1", "{}"));
+        let (key, subject) = (SigningKey::new(&[7; 32]), SignatureContext::new("a", "1", "{}"));
         let mut signature = key.sign(&subject, b"text");
         let mut carry = 0;
         for (byte, order) in signature[32..].iter_mut().zip(ORDER) {
@@ -206,7 +208,7 @@ mod tests {
             *byte = carry as u8;
             carry >>= 8;
         }
-        assert!(!Signer { key: key.public(), subject }.signed(b"text", &signature));
+        assert!(!RecordVerifier { key: key.public(), subject }.signed(b"text", &signature));
     }
 
     #[test]
@@ -217,7 +219,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<PublicKey>(&json).unwrap(), public);
         let identity = format!("01{}", "00".repeat(31));
         for text in ["", "12", "zz", &identity, &"02".repeat(31), &"ff".repeat(32)] {
-            assert_eq!(text.parse::<PublicKey>(), Err(NotAKey), "{text}");
+            assert_eq!(text.parse::<PublicKey>(), Err(InvalidPublicKey), "{text}");
         }
     }
 }

@@ -15,7 +15,7 @@ const EMPTY: u128 = (OUT as u128) << 64 | u64::MAX as u128;
 
 /// Keeps the k smallest (rank, position), as one key each: the rank above the position.
 #[derive(Clone)]
-pub(crate) struct Smallest {
+pub(crate) struct ObliviousTopK {
     /// Half of them kept, in order; the other half waiting.
     keys: Zeroizing<Vec<u128>>,
     waiting: usize,
@@ -23,10 +23,10 @@ pub(crate) struct Smallest {
     work: u64,
 }
 
-impl Smallest {
-    pub(crate) fn new(k: usize) -> Smallest {
+impl ObliviousTopK {
+    pub(crate) fn new(k: usize) -> ObliviousTopK {
         let keys = Zeroizing::new(vec![EMPTY; 2 * k.next_power_of_two()]);
-        Smallest { keys, waiting: 0, work: 0 }
+        ObliviousTopK { keys, waiting: 0, work: 0 }
     }
 
     /// The ranks at `position` and those behind it.
@@ -133,7 +133,7 @@ fn exchange<'k>(pairs: impl Iterator<Item = (&'k mut u128, &'k mut u128)>) -> u6
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Random, SeededRandom};
+    use crate::random::{RandomSource, SeededRandom};
 
     #[test]
     fn the_smallest_come_in_order_and_ties_by_position() {
@@ -141,7 +141,7 @@ mod tests {
         for k in [1, 2, 3, 7, 8, 100] {
             for rows in [0, 1, 2, 9, 64, 500] {
                 let ranks: Vec<u64> = (0..rows).map(|_| [random.below(20), OUT][random.below(2) as usize]).collect();
-                let mut smallest = Smallest::new(k);
+                let mut smallest = ObliviousTopK::new(k);
                 let mut position = 0;
                 while position < rows {
                     let end = (position + 1 + random.below(40) as usize).min(rows);

@@ -8,17 +8,17 @@
 //! With N = 2, T = 1 the same formula runs over GF(2) with the points 0 and 1: a random subset of the rows, and the same
 //! with bit θ flipped. M bits up per server.
 
-use crate::decode::{Arithmetic, DecodeError, agree};
+use crate::decode::{DecodeError, FieldArithmetic, select_consistent};
 use crate::gf256::Gf256;
 use crate::keys::{Purpose, TranscriptKeys};
 use crate::package::OVERHEAD;
 use crate::params::Params;
-use crate::random::Random;
+use crate::random::RandomSource;
 use zeroize::Zeroize;
 
 /// The sizes of a record fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fetch {
+pub struct RecordFetch {
     rows: usize,
     sealed_length: usize,
     servers: usize,
@@ -27,12 +27,12 @@ pub struct Fetch {
     stripes: usize,
 }
 
-impl Fetch {
+impl RecordFetch {
     /// For `servers` servers and records of `record_length` bytes before they are sealed.
-    pub fn new(params: &Params, servers: usize, record_length: usize) -> Fetch {
+    pub fn new(params: &Params, servers: usize, record_length: usize) -> RecordFetch {
         // Decoding distances needs κ + 1 > T servers beside the silent and lying ones, so at least one stripe is left.
         let stripes = servers.saturating_sub(params.threshold + params.silent + 2 * params.lying).max(1);
-        Fetch {
+        RecordFetch {
             rows: params.rows,
             sealed_length: record_length + OVERHEAD,
             servers,
@@ -74,7 +74,7 @@ impl Fetch {
     }
 
     /// One payload per server. Without a row in mind, `None` fetches nothing and looks the same.
-    pub fn queries(&self, row: Option<usize>, random: &mut (impl Random + ?Sized)) -> Vec<Vec<u8>> {
+    pub fn queries(&self, row: Option<usize>, random: &mut (impl RandomSource + ?Sized)) -> Vec<Vec<u8>> {
         if self.is_binary() {
             let mut subset = vec![0; self.query_length()];
             random.fill(&mut subset);
@@ -156,11 +156,11 @@ impl Fetch {
     pub fn decode(
         &self,
         answers: &[Option<Vec<u8>>],
-        random: &mut dyn Random,
+        random: &mut dyn RandomSource,
     ) -> Result<(Vec<u8>, Vec<usize>), DecodeError> {
         let points: Vec<u8> = (0..self.servers).map(|server| self.point(server)).collect();
         let degree = self.threshold + self.stripes - 1;
-        let agreed = agree(&Gf256, &points, degree, self.lying, answers, random)?;
+        let agreed = select_consistent(&Gf256, &points, degree, self.lying, answers, random)?;
         if let Some((server, answer)) = answers
             .iter()
             .enumerate()
@@ -191,15 +191,15 @@ mod tests {
     use super::*;
     use crate::keys::RootKey;
     use crate::package;
-    use crate::random::{Exhaustive, SeededRandom};
+    use crate::random::{ExhaustiveRandom, SeededRandom};
 
-    fn fetch(rows: usize, threshold: usize, silent: usize, lying: usize, servers: usize, length: usize) -> Fetch {
+    fn fetch(rows: usize, threshold: usize, silent: usize, lying: usize, servers: usize, length: usize) -> RecordFetch {
         let params = Params { threshold, silent, lying, ..Params::new(vec![1], rows) };
-        Fetch::new(&params, servers, length)
+        RecordFetch::new(&params, servers, length)
     }
 
-    fn stored(fetch: &Fetch, length: usize) -> Vec<Vec<u8>> {
-        (0..fetch.rows).map(|row| package::seal(&vec![row as u8; length], &[row as u8 + 1; 16])).collect()
+    fn stored(fetch: &RecordFetch, length: usize) -> Vec<Vec<u8>> {
+        (0..fetch.rows).map(|row| package::encode(&vec![row as u8; length], &[row as u8 + 1; 16])).collect()
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
                         answer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1 + random.below(255) as u8));
                     }
                     let (sealed, liars) = fetch.decode(&answers, &mut random).unwrap();
-                    assert_eq!(package::open(&sealed), Some(vec![row as u8; length]));
+                    assert_eq!(package::decode(&sealed), Some(vec![row as u8; length]));
                     assert_eq!(liars, (silent + 1..=silent + lying).collect::<Vec<_>>());
                 }
             }
@@ -250,8 +250,8 @@ mod tests {
         let fetch = fetch(11, 1, 0, 0, 2, 0);
         for row in [None, Some(0), Some(7), Some(8), Some(10)] {
             let mut counts = [[0; 2048]; 2];
-            let mut all = Exhaustive::default();
-            while all.turn() {
+            let mut all = ExhaustiveRandom::default();
+            while all.next_run() {
                 for (server, query) in fetch.queries(row, &mut all).iter().enumerate() {
                     counts[server][usize::from(query[0]) + 256 * usize::from(query[1])] += 1;
                 }
@@ -263,7 +263,7 @@ mod tests {
     /// Gives known bytes and counts them.
     struct Counted(SeededRandom, Vec<u8>);
 
-    impl Random for Counted {
+    impl RandomSource for Counted {
         fn fill(&mut self, bytes: &mut [u8]) {
             self.0.fill(bytes);
             self.1.extend_from_slice(bytes);
@@ -315,8 +315,8 @@ mod tests {
                 let pairs = (0..servers).flat_map(|first| (0..=first).map(move |second| (first, second)));
                 for (first, second) in pairs.filter(|(first, second)| (first == second) == (threshold == 1)) {
                     let mut counts = vec![0u32; 65_536];
-                    let mut all = Exhaustive::default();
-                    while all.turn() {
+                    let mut all = ExhaustiveRandom::default();
+                    while all.next_run() {
                         let mut noise = vec![0; threshold];
                         all.fill(&mut noise);
                         let (a, b) = (fetch.entry(first, &noise, wanted), fetch.entry(second, &noise, wanted));
@@ -354,8 +354,8 @@ mod tests {
             // given the record the answers are uniform.
             let products: Vec<u8> = (0..servers).map(|server| 37 * server as u8 + 11).collect();
             let mut seen = std::collections::BTreeSet::new();
-            let mut all = Exhaustive::default();
-            while all.turn() {
+            let mut all = ExhaustiveRandom::default();
+            while all.next_run() {
                 let mut pads = vec![0; threshold];
                 all.fill(&mut pads);
                 let pad = |n: usize| if fetch.is_binary() { pads[0] } else { fetch.entry(n, &pads, None) };
@@ -379,7 +379,7 @@ mod tests {
             for answer in answers[..=lying].iter_mut().flatten() {
                 random.fill(answer);
             }
-            let record = fetch.decode(&answers, &mut random).ok().and_then(|(sealed, _)| package::open(&sealed));
+            let record = fetch.decode(&answers, &mut random).ok().and_then(|(sealed, _)| package::decode(&sealed));
             assert_eq!(record, None);
         }
     }

@@ -7,11 +7,11 @@
 //! A search's later messages name τ of its first phase as parent and show the ticket that the servers gave for it, so a parent
 //! cannot be made up. What the first phase [promises](crate::promise) about the second is part of its τ.
 
-use crate::deployment::Deployment;
-use crate::promise::Kept;
-use crate::random::Random;
+use crate::deployment::SchemeInstance;
+use crate::promise::ShareCommitmentOpening;
+use crate::random::RandomSource;
 use crate::service::{CHECK_LENGTH, Route, TICKET_LENGTH};
-use crate::wire::{Reader, WireError};
+use crate::wire::{WireError, WireReader};
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};
 use curve25519_dalek::scalar::Scalar;
@@ -32,7 +32,7 @@ pub type Ticket = [u8; TICKET_LENGTH];
 
 /// The search that a message belongs to; all zero in the message that begins it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parent {
+pub struct SearchRef {
     /// τ of the first phase.
     pub tau: Tau,
     /// What the servers gave for it.
@@ -41,26 +41,26 @@ pub struct Parent {
 
 /// What a query is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum MessageKind {
     /// The answer of a phase, counted from 0.
     Phase(u8),
     /// A record.
     Record,
 }
 
-impl Stage {
+impl MessageKind {
     /// Where such a query is sent.
     pub fn route(self) -> Route {
         match self {
-            Stage::Phase(_) => Route::Answer,
-            Stage::Record => Route::Record,
+            MessageKind::Phase(_) => Route::Answer,
+            MessageKind::Record => Route::Record,
         }
     }
 
     /// Bytes of a response before the answer itself: the key-check value, and the ticket of a search that begins.
     pub fn lead(self) -> usize {
         match self {
-            Stage::Phase(0) => CHECK_LENGTH + TICKET_LENGTH,
+            MessageKind::Phase(0) => CHECK_LENGTH + TICKET_LENGTH,
             _ => CHECK_LENGTH,
         }
     }
@@ -72,7 +72,7 @@ pub struct Header {
     /// The scheme's name.
     pub scheme: String,
     /// What the query is for.
-    pub stage: Stage,
+    pub stage: MessageKind,
     /// Which root key.
     pub epoch: u32,
     /// The manifest that the client has read.
@@ -80,7 +80,7 @@ pub struct Header {
     /// The servers asked, counted from 1, in order.
     pub responders: Vec<u8>,
     /// The search that it belongs to.
-    pub parent: Parent,
+    pub parent: SearchRef,
 }
 
 impl Header {
@@ -89,8 +89,8 @@ impl Header {
         let mut bytes = MAGIC.to_vec();
         bytes.push(VERSION);
         bytes.push(match self.stage {
-            Stage::Phase(phase) => phase,
-            Stage::Record => RECORD,
+            MessageKind::Phase(phase) => phase,
+            MessageKind::Record => RECORD,
         });
         bytes.extend(self.epoch.to_le_bytes());
         bytes.extend(self.digest);
@@ -104,7 +104,7 @@ impl Header {
         bytes
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Header, WireError> {
+    fn read(reader: &mut WireReader<'_>) -> Result<Header, WireError> {
         if &reader.array::<6>("the magic")? != MAGIC {
             return Err(WireError::Value { what: "the magic" });
         }
@@ -113,12 +113,12 @@ impl Header {
             return Err(WireError::Version { have: version });
         }
         let stage = match reader.byte("the phase")? {
-            RECORD => Stage::Record,
-            phase => Stage::Phase(phase),
+            RECORD => MessageKind::Record,
+            phase => MessageKind::Phase(phase),
         };
         let epoch = u32::from_le_bytes(reader.array("the key epoch")?);
         let digest = reader.array("the manifest digest")?;
-        let parent = Parent { tau: reader.array("the parent")?, ticket: reader.array("the ticket")? };
+        let parent = SearchRef { tau: reader.array("the parent")?, ticket: reader.array("the ticket")? };
         let scheme = String::from_utf8(reader.short("the scheme")?.to_vec())
             .map_err(|_| WireError::Value { what: "the scheme" })?;
         let responders = reader.short("the responders")?.to_vec();
@@ -144,7 +144,7 @@ pub struct Message {
     /// In the first phase, commitments to what the second will use; in the second, the same again. Empty elsewhere.
     pub promises: Vec<[u8; 32]>,
     /// In the second phase, what shows that the promises are those of the first.
-    pub kept: Option<Kept>,
+    pub kept: Option<ShareCommitmentOpening>,
     /// Q_n.
     pub payload: Vec<u8>,
 }
@@ -186,22 +186,22 @@ impl Message {
     }
 
     /// Bytes before the payload.
-    pub(crate) fn overhead(deployment: &Deployment, stage: Stage) -> usize {
-        let promises = deployment.promises();
+    pub(crate) fn overhead(deployment: &SchemeInstance, stage: MessageKind) -> usize {
+        let promises = deployment.share_commitments();
         let (responders, promises, first) = match stage {
-            Stage::Phase(0) => (deployment.responders(0), promises, 0),
-            Stage::Phase(phase) if promises > 0 => {
+            MessageKind::Phase(0) => (deployment.responders(0), promises, 0),
+            MessageKind::Phase(phase) if promises > 0 => {
                 (deployment.responders(phase.into()), promises, deployment.responders(0))
             }
-            Stage::Phase(phase) => (deployment.responders(phase.into()), 0, 0),
-            Stage::Record => (deployment.servers(), 0, 0),
+            MessageKind::Phase(phase) => (deployment.responders(phase.into()), 0, 0),
+            MessageKind::Record => (deployment.servers(), 0, 0),
         };
         before_payload(deployment.scheme().name, responders, promises, first)
     }
 
     /// A message from its bytes; the payload is whatever follows and is checked later, by the replica.
     pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
-        let mut reader = Reader::new(bytes);
+        let mut reader = WireReader::new(bytes);
         let header = Header::read(&mut reader)?;
         let server = reader.byte("the server")?;
         let commitments = several(&mut reader, header.responders.len(), "a commitment")?;
@@ -210,7 +210,7 @@ impl Message {
         let promises = several(&mut reader, promises.into(), "a promise")?;
         let kept = match reader.byte("the number of first commitments")? {
             0 => None,
-            count => Some(Kept {
+            count => Some(ShareCommitmentOpening {
                 first: several(&mut reader, count.into(), "a first commitment")?,
                 blinding: reader.array("the blinding of a promise")?,
             }),
@@ -244,12 +244,12 @@ pub(crate) fn before_payload(scheme: &str, responders: usize, promises: usize, f
     header + 1 + 32 * responders + 32 + 1 + 32 * promises + 1 + kept
 }
 
-fn several(reader: &mut Reader<'_>, count: usize, what: &'static str) -> Result<Vec<[u8; 32]>, WireError> {
+fn several(reader: &mut WireReader<'_>, count: usize, what: &'static str) -> Result<Vec<[u8; 32]>, WireError> {
     (0..count).map(|_| reader.array(what)).collect()
 }
 
 /// The messages of one query, one per responder, whose payloads are given in their order.
-pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl Random + ?Sized)) -> Vec<Message> {
+pub fn messages(header: &Header, payloads: Vec<Vec<u8>>, random: &mut (impl RandomSource + ?Sized)) -> Vec<Message> {
     let bytes = header.encode();
     let mut blindings: Vec<Scalar> = payloads.iter().map(|_| uniform_scalar(random)).collect();
     let parts = header.responders.iter().zip(&payloads).zip(&blindings);
@@ -307,7 +307,7 @@ fn wide(label: &str, parts: &[&[u8]]) -> [u8; 64] {
 }
 
 /// Exactly uniform, by rejection: a reduction of wide bytes would be hiding only almost perfectly.
-pub(crate) fn uniform_scalar(random: &mut (impl Random + ?Sized)) -> Scalar {
+pub(crate) fn uniform_scalar(random: &mut (impl RandomSource + ?Sized)) -> Scalar {
     loop {
         let mut bytes = [0; 32];
         random.fill(&mut bytes);
@@ -329,18 +329,18 @@ mod tests {
     fn header() -> Header {
         Header {
             scheme: "baseline".into(),
-            stage: Stage::Phase(0),
+            stage: MessageKind::Phase(0),
             epoch: 3,
             digest: [4; 32],
             responders: vec![1, 2],
-            parent: Parent::default(),
+            parent: SearchRef::default(),
         }
     }
 
     /// Gives these bytes, one entry per draw.
     struct Queue(Vec<[u8; 32]>);
 
-    impl Random for Queue {
+    impl RandomSource for Queue {
         fn fill(&mut self, bytes: &mut [u8]) {
             bytes.copy_from_slice(&self.0.remove(0));
         }

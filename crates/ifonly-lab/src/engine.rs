@@ -3,38 +3,38 @@
 //! Nothing is simplified: queries are shared, committed to and packed; each replica checks them, derives its pads from
 //! the transcript and answers; the client decodes. Only the randomness is seeded, so that experiments repeat.
 
-use ifonly_algebra::decode::agree;
-use ifonly_algebra::field::FieldRule;
-use ifonly_algebra::field::Symbol;
+use ifonly_algebra::decode::select_consistent;
+use ifonly_algebra::field::FieldElement;
+use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::form::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::SeededRandom;
-use ifonly_algebra::share::Vectors;
+use ifonly_algebra::share::SlotVectors;
 use ifonly_algebra::wire;
 use ifonly_core::candidates::Candidates;
-use ifonly_core::deployment::Deployment;
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::package;
 use ifonly_core::params::Params;
-use ifonly_core::promise::Promises;
-use ifonly_core::replica::Replica;
-use ifonly_core::round::Round;
-use ifonly_core::scheme::{Reading, Scheme};
-use ifonly_core::search::{Audience, Outcome, Outgoing, Search};
-use ifonly_core::secret::Secret;
+use ifonly_core::promise::ShareCommitments;
+use ifonly_core::replica::ServerProtocol;
+use ifonly_core::round::PhaseState;
+use ifonly_core::scheme::{DecodeRule, Scheme};
+use ifonly_core::search::{HeaderContext, Search, SearchResult, StepMessages};
+use ifonly_core::secret::SecretQuery;
 use ifonly_core::service::{CHECK_LENGTH, Route};
-use ifonly_core::transcript::{Header, Message, Parent, Stage, messages};
+use ifonly_core::transcript::{Header, Message, MessageKind, SearchRef, messages};
 
 use crate::LabError;
-use crate::attack::Session;
+use crate::attack::AttackSearch;
 
 /// A deployment with its servers.
 #[derive(Debug)]
 pub struct Engine {
-    deployment: Deployment,
+    deployment: SchemeInstance,
     rows: Rows,
     sealed: Vec<Vec<u8>>,
-    replicas: Vec<Replica>,
-    audience: Audience,
+    replicas: Vec<ServerProtocol>,
+    audience: HeaderContext,
 }
 
 /// Bytes of one query, over all servers.
@@ -62,14 +62,15 @@ impl Engine {
         let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
         let rows = Rows::new(&params.ranges, rows).map_err(|error| fault(error.to_string()))?;
         let deployment =
-            Deployment::new(scheme, params, FieldRule::Deployment).map_err(|error| fault(error.to_string()))?;
+            SchemeInstance::new(scheme, params, ModulusRule::Deployment).map_err(|error| fault(error.to_string()))?;
         let digest = *blake3::hash(b"the lab's engine needs no manifest").as_bytes();
         let key = RootKey::generate(1, &mut SeededRandom::new(seed));
         let record_length = records.first().map_or(0, Vec::len);
-        let replica = |index| Replica::new(index, digest, vec![deployment.clone()], vec![key.clone()], record_length);
-        let replicas: Vec<Replica> = (1..=deployment.servers() as u8).map(replica).collect();
+        let replica =
+            |index| ServerProtocol::new(index, digest, vec![deployment.clone()], vec![key.clone()], record_length);
+        let replicas: Vec<ServerProtocol> = (1..=deployment.servers() as u8).map(replica).collect();
         let sealed = match replicas.first() {
-            Some(replica) => replica.seal(&key, records.iter().map(Vec::as_slice)),
+            Some(replica) => replica.encode_records(&key, records.iter().map(Vec::as_slice)),
             None => Vec::new(),
         };
         Ok(Engine {
@@ -77,12 +78,12 @@ impl Engine {
             rows,
             sealed,
             replicas,
-            audience: Audience { digest, epoch: 1, record_length, signer: None },
+            audience: HeaderContext { digest, epoch: 1, record_length, signer: None },
         })
     }
 
     /// The scheme under its parameters.
-    pub fn deployment(&self) -> &Deployment {
+    pub fn instance(&self) -> &SchemeInstance {
         &self.deployment
     }
 
@@ -94,11 +95,11 @@ impl Engine {
     }
 
     /// A whole search: all phases and the record.
-    pub fn search(&self, secret: Secret, random: &mut SeededRandom) -> Result<(Outcome, Traffic), LabError> {
+    pub fn search(&self, secret: SecretQuery, random: &mut SeededRandom) -> Result<(SearchResult, Traffic), LabError> {
         let mut traffic = Traffic::default();
         let search = Search::new(self.deployment.clone(), secret, self.audience);
         let mut search = search.map_err(|error| self.fault(error.to_string()))?;
-        while let Some(Outgoing { route, messages, .. }) = search.next(random) {
+        while let Some(StepMessages { route, messages, .. }) = search.next(random) {
             let (up, down) = match route {
                 Route::Answer => (&mut traffic.search_up, &mut traffic.search_down),
                 Route::Record => (&mut traffic.record_up, &mut traffic.record_down),
@@ -114,46 +115,49 @@ impl Engine {
     }
 
     /// A search of a one-phase scheme that keeps every decoded value: what an honest client holds in memory.
-    pub fn session(&self, secret: &Secret, random: &mut SeededRandom) -> Result<Session, LabError> {
+    pub fn session(&self, secret: &SecretQuery, random: &mut SeededRandom) -> Result<AttackSearch, LabError> {
         let (deployment, field) = (&self.deployment, self.deployment.field());
-        let round = Round::new(deployment, 0, secret, &[], None, random);
+        let round = PhaseState::new(deployment, 0, secret, &[], None, random);
         let payloads = round.shares().iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
-        let queries =
-            messages(&self.header(Stage::Phase(0), deployment.responders(0), Parent::default()), payloads, random);
+        let queries = messages(
+            &self.header(MessageKind::Phase(0), deployment.responders(0), SearchRef::default()),
+            payloads,
+            random,
+        );
         let (parent, answers) = self.ask(&queries)?;
-        let symbols: Vec<Option<Vec<Symbol>>> =
+        let symbols: Vec<Option<Vec<FieldElement>>> =
             answers.iter().map(|body| wire::unpack(field, body, deployment.answer_length(0)).ok()).collect();
         let decoded = round.decode(deployment, symbols, random).map_err(|error| self.fault(error.to_string()))?;
         let candidates =
             Candidates::read(deployment, 0, &decoded, &[], 1).map_err(|error| self.fault(error.to_string()))?;
         let place = candidates.nearest(1).first().map(|&(place, _)| place);
         let record = self.record(place, parent, random)?;
-        let difference = matches!(deployment.scheme().phases[0].reading, Reading::Difference);
-        let value = |&symbol: &Symbol| if difference { field.signed(symbol) } else { symbol.value() as i64 };
-        Ok(Session { values: decoded.values.iter().map(value).collect(), place: place.unwrap_or(0), record })
+        let difference = matches!(deployment.scheme().phases[0].decode_rule, DecodeRule::Difference);
+        let value = |&symbol: &FieldElement| if difference { field.signed(symbol) } else { symbol.value() as i64 };
+        Ok(AttackSearch { values: decoded.values.iter().map(value).collect(), place: place.unwrap_or(0), record })
     }
 
     /// What a client decodes that shares vectors of its own for every phase: the last output of every position, without the
     /// parts that it knows, and the record at the first position.
     pub(crate) fn cheat(
         &self,
-        vectors: impl Fn(usize) -> Vec<Vec<Symbol>>,
+        vectors: impl Fn(usize) -> Vec<Vec<FieldElement>>,
         random: &mut SeededRandom,
-    ) -> Result<(Vec<Symbol>, Vec<u32>), LabError> {
+    ) -> Result<(Vec<FieldElement>, Vec<u32>), LabError> {
         let (deployment, field) = (&self.deployment, self.deployment.field());
-        let (mut parent, mut promised, mut promises, mut values) = (Parent::default(), Vec::new(), None, Vec::new());
+        let (mut parent, mut promised, mut promises, mut values) = (SearchRef::default(), Vec::new(), None, Vec::new());
         for (phase, number) in (0..deployment.phases()).zip(0..) {
-            let shares = deployment.share(phase, &Vectors::new(vectors(phase)), &promised, random);
+            let shares = deployment.share(phase, &SlotVectors::new(vectors(phase)), &promised, random);
             let payloads = shares.iter().map(|share| wire::pack(field, share.iter().flatten())).collect();
             let responders = deployment.responders(phase);
-            let mut queries = messages(&self.header(Stage::Phase(number), responders, parent), payloads, random);
+            let mut queries = messages(&self.header(MessageKind::Phase(number), responders, parent), payloads, random);
             if let Some(promises) = &promises {
-                Promises::keep(promises, &mut queries);
-            } else if deployment.promises() > 0 {
-                promised = deployment.promise(&Vectors::new(vectors(1)), &shares, random);
+                ShareCommitments::open_in(promises, &mut queries);
+            } else if deployment.share_commitments() > 0 {
+                promised = deployment.committed_shares(&SlotVectors::new(vectors(1)), &shares, random);
                 let parts: Vec<Vec<u8>> =
                     promised.iter().map(|part| wire::pack(field, part.iter().flatten())).collect();
-                promises = Some(Promises::make(&mut queries, &parts, random));
+                promises = Some(ShareCommitments::make(&mut queries, &parts, random));
             }
             let (search, bodies) = self.ask(&queries)?;
             if phase == 0 {
@@ -166,41 +170,41 @@ impl Engine {
             for (body, share) in bodies.iter().zip(&shares) {
                 let symbols = wire::unpack(field, body, deployment.answer_length(phase))
                     .map_err(|error| self.fault(error.to_string()))?;
-                let known = deployment.program(phase, share).known(last);
+                let known = deployment.program(phase, share).known_part(last);
                 answers.push(Some(symbols.chunks_exact(outputs).map(|row| field.sub(row[last], known)).collect()));
             }
             let points = &deployment.points()[..responders];
-            let agreed = agree(field, points, deployment.kappa(phase), 0, &answers, random);
+            let agreed = select_consistent(field, points, deployment.kappa(phase), 0, &answers, random);
             values = agreed.map_err(|error| self.fault(error.to_string()))?.coefficient(field, 0);
         }
         Ok((values, self.record(Some(0), parent, random)?))
     }
 
     /// The levels of the record at a place in the order of a search; none without a place.
-    fn record(&self, place: Option<usize>, parent: Parent, random: &mut SeededRandom) -> Result<Vec<u32>, LabError> {
+    fn record(&self, place: Option<usize>, parent: SearchRef, random: &mut SeededRandom) -> Result<Vec<u32>, LabError> {
         let deployment = &self.deployment;
         let fetch = self.replicas[0].fetch(deployment);
-        let header = self.header(Stage::Record, deployment.servers(), parent);
+        let header = self.header(MessageKind::Record, deployment.servers(), parent);
         let queries = messages(&header, fetch.queries(place, random), random);
         let bodies: Vec<Option<Vec<u8>>> = self.ask(&queries)?.1.into_iter().map(Some).collect();
         let (sealed, _) = fetch.decode(&bodies, random).map_err(|error| self.fault(error.to_string()))?;
-        let record = place.and_then(|_| package::open(&sealed)).unwrap_or_default();
+        let record = place.and_then(|_| package::decode(&sealed)).unwrap_or_default();
         Ok(record.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).collect())
     }
 
     /// The header of a message under this deployment.
-    pub(crate) fn header(&self, stage: Stage, responders: usize, parent: Parent) -> Header {
+    pub(crate) fn header(&self, stage: MessageKind, responders: usize, parent: SearchRef) -> Header {
         self.audience.header(&self.deployment, stage, responders, parent)
     }
 
     /// What later messages of a search show that begins with these queries, and the answers.
-    fn ask(&self, queries: &[Message]) -> Result<(Parent, Vec<Vec<u8>>), LabError> {
-        let (mut parent, mut answers) = (Parent::default(), vec![]);
+    fn ask(&self, queries: &[Message]) -> Result<(SearchRef, Vec<Vec<u8>>), LabError> {
+        let (mut parent, mut answers) = (SearchRef::default(), vec![]);
         for message in queries {
             let response = self.respond(message.server.into(), &message.encode())?;
             let (lead, answer) = response.split_at(message.header.stage.lead().min(response.len()));
             if let Some(Ok(ticket)) = lead.get(CHECK_LENGTH..).map(TryInto::try_into) {
-                parent = Parent { tau: message.tau(), ticket };
+                parent = SearchRef { tau: message.tau(), ticket };
             }
             answers.push(answer.to_vec());
         }

@@ -26,7 +26,7 @@ const DASHES: [(u32, u32); 4] = [(1, 0), (9, 4), (3, 3), (14, 5)];
 
 /// How an axis is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Scale {
+pub enum AxisScale {
     /// Evenly.
     Linear,
     /// By powers of ten.
@@ -54,7 +54,7 @@ pub struct Plot {
     /// The vertical axis.
     pub y: String,
     /// How the horizontal axis is divided.
-    pub x_scale: Scale,
+    pub x_scale: AxisScale,
     /// The range of the vertical axis, if it is not to follow the data.
     pub y_range: Option<(f64, f64)>,
     /// What is drawn.
@@ -86,11 +86,11 @@ impl Plot {
             (if low == 0.0 { 0.0 } else { low - air }, high + air)
         });
         match self.x_scale {
-            Scale::Linear => {
+            AxisScale::Linear => {
                 let air = 0.03 * (right - left);
                 self.draw_chart(&chart, left - air..right + air, bottom..top)
             }
-            Scale::Logarithmic => self.draw_chart(&chart, (left / 1.2..right * 1.2).log_scale(), bottom..top),
+            AxisScale::Logarithmic => self.draw_chart(&chart, (left / 1.2..right * 1.2).log_scale(), bottom..top),
         }
         .map_err(|error| error.to_string())?;
         self.draw_legend(&legend).map_err(|error| error.to_string())?;
@@ -227,7 +227,7 @@ mod tests {
     fn a_picture_names_its_axes_and_all_its_curves() {
         let curve =
             |name: &str| Curve { name: name.into(), points: vec![(1.0, 2.0), (10.0, 3.0)], errors: vec![0.1, 0.1] };
-        for x_scale in [Scale::Linear, Scale::Logarithmic] {
+        for x_scale in [AxisScale::Linear, AxisScale::Logarithmic] {
             let plot = Plot {
                 title: "title".into(),
                 x: "across".into(),
@@ -249,7 +249,7 @@ mod tests {
             title: String::new(),
             x: String::new(),
             y: String::new(),
-            x_scale: Scale::Linear,
+            x_scale: AxisScale::Linear,
             y_range: None,
             curves: Vec::new(),
         };

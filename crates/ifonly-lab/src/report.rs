@@ -10,7 +10,7 @@ use crate::plot::Plot;
 
 /// One table or figure.
 #[derive(Debug, Clone, Serialize)]
-pub struct Exhibit {
+pub struct ReportItem {
     /// One word, used for files and on the command line.
     pub name: &'static str,
     /// What it is called in a report.
@@ -25,7 +25,7 @@ pub struct Exhibit {
     pub plot: Option<Plot>,
 }
 
-impl Exhibit {
+impl ReportItem {
     /// The exhibit as Markdown; its picture is the file `name.svg` beside it.
     pub fn markdown(&self) -> String {
         let mut page = format!("## {}\n\n{}\n", self.title, self.text);
@@ -43,7 +43,7 @@ impl Exhibit {
     }
 }
 
-impl Exhibit {
+impl ReportItem {
     /// The exhibit for a terminal: columns aligned, no picture.
     pub fn text_page(&self) -> String {
         let rows = || std::iter::once(&self.columns).chain(&self.rows);
@@ -71,7 +71,7 @@ pub fn write(
     name: &str,
     title: &str,
     preface: &str,
-    exhibits: &[Exhibit],
+    exhibits: &[ReportItem],
 ) -> Result<Vec<PathBuf>, LabError> {
     std::fs::create_dir_all(folder).map_err(|source| LabError::File { path: folder.into(), source })?;
     let mut files = Vec::new();
@@ -81,7 +81,7 @@ pub fn write(
         files.push(path);
         Ok::<(), LabError>(())
     };
-    let pages: Vec<String> = exhibits.iter().map(Exhibit::markdown).collect();
+    let pages: Vec<String> = exhibits.iter().map(ReportItem::markdown).collect();
     save(format!("{name}.md"), format!("# {title}\n\n{preface}\n\n{}", pages.join("\n")))?;
     let json = serde_json::json!({ "title": title, "exhibits": exhibits });
     save(format!("{name}.json"), format!("{json:#}\n"))?;
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_table_has_one_cell_per_column_and_keeps_bars() {
-        let exhibit = Exhibit {
+        let exhibit = ReportItem {
             name: "x",
             title: "T".into(),
             text: "words".into(),

@@ -1,20 +1,20 @@
 //! What the attacks reach, and what stops them.
 
-use ifonly_algebra::field::Symbol;
+use ifonly_algebra::field::FieldElement;
 use ifonly_lab::attack::{
-    EngineSessions, ModelSessions, World, collecting, linking, partials, radix, replay, stopping, trilateration,
+    EngineOracle, ModelOracle, UniformDatabase, collecting, linking, partials, radix, replay, stopping, trilateration,
 };
-use ifonly_lab::leakage::{Decoded, Listing, Scheme};
+use ifonly_lab::leakage::{Decoded, LeakageScheme, RowOrder};
 
-fn world() -> World {
-    World::uniform(100, 11, 500, 1)
+fn world() -> UniformDatabase {
+    UniformDatabase::uniform(100, 11, 500, 1)
 }
 
 #[test]
 fn six_sessions_of_baseline_or_diff_give_the_whole_database() {
     let world = world();
     for decoded in [Decoded::Values, Decoded::Differences] {
-        let mut sessions = ModelSessions::new(&world, decoded, 1, Listing::Fixed, 1);
+        let mut sessions = ModelOracle::new(&world, decoded, 1, RowOrder::Fixed, 1);
         let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert_eq!(shares.len(), 6);
         assert_eq!(shares[5].rows, 1.0);
@@ -25,11 +25,11 @@ fn six_sessions_of_baseline_or_diff_give_the_whole_database() {
 #[test]
 fn four_sessions_of_single_phase_do_and_a_shuffle_only_doubles_them() {
     let world = world();
-    let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Listing::Fixed, 1);
-    let shares = partials::run_sessions(&world, Listing::Fixed, &mut sessions).unwrap();
+    let mut sessions = ModelOracle::new(&world, Decoded::Partials, 1, RowOrder::Fixed, 1);
+    let shares = partials::run_sessions(&world, RowOrder::Fixed, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
-    let mut sessions = ModelSessions::new(&world, Decoded::Partials, 1, Listing::Shuffled, 1);
-    let shares = partials::run_sessions(&world, Listing::Shuffled, &mut sessions).unwrap();
+    let mut sessions = ModelOracle::new(&world, Decoded::Partials, 1, RowOrder::Shuffled, 1);
+    let shares = partials::run_sessions(&world, RowOrder::Shuffled, &mut sessions).unwrap();
     assert_eq!(shares.len(), 7);
     assert!(shares[6].rows > 0.9, "{:?}", shares[6]);
 }
@@ -38,7 +38,7 @@ fn four_sessions_of_single_phase_do_and_a_shuffle_only_doubles_them() {
 fn masks_cost_the_attacker_sessions_and_wide_ones_more() {
     let world = world();
     let after = |d_min, rounds| {
-        let mut sessions = ModelSessions::new(&world, Decoded::Masked, d_min, Listing::Fixed, 1);
+        let mut sessions = ModelOracle::new(&world, Decoded::Masked, d_min, RowOrder::Fixed, 1);
         *trilateration::masked(&world, rounds, &mut sessions).unwrap().last().unwrap()
     };
     assert_eq!(after(2, 1).rows, 1.0);
@@ -50,7 +50,7 @@ fn masks_cost_the_attacker_sessions_and_wide_ones_more() {
 #[test]
 fn trilateration_fails_on_shuffled_rows() {
     let world = world();
-    let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Listing::Shuffled, 1);
+    let mut sessions = ModelOracle::new(&world, Decoded::Values, 1, RowOrder::Shuffled, 1);
     let shares = trilateration::distances(&world, Decoded::Values, &mut sessions).unwrap();
     assert!(shares.iter().all(|share| share.rows == 0.0));
 }
@@ -58,8 +58,8 @@ fn trilateration_fails_on_shuffled_rows() {
 #[test]
 fn linking_undoes_the_shuffle_of_a_small_database_and_more_sessions_of_a_larger_one() {
     let attack = |m, families| {
-        let world = World::uniform(100, 11, m, 1);
-        let mut sessions = ModelSessions::new(&world, Decoded::Values, 1, Listing::Shuffled, 1);
+        let world = UniformDatabase::uniform(100, 11, m, 1);
+        let mut sessions = ModelOracle::new(&world, Decoded::Values, 1, RowOrder::Shuffled, 1);
         linking::attack(&world, 1, families, &mut sessions).unwrap().rows
     };
     assert_eq!(linking::sessions_used(11, 1), 12);
@@ -70,13 +70,13 @@ fn linking_undoes_the_shuffle_of_a_small_database_and_more_sessions_of_a_larger_
 
 #[test]
 fn stopping_early_tells_what_the_errata_say() {
-    let told = stopping::told(3, 3, 3, 1).unwrap();
+    let told = stopping::leaked_bits(3, 3, 3, 1).unwrap();
     // The errata cut 0.967 to two digits.
     assert!((told.no_second_phase - 0.551183).abs() < 1e-6, "{told:?}");
     assert!((told.no_record - 0.967444).abs() < 1e-6, "{told:?}");
     assert!(told.both >= told.no_record && told.both <= told.no_record + told.no_second_phase);
     for immutable in [0, 3] {
-        assert_eq!(stopping::told(3, 3, 3, immutable).unwrap().both, 0.0);
+        assert_eq!(stopping::leaked_bits(3, 3, 3, immutable).unwrap().both, 0.0);
     }
 }
 
@@ -110,8 +110,8 @@ fn a_cheating_client_reads_shuffled_rows_and_larger_fields_serve_it() {
 
 #[test]
 fn a_sealed_search_gives_one_record_to_honest_and_cheating_clients() {
-    let after = |client| collecting::attack(20, 5, 60, 60, client, 1, &ifonly_lab::progress::Quiet).unwrap();
-    let (honest, cheating) = (after(collecting::Client::Honest), after(collecting::Client::Cheating));
+    let after = |client| collecting::attack(20, 5, 60, 60, client, 1, &ifonly_lab::progress::NoProgress).unwrap();
+    let (honest, cheating) = (after(collecting::AttackClient::Honest), after(collecting::AttackClient::Cheating));
     for after in [&honest, &cheating] {
         assert!((1..).zip(after).all(|(searches, &rows)| rows <= searches), "{after:?}");
     }
@@ -135,20 +135,23 @@ fn masks_slow_a_cheating_client_down() {
 
 #[test]
 fn the_real_protocol_gives_trilateration_what_the_model_gives() {
-    let world = World::uniform(100, 11, 500, 2);
+    let world = UniformDatabase::uniform(100, 11, 500, 2);
     for (name, decoded) in [("baseline", Decoded::Values), ("diff", Decoded::Differences)] {
-        let mut sessions = EngineSessions::new(&world, Scheme::named(name).unwrap(), 1, Listing::Fixed, 3).unwrap();
+        let mut sessions =
+            EngineOracle::new(&world, LeakageScheme::named(name).unwrap(), 1, RowOrder::Fixed, 3).unwrap();
         let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert_eq!((shares.len(), shares[5].rows), (6, 1.0), "{name}");
-        let mut sessions = EngineSessions::new(&world, Scheme::named(name).unwrap(), 1, Listing::Shuffled, 3).unwrap();
+        let mut sessions =
+            EngineOracle::new(&world, LeakageScheme::named(name).unwrap(), 1, RowOrder::Shuffled, 3).unwrap();
         let shares = trilateration::distances(&world, decoded, &mut sessions).unwrap();
         assert!(shares[5].rows < 0.01, "{name}: {:?}", shares[5]);
     }
     let mut sessions =
-        EngineSessions::new(&world, Scheme::named("single-phase").unwrap(), 1, Listing::Fixed, 3).unwrap();
-    let shares = partials::run_sessions(&world, Listing::Fixed, &mut sessions).unwrap();
+        EngineOracle::new(&world, LeakageScheme::named("single-phase").unwrap(), 1, RowOrder::Fixed, 3).unwrap();
+    let shares = partials::run_sessions(&world, RowOrder::Fixed, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[3].rows), (4, 1.0));
-    let mut sessions = EngineSessions::new(&world, Scheme::named("mask").unwrap(), 10, Listing::Fixed, 3).unwrap();
+    let mut sessions =
+        EngineOracle::new(&world, LeakageScheme::named("mask").unwrap(), 10, RowOrder::Fixed, 3).unwrap();
     let shares = trilateration::masked(&world, 1, &mut sessions).unwrap();
     assert_eq!((shares.len(), shares[11].rows), (12, 1.0));
 }
@@ -163,6 +166,6 @@ fn six_replays_empty_a_server_without_binding_and_none_of_ours() {
     let mut bound = replay::Bound::new(&engine, 1);
     let shares = replay::attack(&world, &engine, &mut bound).unwrap();
     assert!(shares.iter().all(|share| share.rows == 0.0 && share.values < 0.03), "{shares:?}");
-    assert!(bound.refuses_other_payload(&[Symbol::ZERO; 11], &[Symbol::ONE; 11]));
-    assert!(!bound.refuses_other_payload(&[Symbol::ONE; 11], &[Symbol::ONE; 11]));
+    assert!(bound.refuses_other_payload(&[FieldElement::ZERO; 11], &[FieldElement::ONE; 11]));
+    assert!(!bound.refuses_other_payload(&[FieldElement::ONE; 11], &[FieldElement::ONE; 11]));
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use ifonly_lab::data::{COMPAS, DataFile, Quantiser, WINE, compas, wine};
-use ifonly_lab::leakage::{Population, Scheme, Setting, exact};
+use ifonly_lab::data::{COMPAS, DataFile, UnitQuantiser, WINE, compas, wine};
+use ifonly_lab::leakage::{LeakageModel, LeakageScheme, Population, exact};
 use ifonly_lab::reproduce::wine::share_right;
 
 /// The file, or none: then there is nothing to test, and the test says so.
@@ -32,7 +32,7 @@ fn compas_has_the_papers_rows_and_its_true_leakage() {
     let split = compas(&path).unwrap();
     assert_eq!((split.rejected.len(), split.accepted.len()), (560, 717));
     assert_eq!(split.accepted[0].len(), 20);
-    let setting = Setting::new(Scheme::named("baseline").unwrap(), split.r, 20, 5);
+    let setting = LeakageModel::new(LeakageScheme::named("baseline").unwrap(), split.r, 20, 5);
     let population = Population::Rows { rows: &split.accepted, queries: &split.rejected };
     let bits = exact(&setting, population).unwrap();
     assert!((bits - 33.780519).abs() < 0.5e-6, "{bits}");
@@ -48,7 +48,7 @@ fn wine_accuracies_are_those_known_within_four_standard_errors() {
     for (levels, d_min, known) in [(20, 1, 0.631), (20, 50, 0.249), (100, 1, 0.914), (100, 50, 0.874)] {
         let share = |round| {
             let database = wine.round(500, 50, 5, round);
-            share_right(&wine, &database, Quantiser::PaperBins, levels, d_min, round).unwrap()
+            share_right(&wine, &database, UnitQuantiser::PaperBins, levels, d_min, round).unwrap()
         };
         let shares: Vec<f64> = (0..ROUNDS).map(share).collect();
         let mean = shares.iter().sum::<f64>() / ROUNDS as f64;

@@ -1,9 +1,9 @@
 //! The numbers of the paper's tables, corrected: exact leakage to six decimals, in the paper's model.
 
-use ifonly_lab::leakage::{Population, Scheme, Setting, exact};
+use ifonly_lab::leakage::{LeakageModel, LeakageScheme, Population, exact};
 
-fn bits(name: &str, (r, d, m): (u32, u32, u32), change: impl Fn(Setting) -> Setting) -> f64 {
-    let setting = change(Setting::new(Scheme::named(name).unwrap(), r, d, m));
+fn bits(name: &str, (r, d, m): (u32, u32, u32), change: impl Fn(LeakageModel) -> LeakageModel) -> f64 {
+    let setting = change(LeakageModel::new(LeakageScheme::named(name).unwrap(), r, d, m));
     exact(&setting, Population::Grid).unwrap()
 }
 
@@ -19,7 +19,7 @@ fn synthetic_leakage_in_bits() {
         assert_six_decimals(bits("baseline", world, |s| s), baseline, "baseline");
         assert_six_decimals(bits("diff", world, |s| s), diff, "diff");
         for (d_min, expected) in [(1, baseline), (2, mask_2), (3, mask_3)] {
-            let found = bits("mask", world, |s| Setting { d_min, ..s });
+            let found = bits("mask", world, |s| LeakageModel { d_min, ..s });
             assert_six_decimals(found, expected, "mask");
         }
     }
@@ -37,7 +37,7 @@ fn immutable_leakage_to_the_base_757() {
         ("gated", two_phase),
     ] {
         for (immutable, expected) in values.into_iter().enumerate() {
-            let found = bits(name, (3, 3, 3), |s| Setting { immutable: immutable as u32, ..s }) / 757f64.log2();
+            let found = bits(name, (3, 3, 3), |s| LeakageModel { immutable: immutable as u32, ..s }) / 757f64.log2();
             assert_six_decimals(found, expected, name);
         }
     }

@@ -1,7 +1,7 @@
 //! Sampling agrees with the exact values, says how far it may be off, and repeats itself.
 
-use ifonly_lab::leakage::{Drawing, Listing, Population, Sampling, Scheme, Setting, estimate, exact};
-use ifonly_lab::progress::Quiet;
+use ifonly_lab::leakage::{LeakageModel, LeakageScheme, Population, RowOrder, Sampling, SamplingRule, estimate, exact};
+use ifonly_lab::progress::NoProgress;
 use ifonly_lab::random::Stream;
 
 const SAMPLING: Sampling = Sampling { samples: 40_000, queries: 200, seed: 1 };
@@ -9,12 +9,12 @@ const SAMPLING: Sampling = Sampling { samples: 40_000, queries: 200, seed: 1 };
 #[test]
 fn estimates_lie_within_four_standard_errors_of_the_exact_value() {
     for (name, d_min) in [("baseline", 1), ("diff", 1), ("mask", 2), ("mask", 3)] {
-        for order in [Listing::Fixed, Listing::Shuffled] {
-            for drawing in [Drawing::WithoutReplacement, Drawing::WithReplacement] {
-                let scheme = Scheme::named(name).unwrap();
-                let setting = Setting { d_min, order, drawing, ..Setting::new(scheme, 3, 2, 4) };
+        for order in [RowOrder::Fixed, RowOrder::Shuffled] {
+            for drawing in [SamplingRule::WithoutReplacement, SamplingRule::WithReplacement] {
+                let scheme = LeakageScheme::named(name).unwrap();
+                let setting = LeakageModel { d_min, order, drawing, ..LeakageModel::new(scheme, 3, 2, 4) };
                 let truth = exact(&setting, Population::Grid).unwrap();
-                let found = estimate(&setting, Population::Grid, SAMPLING, &Quiet).unwrap();
+                let found = estimate(&setting, Population::Grid, SAMPLING, &NoProgress).unwrap();
                 let allowed = 4.0 * found.standard_error + 1e-9;
                 assert!(
                     (found.bits - truth).abs() < allowed,
@@ -33,11 +33,11 @@ fn given_rows_are_sampled_without_bias_and_with_all_queries_used() {
     let (rows, queries) = (list(30), list(10));
     let population = Population::Rows { rows: &rows, queries: &queries };
     for (name, d_min, order) in
-        [("diff", 1, Listing::Fixed), ("mask", 2, Listing::Fixed), ("mask", 2, Listing::Shuffled)]
+        [("diff", 1, RowOrder::Fixed), ("mask", 2, RowOrder::Fixed), ("mask", 2, RowOrder::Shuffled)]
     {
-        let setting = Setting { d_min, order, ..Setting::new(Scheme::named(name).unwrap(), 4, 4, 3) };
+        let setting = LeakageModel { d_min, order, ..LeakageModel::new(LeakageScheme::named(name).unwrap(), 4, 4, 3) };
         let truth = exact(&setting, population).unwrap();
-        let found = estimate(&setting, population, SAMPLING, &Quiet).unwrap();
+        let found = estimate(&setting, population, SAMPLING, &NoProgress).unwrap();
         assert_eq!(found.queries, 10);
         assert!((found.bits - truth).abs() < 4.0 * found.standard_error + 1e-9, "{name}: {truth}, {found:?}");
     }
@@ -50,12 +50,12 @@ fn the_control_variate_pays_and_a_seed_repeats() {
         |n: usize| -> Vec<Vec<u32>> { (0..n).map(|_| (0..6).map(|_| stream.below(9) as u32).collect()).collect() };
     let (rows, queries) = (list(100), list(4));
     let population = Population::Rows { rows: &rows, queries: &queries };
-    let setting = Setting { d_min: 2, ..Setting::new(Scheme::named("mask").unwrap(), 8, 6, 5) };
-    let first = estimate(&setting, population, SAMPLING, &Quiet).unwrap();
-    let again = estimate(&setting, population, SAMPLING, &Quiet).unwrap();
+    let setting = LeakageModel { d_min: 2, ..LeakageModel::new(LeakageScheme::named("mask").unwrap(), 8, 6, 5) };
+    let first = estimate(&setting, population, SAMPLING, &NoProgress).unwrap();
+    let again = estimate(&setting, population, SAMPLING, &NoProgress).unwrap();
     assert_eq!(first.bits.to_bits(), again.bits.to_bits());
     assert!(first.beta > 0.1, "the control variate is not used: {first:?}");
-    let other = estimate(&setting, population, Sampling { seed: 2, ..SAMPLING }, &Quiet).unwrap();
+    let other = estimate(&setting, population, Sampling { seed: 2, ..SAMPLING }, &NoProgress).unwrap();
     assert_ne!(first.bits, other.bits);
     assert!((first.bits - other.bits).abs() < 5.0 * (first.standard_error + other.standard_error));
 }

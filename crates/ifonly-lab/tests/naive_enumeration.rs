@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use ifonly_lab::leakage::{Decoded, Drawing, Listing, Population, Scheme, Setting, exact};
+use ifonly_lab::leakage::{Decoded, LeakageModel, LeakageScheme, Population, RowOrder, SamplingRule, exact};
 
 /// The symbols that a gated scheme's user decodes live in this field; it exceeds every distance below.
 const Q: i64 = 7;
@@ -15,13 +15,13 @@ fn points(r: u32, d: u32) -> Vec<Vec<i64>> {
     (0..(r + 1).pow(d)).map(|i| (0..d).map(|k| i64::from(i / (r + 1).pow(k) % (r + 1))).collect()).collect()
 }
 
-fn tuples(rows: &[Vec<i64>], m: u32, drawing: Drawing) -> Vec<Vec<Vec<i64>>> {
+fn tuples(rows: &[Vec<i64>], m: u32, drawing: SamplingRule) -> Vec<Vec<Vec<i64>>> {
     let mut found = vec![Vec::new()];
     for _ in 0..m {
         let mut longer = Vec::new();
         for tuple in &found {
             for row in rows {
-                if drawing == Drawing::WithReplacement || !tuple.contains(row) {
+                if drawing == SamplingRule::WithReplacement || !tuple.contains(row) {
                     let mut next: Vec<Vec<i64>> = tuple.clone();
                     next.push(row.clone());
                     longer.push(next);
@@ -47,7 +47,7 @@ fn permutations(m: usize) -> Vec<Vec<usize>> {
 }
 
 /// Everything that row y can show the user, each equally likely.
-fn shown(setting: &Setting, x: &[i64], y: &[i64]) -> Vec<Seen> {
+fn shown(setting: &LeakageModel, x: &[i64], y: &[i64]) -> Vec<Seen> {
     let immutable = setting.immutable as usize;
     let square = |range: std::ops::Range<usize>| range.map(|k| (x[k] - y[k]).pow(2)).sum::<i64>();
     let (fixed, free) = (square(0..immutable), square(immutable..x.len()));
@@ -69,7 +69,7 @@ fn shown(setting: &Setting, x: &[i64], y: &[i64]) -> Vec<Seen> {
 }
 
 /// All that the user can see of a database, with multiplicity.
-fn views(setting: &Setting, x: &[i64], rows: &[Vec<i64>]) -> Vec<Seen> {
+fn views(setting: &LeakageModel, x: &[i64], rows: &[Vec<i64>]) -> Vec<Seen> {
     if setting.scheme.decoded == Decoded::Nearest {
         let fits = |y: &&Vec<i64>| (0..setting.immutable as usize).all(|k| x[k] == y[k]);
         let distance = |y: &&Vec<i64>| x.iter().zip(*y).map(|(a, b)| (a - b).pow(2)).sum::<i64>();
@@ -84,8 +84,8 @@ fn views(setting: &Setting, x: &[i64], rows: &[Vec<i64>]) -> Vec<Seen> {
             .collect();
     }
     let orders = match setting.order {
-        Listing::Fixed => vec![(0..rows.len()).collect()],
-        Listing::Shuffled => permutations(rows.len()),
+        RowOrder::Fixed => vec![(0..rows.len()).collect()],
+        RowOrder::Shuffled => permutations(rows.len()),
     };
     let mut seen = Vec::new();
     for view in &views {
@@ -105,7 +105,7 @@ fn entropy(counts: &HashMap<Seen, f64>) -> f64 {
     counts.values().map(|count| -(count / total) * (count / total).log2()).sum()
 }
 
-fn by_definition(setting: &Setting) -> f64 {
+fn by_definition(setting: &LeakageModel) -> f64 {
     let points = points(setting.r, setting.d);
     let mut bits = 0.0;
     for x in &points {
@@ -148,10 +148,10 @@ fn classes_give_what_the_definition_gives() {
         ("sealed", 2, 2, 3, 1, 1),
         ("sealed", 1, 3, 2, 1, 2),
     ] {
-        for order in [Listing::Fixed, Listing::Shuffled] {
-            for drawing in [Drawing::WithoutReplacement, Drawing::WithReplacement] {
-                let scheme = Scheme::named(name).unwrap();
-                let setting = Setting { d_min, immutable, order, drawing, ..Setting::new(scheme, r, d, m) };
+        for order in [RowOrder::Fixed, RowOrder::Shuffled] {
+            for drawing in [SamplingRule::WithoutReplacement, SamplingRule::WithReplacement] {
+                let scheme = LeakageScheme::named(name).unwrap();
+                let setting = LeakageModel { d_min, immutable, order, drawing, ..LeakageModel::new(scheme, r, d, m) };
                 let (ours, definition) = (exact(&setting, Population::Grid).unwrap(), by_definition(&setting));
                 assert!(
                     (ours - definition).abs() < 1e-9,
@@ -169,7 +169,7 @@ fn classes_give_what_the_definition_gives() {
 fn gated_shows_as_much_as_two_phase_for_every_immutable_set() {
     for immutable in 0..=3 {
         let of = |name| {
-            let setting = Setting { immutable, ..Setting::new(Scheme::named(name).unwrap(), 1, 3, 2) };
+            let setting = LeakageModel { immutable, ..LeakageModel::new(LeakageScheme::named(name).unwrap(), 1, 3, 2) };
             by_definition(&setting)
         };
         let (gated, two_phase) = (of("gated"), of("two-phase"));

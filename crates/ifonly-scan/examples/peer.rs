@@ -4,12 +4,12 @@
 //! Prints `seconds row distance` (seconds of this thread's CPU) for each line (`row` and `distance` are `-` where the step finds none).
 
 use cpu_time::ThreadTime;
-use ifonly_algebra::field::FieldRule;
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+use ifonly_algebra::field::ModulusRule;
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
-use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
+use ifonly_scan::decode::{ArgMin, Decoder, InterpolationPlan};
 use ifonly_scan::{RowStore, Scanner};
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -27,18 +27,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = RowStore::build(&vec![255; features], levels)?;
     drop(rows);
 
-    let field = Field::above(255 * 255 * features as u128, FieldRule::Deployment)?;
-    let alphas = [Symbol::ONE, field.neg(Symbol::ONE)];
+    let field = Field::above(255 * 255 * features as u128, ModulusRule::Deployment)?;
+    let alphas = [FieldElement::ONE, field.neg(FieldElement::ONE)];
     let programs = programs(&field, alphas, &profile);
     let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]).rows(&field, 1, 1, 1);
     // ‖x‖² is what the client adds; both weights of the points 1 and −1 are 1/2.
     let half = field.inverse(field.reduce(2)).ok_or("q = 2")?;
     let norm = profile.iter().map(|&x| u64::from(x) * u64::from(x)).sum();
     let interpolation =
-        Interpolation { field: field.clone(), weights: vec![half; 2], constants: vec![field.reduce(norm)] };
+        InterpolationPlan { field: field.clone(), weights: vec![half; 2], constants: vec![field.reduce(norm)] };
     let scanner = Scanner::new();
     let answer = |server: usize, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>| {
-        let job = Job { field: &field, alpha: alphas[server], kappa: 1, program: &programs[server], order: None };
+        let job = ScanJob { field: &field, alpha: alphas[server], kappa: 1, program: &programs[server], order: None };
         scanner.answer(&store, &job, &keys, sink)
     };
     // The client's, kept from step to step, so that no step pays for pages that an earlier one gave back.
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "both" => {
                 // The client decodes while the second answer comes.
                 decoder.restart(interpolation.clone());
-                let mut nearest = Nearest::plain();
+                let mut nearest = ArgMin::plain();
                 let mut fault = None;
                 for server in [0, 1] {
                     answer(server, &mut |span| {
@@ -90,13 +90,16 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Both servers' forms: `‖y‖² + (−2x + α·Z)·y`.
-fn programs(field: &Field, alphas: [Symbol; 2], profile: &[u8]) -> [Program; 2] {
+fn programs(field: &Field, alphas: [FieldElement; 2], profile: &[u8]) -> [RowProgram; 2] {
     let mut random = OsRandom::default();
-    let noise: Vec<Symbol> = profile.iter().map(|_| field.sample(&mut random)).collect();
+    let noise: Vec<FieldElement> = profile.iter().map(|_| field.sample(&mut random)).collect();
     alphas.map(|alpha| {
-        let share = |(&x, &z): (&u8, &Symbol)| field.mul_add(alpha, z, field.reduce_signed(-2 * i64::from(x)));
+        let share = |(&x, &z): (&u8, &FieldElement)| field.mul_add(alpha, z, field.reduce_signed(-2 * i64::from(x)));
         let slope = profile.iter().zip(&noise).map(share).collect();
-        let form = Form { shape: Shape::Linear { norm: Symbol::ONE, slope }, constant: Symbol::ZERO };
-        Program::new([form], [Output::Plain(0)])
+        let form = RowFunction {
+            shape: RowFunctionKind::Linear { norm: FieldElement::ONE, slope },
+            constant: FieldElement::ZERO,
+        };
+        RowProgram::new([form], [OutputExpr::Plain(0)])
     })
 }

@@ -2,18 +2,18 @@
 //! `nothing` no row qualifies, in `half` every second one does, in `lie` their costs are impossible as well. `bench/reading.py`
 //! demands equal counts.
 
-use ifonly_algebra::field::FieldRule;
-use ifonly_algebra::field::Symbol;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::field::FieldElement;
+use ifonly_algebra::field::ModulusRule;
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
-use ifonly_core::deployment::Deployment;
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::{self, Gate, Metric};
-use ifonly_core::search::{Audience, Search};
-use ifonly_core::secret::Secret;
+use ifonly_core::scheme::{self, ConstraintKind, CostModel};
+use ifonly_core::search::{HeaderContext, Search};
+use ifonly_core::secret::SecretQuery;
 use ifonly_core::spir;
-use ifonly_core::transcript::Stage;
-use ifonly_scan::decode::ByKernels;
+use ifonly_core::transcript::MessageKind;
+use ifonly_scan::decode::KernelInterpolator;
 use std::error::Error;
 use std::hint::black_box;
 
@@ -28,8 +28,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         "lie" => (true, true),
         other => return Err(format!("no case {other:?}").into()),
     };
-    let scheme = scheme::leanest(Metric::Squared, Gate::Zeros);
-    let deployment = Deployment::new(scheme, Params::new(vec![200; 4], rows.parse()?), FieldRule::Deployment)?;
+    let scheme = scheme::leanest(CostModel::Squared, ConstraintKind::Zeros);
+    let deployment = SchemeInstance::new(scheme, Params::new(vec![200; 4], rows.parse()?), ModulusRule::Deployment)?;
     let (field, bound) = (deployment.field(), 4 * 200 * 200);
     let random = &mut SeededRandom::new(1);
     let mut symbols = vec![];
@@ -37,18 +37,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (gate, other, near) = (field.sample_nonzero(random), field.sample(random), random.below(bound));
         let cost = field.reduce(if lie { near + bound } else { near });
         let qualifies = half && row % 2 == 0;
-        symbols.extend([if qualifies { Symbol::ZERO } else { gate }, if qualifies { cost } else { other }]);
+        symbols.extend([if qualifies { FieldElement::ZERO } else { gate }, if qualifies { cost } else { other }]);
     }
-    let check = vec![0; Stage::Phase(0).lead()];
+    let check = vec![0; MessageKind::Phase(0).lead()];
     // Equal answers of all servers are the values themselves.
     let answer = [&check[..], &wire::pack(field, &symbols)].concat();
-    let fetch = spir::Fetch::new(deployment.params(), deployment.servers(), 64);
-    let record = vec![0; Stage::Record.lead() + fetch.stripe_length()];
-    let audience = Audience { digest: [0; 32], epoch: 0, record_length: 64, signer: None };
+    let fetch = spir::RecordFetch::new(deployment.params(), deployment.servers(), 64);
+    let record = vec![0; MessageKind::Record.lead() + fetch.stripe_length()];
+    let audience = HeaderContext { digest: [0; 32], epoch: 0, record_length: 64, signer: None };
     for _ in 0..times.parse::<usize>()? {
         let mut sent = 0;
-        let secret = Secret::new(vec![0; 4]);
-        let search = Search::nearest(deployment.clone(), secret, audience, k.parse()?)?.interpolated_by(&ByKernels);
+        let secret = SecretQuery::new(vec![0; 4]);
+        let search =
+            Search::nearest(deployment.clone(), secret, audience, k.parse()?)?.interpolated_by(&KernelInterpolator);
         // The same draws every time.
         let end = search.run(&mut SeededRandom::new(2), |_, _| {
             sent += 1;

@@ -1,14 +1,14 @@
 //! Runs one kernel some times on small data, for a tool that counts instructions: `repeat KERNEL BACKEND ROWS TIMES`.
 //! What two counts with different TIMES have in common is the setup; `bench/instructions.py` subtracts it.
 
-use ifonly_algebra::field::FieldRule;
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+use ifonly_algebra::field::ModulusRule;
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::order;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
-use ifonly_scan::decode::{Decoder, Interpolation, Nearest};
+use ifonly_scan::decode::{ArgMin, Decoder, InterpolationPlan};
 use ifonly_scan::records::RecordScanner;
 use ifonly_scan::{Backend, RowStore, Scanner};
 use std::error::Error;
@@ -28,27 +28,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let levels: Vec<u16> = (0..rows * FEATURES).map(|_| random.below(range + 1) as u16).collect();
     let store = RowStore::build(&[range as u32; FEATURES], levels.chunks_exact(FEATURES))?;
     let bits = if kernel.ends_with("61-bit") { 61 } else { 24 };
-    let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment)?;
-    let mut symbols = |count: usize| -> Vec<Symbol> { (0..count).map(|_| field.sample(&mut random)).collect() };
-    let mut form = |kind: &str| Form {
+    let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment)?;
+    let mut symbols = |count: usize| -> Vec<FieldElement> { (0..count).map(|_| field.sample(&mut random)).collect() };
+    let mut form = |kind: &str| RowFunction {
         shape: match kind {
-            "linear" => Shape::Linear { norm: Symbol::ONE, slope: symbols(FEATURES) },
-            "squares" => Shape::Polynomial(vec![symbols(FEATURES), symbols(FEATURES)]),
-            _ => Shape::Table((0..FEATURES).map(|_| symbols(range as usize + 1)).collect()),
+            "linear" => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: symbols(FEATURES) },
+            "squares" => RowFunctionKind::Polynomial(vec![symbols(FEATURES), symbols(FEATURES)]),
+            _ => RowFunctionKind::Table((0..FEATURES).map(|_| symbols(range as usize + 1)).collect()),
         },
-        constant: Symbol::ONE,
+        constant: FieldElement::ONE,
     };
-    let gated = [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }];
+    let gated = [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }];
     let program = match kernel.as_str() {
-        "squares" => Program::new([form("squares")], [Output::Plain(0)]),
-        "table" => Program::new([form("table")], [Output::Plain(0)]),
-        "gated" => Program::new([form("squares"), form("squares")], gated),
-        "gated-table" => Program::new([form("table"), form("table")], gated),
-        _ => Program::new([form("linear")], [Output::Plain(0)]),
+        "squares" => RowProgram::new([form("squares")], [OutputExpr::Plain(0)]),
+        "table" => RowProgram::new([form("table")], [OutputExpr::Plain(0)]),
+        "gated" => RowProgram::new([form("squares"), form("squares")], gated),
+        "gated-table" => RowProgram::new([form("table"), form("table")], gated),
+        _ => RowProgram::new([form("linear")], [OutputExpr::Plain(0)]),
     };
     let transcript = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
     let keys = transcript.rows(&field, program.outputs.len(), 1, 1);
-    let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+    let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
     let scanner = Scanner::new().with_backend(backend);
     let records = RecordScanner::with_backend(backend);
 
@@ -66,14 +66,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             // Those of the points 1 and −1, and of 1, −1 and 2.
             let inverse = |n| field.inverse(field.reduce(n)).ok_or("q is too small");
             let third = inverse(3)?;
-            let weights = if servers == 2 { vec![inverse(2)?; 2] } else { vec![Symbol::ONE, third, field.neg(third)] };
-            let symbols: Vec<Symbol> = (0..rows as u64).map(|symbol| field.reduce(symbol)).collect();
+            let weights =
+                if servers == 2 { vec![inverse(2)?; 2] } else { vec![FieldElement::ONE, third, field.neg(third)] };
+            let symbols: Vec<FieldElement> = (0..rows as u64).map(|symbol| field.reduce(symbol)).collect();
             let answer = wire::pack(&field, &symbols);
             for _ in 0..times {
-                let interpolation =
-                    Interpolation { field: field.clone(), weights: weights.clone(), constants: vec![Symbol::ONE] };
+                let interpolation = InterpolationPlan {
+                    field: field.clone(),
+                    weights: weights.clone(),
+                    constants: vec![FieldElement::ONE],
+                };
                 let mut decoder = Decoder::with_backend(interpolation, rows, backend);
-                let mut nearest = Nearest::plain();
+                let mut nearest = ArgMin::plain();
                 decoder.decode_all(&vec![&answer[..]; servers], &mut |values| nearest.visit(values))?;
                 black_box(nearest.found());
             }

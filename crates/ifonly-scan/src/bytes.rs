@@ -8,9 +8,9 @@
 //!
 //! Squared norms of one-byte levels come as `Σ y·(y − 128)`, a product of bytes as well, with 128 added to the slope.
 
-use crate::dot::{Features, Term, Width};
+use crate::dot::{Features, PlaneTerm, Width};
 use crate::store::{LevelBytes, RowStore};
-use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::field::{Field, FieldElement};
 
 /// The most limbs.
 pub(crate) const MOST_LIMBS: usize = 8;
@@ -20,11 +20,11 @@ const PIECE_GROUPS: usize = 48;
 const PIECE_SQUARES: u64 = 500_000_000;
 
 /// Four digits of each limb, lowest byte first.
-pub(crate) type Digits = [[i8; 4]; MOST_LIMBS];
+pub(crate) type ByteDigits = [[i8; 4]; MOST_LIMBS];
 
 /// What is done with a feature group beside the products with its digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ByteMeaning {
+pub(crate) enum ByteGroupEncoding {
     /// There are no feature groups.
     Planes,
     /// Nothing.
@@ -37,33 +37,33 @@ pub(crate) enum ByteMeaning {
     WordNorm,
 }
 
-impl ByteMeaning {
+impl ByteGroupEncoding {
     /// Entries of [`Piece::groups`] for each group of the rows.
     pub(crate) const fn per_group(self) -> usize {
-        if matches!(self, ByteMeaning::Squares) { 3 } else { 1 }
+        if matches!(self, ByteGroupEncoding::Squares) { 3 } else { 1 }
     }
 }
 
 /// A dot product over the feature groups and some planes, plus a constant.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteDot {
-    pub(crate) meaning: ByteMeaning,
+    pub(crate) meaning: ByteGroupEncoding,
     pub(crate) q: u64,
     /// 3, 4 or 8.
     pub(crate) limbs: usize,
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Vec<ByteChunk>,
 }
 
-/// Terms whose sums fit their words.
+/// ManifestParams whose sums fit their words.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Piece {
+pub(crate) struct ByteChunk {
     /// What the sums start from: the digits of the constant.
     pub(crate) start: [i32; MOST_LIMBS],
     pub(crate) first_group: usize,
     /// [`ByteMeaning::per_group`] entries per group.
-    pub(crate) groups: Vec<Digits>,
+    pub(crate) groups: Vec<ByteDigits>,
     /// Planes by number with their digits.
-    pub(crate) planes: Vec<(usize, Digits)>,
+    pub(crate) planes: Vec<(usize, ByteDigits)>,
 }
 
 impl ByteDot {
@@ -79,15 +79,15 @@ impl ByteDot {
         field: &Field,
         store: &RowStore,
         features: &Features<'_>,
-        terms: &[Term],
-        constant: Symbol,
+        terms: &[PlaneTerm],
+        constant: FieldElement,
     ) -> Option<ByteDot> {
         let meaning = match (features, store.level_bytes()) {
-            (Features::None, _) => ByteMeaning::Planes,
-            (Features::Linear { norm: false, .. }, _) => ByteMeaning::Bytes,
-            (Features::Linear { norm: true, .. }, LevelBytes::One) => ByteMeaning::Norm,
-            (Features::Linear { norm: true, .. }, LevelBytes::Two) => ByteMeaning::WordNorm,
-            (Features::Squares { .. }, LevelBytes::One) => ByteMeaning::Squares,
+            (Features::None, _) => ByteGroupEncoding::Planes,
+            (Features::Linear { norm: false, .. }, _) => ByteGroupEncoding::Bytes,
+            (Features::Linear { norm: true, .. }, LevelBytes::One) => ByteGroupEncoding::Norm,
+            (Features::Linear { norm: true, .. }, LevelBytes::Two) => ByteGroupEncoding::WordNorm,
+            (Features::Squares { .. }, LevelBytes::One) => ByteGroupEncoding::Squares,
             (Features::Squares { .. }, LevelBytes::Two) => return None,
         };
         let mut planner = Planner::new(width, field, meaning);
@@ -97,14 +97,15 @@ impl ByteDot {
         match features {
             Features::None => {}
             Features::Linear { slope, .. } if store.level_bytes() == LevelBytes::Two => {
-                for (slope, ranges) in slope.chunks(2).zip(store.ranges().chunks(2)) {
+                for (slope, ranges) in slope.chunks(2).zip(store.max_levels().chunks(2)) {
                     let both = |k: usize| {
                         let c = slope.get(k).copied().unwrap_or_default();
                         [c, field.mul(c, field.reduce(256))]
                     };
                     let ([a, b], [c, d]) = (both(0), both(1));
                     let squares = ranges.iter().map(|&range| u64::from(range) * u64::from(range)).sum();
-                    planner.add_group([[a, b, c, d]], if meaning == ByteMeaning::WordNorm { squares } else { 0 })?;
+                    planner
+                        .add_group([[a, b, c, d]], if meaning == ByteGroupEncoding::WordNorm { squares } else { 0 })?;
                 }
             }
             Features::Linear { norm, slope } => {
@@ -114,7 +115,7 @@ impl ByteDot {
                 }
             }
             Features::Squares { linear, square } => {
-                let high = |square: [Symbol; 4]| square.map(|c| field.mul(c, field.reduce(256)));
+                let high = |square: [FieldElement; 4]| square.map(|c| field.mul(c, field.reduce(256)));
                 for (linear, square) in linear.chunks(4).zip(square.chunks(4)) {
                     planner.add_group([padded(linear), padded(square), high(padded(square))], 0)?;
                 }
@@ -126,31 +127,31 @@ impl ByteDot {
 }
 
 /// Four coefficients; features that are not there are zero in every row, whatever they are multiplied with.
-fn padded(coefficients: &[Symbol]) -> [Symbol; 4] {
+fn padded(coefficients: &[FieldElement]) -> [FieldElement; 4] {
     std::array::from_fn(|k| coefficients.get(k).copied().unwrap_or_default())
 }
 
 struct Planner<'a> {
     field: &'a Field,
     dot: ByteDot,
-    current: Piece,
+    current: ByteChunk,
     squares: u64,
     groups_done: usize,
 }
 
 impl<'a> Planner<'a> {
-    fn new(width: Width, field: &'a Field, meaning: ByteMeaning) -> Self {
+    fn new(width: Width, field: &'a Field, meaning: ByteGroupEncoding) -> Self {
         let limbs = match width {
             Width::Wide => MOST_LIMBS,
             Width::Narrow if field.q() <= 1 << 24 => 3,
             Width::Narrow => 4,
         };
         let dot = ByteDot { meaning, q: field.q(), limbs, pieces: vec![] };
-        Planner { field, dot, current: Piece::default(), squares: 0, groups_done: 0 }
+        Planner { field, dot, current: ByteChunk::default(), squares: 0, groups_done: 0 }
     }
 
     /// Digits of up to four coefficients.
-    fn digits<const K: usize>(&self, coefficients: [Symbol; K]) -> Digits {
+    fn digits<const K: usize>(&self, coefficients: [FieldElement; K]) -> ByteDigits {
         let mut digits = [[0; 4]; MOST_LIMBS];
         // The largest number with this many digits: 127 in each.
         let largest = (0..self.dot.limbs).fold(0i128, |sum, _| sum * 256 + 127);
@@ -167,7 +168,7 @@ impl<'a> Planner<'a> {
     }
 
     /// A group of the rows; `squares` bounds what its norm adds. `None` if that alone is too much.
-    fn add_group<const P: usize>(&mut self, parts: [[Symbol; 4]; P], squares: u64) -> Option<()> {
+    fn add_group<const P: usize>(&mut self, parts: [[FieldElement; 4]; P], squares: u64) -> Option<()> {
         if squares > PIECE_SQUARES {
             return None;
         }
@@ -182,7 +183,7 @@ impl<'a> Planner<'a> {
         Some(())
     }
 
-    fn add_number(&mut self, term: &Term) {
+    fn add_number(&mut self, term: &PlaneTerm) {
         let planes = self.dot.planes();
         let mut factor = term.factor;
         for plane in 0..planes {
@@ -200,7 +201,7 @@ impl<'a> Planner<'a> {
     }
 
     fn start_piece(&mut self) {
-        let next = Piece { first_group: self.groups_done, ..Piece::default() };
+        let next = ByteChunk { first_group: self.groups_done, ..ByteChunk::default() };
         self.dot.pieces.push(std::mem::replace(&mut self.current, next));
         self.squares = 0;
     }
@@ -216,24 +217,26 @@ mod tests {
     use super::*;
     use crate::backend::{Backend, Blocks, Planes};
     use crate::store::BLOCK_ROWS;
-    use ifonly_algebra::field::FieldRule;
-    use ifonly_algebra::form::{Form, Shape};
-    use ifonly_algebra::random::{Random, SeededRandom};
+    use ifonly_algebra::field::ModulusRule;
+    use ifonly_algebra::form::{RowFunction, RowFunctionKind};
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
     fn pieces_have_no_more_groups_than_their_sums_have_room_for() {
         let store = RowStore::build(&vec![255; 400], [vec![255u16; 400]]).unwrap();
         for bits in [21, 61] {
-            let field = Field::above(1 << (bits - 1), FieldRule::Deployment).unwrap();
-            let slope = vec![Symbol::ONE; 400];
-            let terms: Vec<Term> = (0..100).map(|number| Term { number, factor: slope[0], below: field.q() }).collect();
+            let field = Field::above(1 << (bits - 1), ModulusRule::Deployment).unwrap();
+            let slope = vec![FieldElement::ONE; 400];
+            let terms: Vec<PlaneTerm> =
+                (0..100).map(|number| PlaneTerm { number, factor: slope[0], below: field.q() }).collect();
             for features in [
                 Features::Linear { norm: true, slope: &slope },
                 Features::Squares { linear: &slope, square: &slope },
                 Features::None,
             ] {
-                let dot = ByteDot::new(Width::of(&field), &field, &store, &features, &terms, Symbol::ONE).unwrap();
-                let held = |piece: &Piece| piece.groups.len() + piece.planes.len();
+                let dot =
+                    ByteDot::new(Width::of(&field), &field, &store, &features, &terms, FieldElement::ONE).unwrap();
+                let held = |piece: &ByteChunk| piece.groups.len() + piece.planes.len();
                 assert!(dot.pieces.iter().all(|piece| held(piece) <= PIECE_GROUPS), "{bits} bits, {features:?}");
                 // As few pieces as that takes.
                 let held: usize = dot.pieces.iter().map(held).sum();
@@ -246,13 +249,13 @@ mod tests {
     fn plans_are_the_forms_at_every_width() {
         let mut random = SeededRandom::new(4);
         for bits in [5, 16, 24, 25, 31, 32, 62] {
-            let q = Field::above(1 << (bits - 1), FieldRule::Deployment).unwrap().q();
+            let q = Field::above(1 << (bits - 1), ModulusRule::Deployment).unwrap().q();
             let field = Field::new(q).unwrap();
             for (d, range) in [(1, 1), (7, 255), (32, 255), (200, 255), (33, 1000), (9, 15_000)] {
                 let levels: Vec<u16> = (0..d).map(|_| range as u16 - random.below(2) as u16).collect();
                 let store = RowStore::build(&vec![range; d], [&levels]).unwrap();
                 let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
-                let edge = |v: u64| vec![field.symbol(v % q).unwrap(); d];
+                let edge = |v: u64| vec![field.element(v % q).unwrap(); d];
                 let slopes = [
                     edge(q / 2),
                     edge(q / 2 + 1),
@@ -260,7 +263,7 @@ mod tests {
                     (0..d).map(|_| field.sample(&mut random)).collect::<Vec<_>>(),
                 ];
                 for slope in slopes {
-                    let squares: Vec<Symbol> = (0..d).map(|_| field.sample(&mut random)).collect();
+                    let squares: Vec<FieldElement> = (0..d).map(|_| field.sample(&mut random)).collect();
                     let constant = field.sample(&mut random);
                     let cases = [
                         (Features::Linear { norm: false, slope: &slope }, false),
@@ -269,22 +272,22 @@ mod tests {
                     ];
                     for (features, squared) in cases {
                         let shape = match features {
-                            _ if squared => Shape::Polynomial(vec![slope.clone(), squares.clone()]),
+                            _ if squared => RowFunctionKind::Polynomial(vec![slope.clone(), squares.clone()]),
                             Features::Linear { norm: true, .. } => {
-                                Shape::Linear { norm: Symbol::ONE, slope: slope.clone() }
+                                RowFunctionKind::Linear { norm: FieldElement::ONE, slope: slope.clone() }
                             }
-                            _ => Shape::Linear { norm: Symbol::ZERO, slope: slope.clone() },
+                            _ => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: slope.clone() },
                         };
                         let width = Width::of(&field);
                         let number = random.below(q);
-                        let term = Term { number: 0, factor: field.sample(&mut random), below: q };
+                        let term = PlaneTerm { number: 0, factor: field.sample(&mut random), below: q };
                         let Some(dot) = ByteDot::new(width, &field, &store, &features, &[term], constant) else {
                             assert!(squared && range > 255);
                             continue;
                         };
-                        let form = Form { shape, constant };
+                        let form = RowFunction { shape, constant };
                         let expected =
-                            field.mul_add(field.symbol(number).unwrap(), term.factor, form.evaluate(&field, &levels));
+                            field.mul_add(field.element(number).unwrap(), term.factor, form.evaluate(&field, &levels));
                         let words = [[number as u32; BLOCK_ROWS], [(number >> 32) as u32; BLOCK_ROWS]];
                         let planes = Planes { words: words.as_flattened(), stride: BLOCK_ROWS };
                         for backend in Backend::available() {

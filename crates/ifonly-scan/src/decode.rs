@@ -8,9 +8,9 @@
 use crate::backend::{Backend, Kernels};
 use crate::dot::Width;
 use crate::pack::{packed_length, unpack_long_words, unpack_words};
-use ifonly_algebra::field::Symbol;
-pub use ifonly_algebra::interpolate::Interpolation;
-use ifonly_algebra::interpolate::{Interpolate, Interpolating, Unreadable, Words};
+use ifonly_algebra::field::FieldElement;
+pub use ifonly_algebra::interpolate::InterpolationPlan;
+use ifonly_algebra::interpolate::{DecodedWords, InterpolationStream, Interpolator, MalformedAnswer};
 use zeroize::Zeroize;
 
 /// Rows decoded at a time; the words of all servers stay in the first-level cache.
@@ -19,7 +19,7 @@ const RUN_ROWS: usize = 512;
 /// A stream that does not fit its answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DecodeError {
+pub enum AnswerStreamError {
     /// A server sent more than its answer.
     #[error("server {0} sent more bytes than its answer has")]
     TooLong(usize),
@@ -46,7 +46,7 @@ pub enum DecodeError {
 /// Takes bytes of each server as they come and gives values as soon as all servers' bytes are there.
 #[derive(Debug)]
 pub struct Decoder {
-    interpolation: Interpolation,
+    interpolation: InterpolationPlan,
     kernels: &'static dyn Kernels,
     rows: usize,
     next_row: usize,
@@ -88,26 +88,26 @@ impl Part {
 
 /// A run of decoded rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
+pub struct DecodedRun<'a> {
     /// The first row's position.
     pub first_row: usize,
     /// Symbols per row.
     pub outputs: usize,
     kernels: &'static dyn Kernels,
-    words: Words<'a>,
+    words: DecodedWords<'a>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> DecodedRun<'a> {
     /// All symbols, row by row, as they lie there.
-    pub fn words(&self) -> Words<'a> {
+    pub fn words(&self) -> DecodedWords<'a> {
         self.words
     }
 
     /// All symbols, row by row.
     pub fn iter(&self) -> Box<dyn Iterator<Item = u64> + '_> {
         match self.words {
-            Words::Narrow(words) => Box::new(words.iter().map(|&word| u64::from(word))),
-            Words::Wide(words) => Box::new(words.iter().copied()),
+            DecodedWords::Narrow(words) => Box::new(words.iter().map(|&word| u64::from(word))),
+            DecodedWords::Wide(words) => Box::new(words.iter().copied()),
         }
     }
 }
@@ -124,31 +124,31 @@ impl Drop for Decoder {
 
 /// Answers decoded by the fastest kernels of this machine.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ByKernels;
+pub struct KernelInterpolator;
 
-impl Interpolate for ByKernels {
-    fn begin(&self, interpolation: Interpolation, rows: usize) -> Box<dyn Interpolating> {
+impl Interpolator for KernelInterpolator {
+    fn begin(&self, interpolation: InterpolationPlan, rows: usize) -> Box<dyn InterpolationStream> {
         Box::new(Decoder::new(interpolation, rows))
     }
 }
 
-impl Interpolating for Decoder {
-    fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Words<'_>)) -> Result<(), Unreadable> {
+impl InterpolationStream for Decoder {
+    fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(DecodedWords<'_>)) -> Result<(), MalformedAnswer> {
         // Runs end with a byte, except for the last, after which nothing is left.
         let taken = packed_length(&self.interpolation.field, self.next_row * self.outputs());
         let ahead = answers.iter().map(|answer| answer.get(taken..).unwrap_or_default()).collect();
-        self.decode_runs(ahead, &mut |values| visit(values.words())).map(|_| ()).map_err(|_| Unreadable)
+        self.decode_runs(ahead, &mut |values| visit(values.words())).map(|_| ()).map_err(|_| MalformedAnswer)
     }
 }
 
 impl Decoder {
     /// A decoder for answers of `rows` rows, on the fastest backend.
-    pub fn new(interpolation: Interpolation, rows: usize) -> Decoder {
+    pub fn new(interpolation: InterpolationPlan, rows: usize) -> Decoder {
         Decoder::with_backend(interpolation, rows, Backend::best())
     }
 
     /// A decoder on another backend.
-    pub fn with_backend(interpolation: Interpolation, rows: usize, backend: Backend) -> Decoder {
+    pub fn with_backend(interpolation: InterpolationPlan, rows: usize, backend: Backend) -> Decoder {
         let servers = interpolation.weights.len();
         Decoder {
             interpolation,
@@ -164,7 +164,7 @@ impl Decoder {
     }
 
     /// Starts again with the answers of another query to the same rows; memory is kept.
-    pub fn restart(&mut self, interpolation: Interpolation) {
+    pub fn restart(&mut self, interpolation: InterpolationPlan) {
         self.words.resize(interpolation.weights.len(), vec![]);
         self.parts.resize_with(interpolation.weights.len(), Part::default);
         self.parts.iter_mut().for_each(Part::clear);
@@ -178,11 +178,16 @@ impl Decoder {
     }
 
     /// The next bytes of one server; `visit` sees every run of rows that they complete.
-    pub fn feed(&mut self, server: usize, mut bytes: &[u8], visit: &mut dyn FnMut(Run<'_>)) -> Result<(), DecodeError> {
+    pub fn feed(
+        &mut self,
+        server: usize,
+        mut bytes: &[u8],
+        visit: &mut dyn FnMut(DecodedRun<'_>),
+    ) -> Result<(), AnswerStreamError> {
         let part = &mut self.parts[server];
         part.received += bytes.len();
         if part.received > self.answer_length() {
-            return Err(DecodeError::TooLong(server));
+            return Err(AnswerStreamError::TooLong(server));
         }
         let mut parts = std::mem::take(&mut self.parts);
         let result = self.decode_ready(&mut parts, server, &mut bytes, visit);
@@ -197,8 +202,8 @@ impl Decoder {
         parts: &mut [Part],
         server: usize,
         bytes: &mut &[u8],
-        visit: &mut dyn FnMut(Run<'_>),
-    ) -> Result<(), DecodeError> {
+        visit: &mut dyn FnMut(DecodedRun<'_>),
+    ) -> Result<(), AnswerStreamError> {
         loop {
             let begun = parts[server].ahead().len();
             if begun > 0 {
@@ -223,7 +228,11 @@ impl Decoder {
     }
 
     /// Decodes all runs that every server has ahead; returns how many bytes of each that took.
-    fn decode_runs(&mut self, mut ahead: Vec<&[u8]>, visit: &mut dyn FnMut(Run<'_>)) -> Result<usize, DecodeError> {
+    fn decode_runs(
+        &mut self,
+        mut ahead: Vec<&[u8]>,
+        visit: &mut dyn FnMut(DecodedRun<'_>),
+    ) -> Result<usize, AnswerStreamError> {
         let mut used = 0;
         while self.next_row < self.rows {
             let run = self.run_bytes();
@@ -238,7 +247,11 @@ impl Decoder {
     }
 
     /// Whole answers at once.
-    pub fn decode_all(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(Run<'_>)) -> Result<(), DecodeError> {
+    pub fn decode_all(
+        &mut self,
+        answers: &[&[u8]],
+        visit: &mut dyn FnMut(DecodedRun<'_>),
+    ) -> Result<(), AnswerStreamError> {
         for (server, answer) in answers.iter().enumerate() {
             self.parts[server].received += answer.len();
         }
@@ -247,14 +260,14 @@ impl Decoder {
     }
 
     /// Checks that every server sent its whole answer.
-    pub fn finish(&self) -> Result<(), DecodeError> {
+    pub fn finish(&self) -> Result<(), AnswerStreamError> {
         let need = self.answer_length();
         for (server, part) in self.parts.iter().enumerate() {
             if part.received > need {
-                return Err(DecodeError::TooLong(server));
+                return Err(AnswerStreamError::TooLong(server));
             }
             if part.received < need {
-                return Err(DecodeError::TooShort { server, have: part.received, need });
+                return Err(AnswerStreamError::TooShort { server, have: part.received, need });
             }
         }
         Ok(())
@@ -273,20 +286,20 @@ impl Decoder {
     }
 
     /// Decodes the next run, with which each part begins.
-    fn decode_run(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(Run<'_>)) -> Result<(), DecodeError> {
+    fn decode_run(&mut self, parts: &[&[u8]], visit: &mut dyn FnMut(DecodedRun<'_>)) -> Result<(), AnswerStreamError> {
         let rows = self.run_rows();
         let count = rows * self.outputs();
         let words = match Width::of(&self.interpolation.field) {
             Width::Narrow => {
                 self.decode_narrow(parts, count)?;
-                Words::Narrow(&self.narrow_values)
+                DecodedWords::Narrow(&self.narrow_values)
             }
             Width::Wide => {
                 self.decode_wide(parts, count)?;
-                Words::Wide(&self.values)
+                DecodedWords::Wide(&self.values)
             }
         };
-        visit(Run {
+        visit(DecodedRun {
             first_row: self.next_row,
             outputs: self.interpolation.constants.len(),
             kernels: self.kernels,
@@ -296,20 +309,20 @@ impl Decoder {
         Ok(())
     }
 
-    fn decode_narrow(&mut self, parts: &[&[u8]], count: usize) -> Result<(), DecodeError> {
-        let Interpolation { field, weights, constants } = &self.interpolation;
+    fn decode_narrow(&mut self, parts: &[&[u8]], count: usize) -> Result<(), AnswerStreamError> {
+        let InterpolationPlan { field, weights, constants } = &self.interpolation;
         let q = field.q() as u32;
         for (server, (words, bytes)) in self.words.iter_mut().zip(parts).enumerate() {
             words.resize(count, 0);
             if unpack_words(self.kernels, field.bits(), bytes, words) >= q {
-                return Err(DecodeError::NotReduced { server, row: self.next_row });
+                return Err(AnswerStreamError::NotReduced { server, row: self.next_row });
             }
         }
         self.narrow_values.resize(count, 0);
         let first = constants.first().copied().unwrap_or_default();
         let added = first.value() as u32;
         match (&weights[..], &self.words[..]) {
-            ([w, v], [a, b]) if w == v && field.add(*w, *v) == Symbol::ONE => {
+            ([w, v], [a, b]) if w == v && field.add(*w, *v) == FieldElement::ONE => {
                 self.kernels.halve_sums(q, a, b, added, &mut self.narrow_values);
             }
             _ => {
@@ -330,8 +343,8 @@ impl Decoder {
         Ok(())
     }
 
-    fn decode_wide(&mut self, parts: &[&[u8]], count: usize) -> Result<(), DecodeError> {
-        let Interpolation { field, weights, constants } = &self.interpolation;
+    fn decode_wide(&mut self, parts: &[&[u8]], count: usize) -> Result<(), AnswerStreamError> {
+        let InterpolationPlan { field, weights, constants } = &self.interpolation;
         self.symbols.resize(count, 0);
         self.values.clear();
         self.values.extend(constants.iter().cycle().take(count).map(|constant| constant.value()));
@@ -339,18 +352,18 @@ impl Decoder {
         for (server, (bytes, &weight)) in parts.iter().zip(weights).enumerate() {
             unpack_long_words(field.bits(), bytes, &mut self.symbols);
             if self.symbols.iter().fold(0, |largest, &symbol| largest.max(symbol)) >= q {
-                return Err(DecodeError::NotReduced { server, row: self.next_row });
+                return Err(AnswerStreamError::NotReduced { server, row: self.next_row });
             }
             let both = self.values.iter_mut().zip(&self.symbols);
             let add = |(value, product): (&mut u64, u64)| {
                 let sum = *value + product;
                 *value = sum.min(sum.wrapping_sub(q));
             };
-            if field.add(weight, weight) == Symbol::ONE {
+            if field.add(weight, weight) == FieldElement::ONE {
                 // Two servers at the points ±1: halves instead of products.
                 both.map(|(value, &symbol)| (value, symbol / 2 + (symbol % 2) * q.div_ceil(2))).for_each(add);
             } else {
-                let times = |symbol: u64| field.mul(weight, field.symbol(symbol).unwrap_or_default()).value();
+                let times = |symbol: u64| field.mul(weight, field.element(symbol).unwrap_or_default()).value();
                 both.map(|(value, &symbol)| (value, times(symbol))).for_each(add);
             }
         }
@@ -360,14 +373,14 @@ impl Decoder {
 
 /// The nearest row of an answer, first of ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nearest {
+pub struct ArgMin {
     rule: Rule,
-    best: Option<Found>,
+    best: Option<ArgMinResult>,
 }
 
 /// A row and its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ArgMinResult {
     /// Its position in the answer.
     pub row: usize,
     /// Its decoded distance or cost.
@@ -380,35 +393,35 @@ enum Rule {
     Gated,
 }
 
-impl Nearest {
+impl ArgMin {
     /// The smallest value of answers with one symbol per row.
-    pub fn plain() -> Nearest {
-        Nearest { rule: Rule::Plain, best: None }
+    pub fn plain() -> ArgMin {
+        ArgMin { rule: Rule::Plain, best: None }
     }
 
     /// The smallest second symbol among rows whose first symbol is 0.
-    pub fn gated() -> Nearest {
-        Nearest { rule: Rule::Gated, best: None }
+    pub fn gated() -> ArgMin {
+        ArgMin { rule: Rule::Gated, best: None }
     }
 
     /// Looks at a run of rows; runs come in order.
-    pub fn visit(&mut self, values: Run<'_>) {
+    pub fn visit(&mut self, values: DecodedRun<'_>) {
         let found = match (self.rule, values.words) {
-            (Rule::Plain, Words::Narrow(words)) => {
+            (Rule::Plain, DecodedWords::Narrow(words)) => {
                 // The place is looked for only where there is something better than before.
                 let smallest = values.kernels.minimum(words);
                 let better = self.best.is_none_or(|best| u64::from(smallest) < best.value);
                 let row = better.then(|| words.iter().position(|&word| word == smallest)).flatten();
                 row.map(|row| (u64::from(smallest), row))
             }
-            (Rule::Plain, Words::Wide(words)) => {
+            (Rule::Plain, DecodedWords::Wide(words)) => {
                 words.iter().copied().enumerate().map(|(row, value)| (value, row)).min()
             }
-            (Rule::Gated, Words::Narrow(words)) => {
+            (Rule::Gated, DecodedWords::Narrow(words)) => {
                 let rows = words.as_chunks::<2>().0.iter().enumerate().filter(|(_, [gate, _])| *gate == 0);
                 rows.map(|(row, &[_, cost])| (u64::from(cost), row)).min()
             }
-            (Rule::Gated, Words::Wide(words)) => {
+            (Rule::Gated, DecodedWords::Wide(words)) => {
                 let rows = words.as_chunks::<2>().0.iter().enumerate().filter(|(_, [gate, _])| *gate == 0);
                 rows.map(|(row, &[_, cost])| (cost, row)).min()
             }
@@ -416,12 +429,12 @@ impl Nearest {
         if let Some((value, row)) = found
             && self.best.is_none_or(|best| value < best.value)
         {
-            self.best = Some(Found { row: values.first_row + row, value });
+            self.best = Some(ArgMinResult { row: values.first_row + row, value });
         }
     }
 
     /// The row, if any was there (or passed the gate).
-    pub fn found(&self) -> Option<Found> {
+    pub fn found(&self) -> Option<ArgMinResult> {
         self.best
     }
 }

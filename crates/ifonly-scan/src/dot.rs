@@ -17,7 +17,7 @@
 //! quadratic forms. A plan is cut into chunks wherever a sum could leave 32 bits or the quotient could become inexact.
 
 use crate::store::{LevelBytes, RowStore};
-use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::field::{Field, FieldElement};
 
 /// Limbs for q < 2^31.
 pub(crate) const NARROW: usize = 2;
@@ -75,7 +75,7 @@ impl Width {
 
 /// What the bytes of a feature group mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meaning {
+pub(crate) enum GroupEncoding {
     /// No features: planes only.
     Planes,
     /// `Σ c·y`, one byte per level.
@@ -92,12 +92,12 @@ pub(crate) enum Meaning {
     WordsNorm,
 }
 
-impl Meaning {
+impl GroupEncoding {
     /// Entries of [`Chunk::groups`] for each group of the rows.
     pub(crate) const fn per_group(self) -> usize {
         match self {
-            Meaning::BytesSquares => 3,
-            Meaning::CentredSquares => 2,
+            GroupEncoding::BytesSquares => 3,
+            GroupEncoding::CentredSquares => 2,
             _ => 1,
         }
     }
@@ -106,15 +106,15 @@ impl Meaning {
 /// The meanings as types, for kernels that are compiled for each of them.
 pub(crate) mod groups {
     /// No features.
-    pub(crate) struct None;
+    pub(crate) struct NoFeatures;
     /// Levels of one byte, with or without `y²`.
-    pub(crate) struct Bytes<const NORM: bool>;
+    pub(crate) struct ByteLevels<const NORM: bool>;
     /// Levels of one byte and both bytes of their squares.
     pub(crate) struct Squares;
     /// Levels of one byte less 128, and their squares.
     pub(crate) struct CentredSquares;
     /// Levels of two bytes, with or without `y²`.
-    pub(crate) struct Words<const NORM: bool>;
+    pub(crate) struct WordLevels<const NORM: bool>;
 }
 
 /// A dot product in the width of its numbers.
@@ -131,8 +131,8 @@ impl AnyDot {
         field: &Field,
         store: &RowStore,
         features: &Features<'_>,
-        terms: &[Term],
-        constant: Symbol,
+        terms: &[PlaneTerm],
+        constant: FieldElement,
     ) -> Option<AnyDot> {
         match width {
             Width::Narrow => Dot::new(field, store, features, terms, constant).map(AnyDot::Narrow),
@@ -144,7 +144,7 @@ impl AnyDot {
 /// A dot product over the feature groups and some planes, plus a constant.
 #[derive(Clone, Debug)]
 pub(crate) struct Dot<const L: usize> {
-    pub(crate) meaning: Meaning,
+    pub(crate) meaning: GroupEncoding,
     pub(crate) q: u64,
     /// The weight of each limb; only the second ever differs from [`WEIGHTS`], and only in narrow plans.
     pub(crate) weights: [i64; L],
@@ -153,7 +153,7 @@ pub(crate) struct Dot<const L: usize> {
     pub(crate) short_digits: Vec<ShortDigits>,
 }
 
-/// Terms whose sums fit 32 bits per limb.
+/// ManifestParams whose sums fit 32 bits per limb.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk<const L: usize> {
     /// What the sums start from: the digits of the constant.
@@ -175,10 +175,10 @@ impl<const L: usize> Chunk<L> {
 
 /// A plane and its factor.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Term {
+pub(crate) struct PlaneTerm {
     /// Which number (a number has one plane when narrow, two when wide).
     pub(crate) number: usize,
-    pub(crate) factor: Symbol,
+    pub(crate) factor: FieldElement,
     /// All its values are below this; q if they are reduced.
     pub(crate) below: u64,
 }
@@ -192,10 +192,10 @@ pub(crate) enum Features<'a> {
     Linear {
         /// Whether `‖y‖²` is added.
         norm: bool,
-        slope: &'a [Symbol],
+        slope: &'a [FieldElement],
     },
     /// `Σ linear_k·y_k + square_k·y_k²`.
-    Squares { linear: &'a [Symbol], square: &'a [Symbol] },
+    Squares { linear: &'a [FieldElement], square: &'a [FieldElement] },
 }
 
 impl<const L: usize> Dot<L> {
@@ -205,12 +205,12 @@ impl<const L: usize> Dot<L> {
         field: &Field,
         store: &RowStore,
         features: &Features<'_>,
-        terms: &[Term],
-        constant: Symbol,
+        terms: &[PlaneTerm],
+        constant: FieldElement,
     ) -> Option<Dot<L>> {
         let meaning = meaning_of(store, features, L == NARROW && field.q() <= 1 << 24)?;
         let mut constant = constant;
-        if let (Meaning::CentredSquares, Features::Squares { linear, square }) = (meaning, features) {
+        if let (GroupEncoding::CentredSquares, Features::Squares { linear, square }) = (meaning, features) {
             // c·y + e·y² = (c + 256·e)·u + e·u² + (128·c + 16384·e).
             for (&c, &e) in linear.iter().zip(*square) {
                 constant = field.mul_add(c, field.reduce(128), field.mul_add(e, field.reduce(16384), constant));
@@ -221,21 +221,21 @@ impl<const L: usize> Dot<L> {
             Features::None => {}
             Features::Linear { norm, slope } => {
                 let per_group = store.level_bytes().features_per_group();
-                for (slope, ranges) in slope.chunks(per_group).zip(store.ranges().chunks(per_group)) {
+                for (slope, ranges) in slope.chunks(per_group).zip(store.max_levels().chunks(per_group)) {
                     plan.add_group(&[slope], ranges, *norm)?;
                 }
             }
-            Features::Squares { linear, square } if meaning == Meaning::CentredSquares => {
+            Features::Squares { linear, square } if meaning == GroupEncoding::CentredSquares => {
                 let times_256 = field.reduce(256);
                 for (linear, square) in linear.chunks(4).zip(square.chunks(4)) {
                     let both = linear.iter().zip(square);
-                    let slope: Vec<Symbol> = both.map(|(&c, &e)| field.mul_add(e, times_256, c)).collect();
+                    let slope: Vec<FieldElement> = both.map(|(&c, &e)| field.mul_add(e, times_256, c)).collect();
                     plan.add_group(&[&slope, square], &[128; 4], false)?;
                 }
             }
             Features::Squares { linear, square } => {
                 let times_256 = field.reduce(256);
-                let high: Vec<Symbol> = square.iter().map(|&c| field.mul(c, times_256)).collect();
+                let high: Vec<FieldElement> = square.iter().map(|&c| field.mul(c, times_256)).collect();
                 let parts = linear.chunks(4).zip(square.chunks(4)).zip(high.chunks(4));
                 for ((linear, square), high) in parts {
                     plan.add_group(&[linear, square, high], &[255; 4], false)?;
@@ -254,23 +254,23 @@ fn largest_second_digit(q: u64) -> i64 {
     (q as i64 / 2 + 32768) / LOW_WEIGHT
 }
 
-fn meaning_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<Meaning> {
+fn meaning_of(store: &RowStore, features: &Features<'_>, centred: bool) -> Option<GroupEncoding> {
     match (features, store.level_bytes()) {
-        (Features::None, _) => Some(Meaning::Planes),
-        (Features::Linear { norm: false, .. }, LevelBytes::One) => Some(Meaning::Bytes),
-        (Features::Linear { norm: true, .. }, LevelBytes::One) => Some(Meaning::BytesNorm),
-        (Features::Squares { .. }, LevelBytes::One) if centred => Some(Meaning::CentredSquares),
-        (Features::Squares { .. }, LevelBytes::One) => Some(Meaning::BytesSquares),
+        (Features::None, _) => Some(GroupEncoding::Planes),
+        (Features::Linear { norm: false, .. }, LevelBytes::One) => Some(GroupEncoding::Bytes),
+        (Features::Linear { norm: true, .. }, LevelBytes::One) => Some(GroupEncoding::BytesNorm),
+        (Features::Squares { .. }, LevelBytes::One) if centred => Some(GroupEncoding::CentredSquares),
+        (Features::Squares { .. }, LevelBytes::One) => Some(GroupEncoding::BytesSquares),
         (Features::Squares { .. }, LevelBytes::Two) => None,
         (Features::Linear { norm, .. }, LevelBytes::Two) => {
-            let signed = store.ranges().iter().all(|&range| range < 1 << 15);
-            signed.then_some(if *norm { Meaning::WordsNorm } else { Meaning::Words })
+            let signed = store.max_levels().iter().all(|&range| range < 1 << 15);
+            signed.then_some(if *norm { GroupEncoding::WordsNorm } else { GroupEncoding::Words })
         }
     }
 }
 
 /// The digits of a symbol of up to 24 bits, 12 bits each.
-fn centred_digits<const L: usize>(field: &Field, c: Symbol) -> [i16; L] {
+fn centred_digits<const L: usize>(field: &Field, c: FieldElement) -> [i16; L] {
     let value = c.value() as i64;
     let value = if value > MOST_CENTRED { value - field.q() as i64 } else { value };
     let low = (value + 2048).rem_euclid(CENTRED_WEIGHT) - 2048;
@@ -280,7 +280,7 @@ fn centred_digits<const L: usize>(field: &Field, c: Symbol) -> [i16; L] {
 }
 
 /// The digits of a symbol.
-fn digits<const L: usize>(field: &Field, c: Symbol) -> [i16; L] {
+fn digits<const L: usize>(field: &Field, c: FieldElement) -> [i16; L] {
     let mut rest = field.signed(c);
     let mut digits = [0; L];
     for (limb, digit) in digits.iter_mut().enumerate() {
@@ -303,8 +303,8 @@ struct Planner<'a, const L: usize> {
 }
 
 impl<'a, const L: usize> Planner<'a, L> {
-    fn new(field: &'a Field, meaning: Meaning, constant: Symbol) -> Self {
-        let second = if meaning == Meaning::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
+    fn new(field: &'a Field, meaning: GroupEncoding, constant: FieldElement) -> Self {
+        let second = if meaning == GroupEncoding::CentredSquares { CENTRED_WEIGHT } else { LOW_WEIGHT };
         let weights = std::array::from_fn(|limb| if limb == 1 { second } else { WEIGHTS[limb] });
         let dot = Dot { meaning, q: field.q(), weights, chunks: vec![], short_digits: vec![] };
         let mut planner = Planner { field, dot, current: Chunk::starting(0), bounds: [0; L], groups_done: 0 };
@@ -313,14 +313,18 @@ impl<'a, const L: usize> Planner<'a, L> {
         planner
     }
 
-    fn digits(&self, c: Symbol) -> [i16; L] {
-        if self.dot.meaning == Meaning::CentredSquares { centred_digits(self.field, c) } else { digits(self.field, c) }
+    fn digits(&self, c: FieldElement) -> [i16; L] {
+        if self.dot.meaning == GroupEncoding::CentredSquares {
+            centred_digits(self.field, c)
+        } else {
+            digits(self.field, c)
+        }
     }
 
     /// One feature group; `parts` are the factors of y, or of y and both bytes of y², or of u and u². The ranges are those of
     /// the levels where they count.
-    fn add_group(&mut self, parts: &[&[Symbol]], ranges: &[u32], norm: bool) -> Option<()> {
-        let words = matches!(self.dot.meaning, Meaning::Words | Meaning::WordsNorm);
+    fn add_group(&mut self, parts: &[&[FieldElement]], ranges: &[u32], norm: bool) -> Option<()> {
+        let words = matches!(self.dot.meaning, GroupEncoding::Words | GroupEncoding::WordsNorm);
         let mut entries = vec![];
         let mut added = [0i128; L];
         for (number, part) in parts.iter().enumerate() {
@@ -328,8 +332,8 @@ impl<'a, const L: usize> Planner<'a, L> {
             for (k, &factor) in part.iter().enumerate() {
                 let digits = self.digits(factor);
                 let range = match self.dot.meaning {
-                    Meaning::Words | Meaning::WordsNorm => i128::from(ranges[k]),
-                    Meaning::CentredSquares => i128::from(ranges[k]).pow(1 + number as u32),
+                    GroupEncoding::Words | GroupEncoding::WordsNorm => i128::from(ranges[k]),
+                    GroupEncoding::CentredSquares => i128::from(ranges[k]).pow(1 + number as u32),
                     _ => 255,
                 };
                 // Words stand in memory order; bytes as 0, 2, 1, 3.
@@ -352,7 +356,7 @@ impl<'a, const L: usize> Planner<'a, L> {
         Some(())
     }
 
-    fn add_number(&mut self, term: &Term) {
+    fn add_number(&mut self, term: &PlaneTerm) {
         let planes = L / NARROW;
         let product = i128::from(self.field.signed(term.factor)).abs() * i128::from(term.below);
         let added = std::array::from_fn(|limb| if limb == 0 { product } else { 0 });
@@ -405,7 +409,9 @@ impl<'a, const L: usize> Planner<'a, L> {
     fn finish(mut self) -> Dot<L> {
         self.dot.chunks.push(self.current);
         let short = 2 * SHORT_GROUPS as i64 * 255 * largest_second_digit(self.dot.q) <= i64::from(i16::MAX);
-        if let ([chunk], Meaning::BytesNorm, true) = (&self.dot.chunks[..], self.dot.meaning, short && L == NARROW) {
+        if let ([chunk], GroupEncoding::BytesNorm, true) =
+            (&self.dot.chunks[..], self.dot.meaning, short && L == NARROW)
+        {
             let lanes = |digits: &GroupDigits<L>| {
                 let ([a, c, b, d], second) = (digits[0], digits[1]);
                 let bytes = [second[0], second[2], second[1], second[3]].map(|digit| digit as u8);
@@ -420,16 +426,16 @@ impl<'a, const L: usize> Planner<'a, L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_algebra::field::FieldRule;
+    use ifonly_algebra::field::ModulusRule;
     use ifonly_algebra::random::SeededRandom;
 
     #[test]
     fn digits_times_weights_are_the_centred_symbol() {
         let mut random = SeededRandom::new(1);
         for bits in [2, 8, 16, 17, 24, 30, 31, 40, 48, 61, 62] {
-            let q = Field::above(1 << (bits - 1), FieldRule::Deployment).unwrap().q();
+            let q = Field::above(1 << (bits - 1), ModulusRule::Deployment).unwrap().q();
             let field = Field::new(q).unwrap();
-            let edges = [0, 1, q / 2, q / 2 + 1, q - 1].map(|v| field.symbol(v).unwrap());
+            let edges = [0, 1, q / 2, q / 2 + 1, q - 1].map(|v| field.element(v).unwrap());
             let samples = (0..1000).map(|_| field.sample(&mut random)).chain(edges);
             for symbol in samples {
                 let value = |digits: &[i16]| -> i128 {
@@ -460,10 +466,10 @@ mod tests {
     fn chunks_end_before_their_sums_leave_32_bits() {
         let mut random = SeededRandom::new(2);
         let store = RowStore::build(&[1], [[0u16]]).unwrap();
-        let field = Field::above(1 << 30, FieldRule::Deployment).unwrap();
-        let mut term = |number| Term { number, factor: field.sample(&mut random), below: field.q() };
-        let terms: Vec<Term> = (0..1000).map(&mut term).collect();
-        let dot = Dot::<NARROW>::new(&field, &store, &Features::None, &terms, Symbol::ONE).unwrap();
+        let field = Field::above(1 << 30, ModulusRule::Deployment).unwrap();
+        let mut term = |number| PlaneTerm { number, factor: field.sample(&mut random), below: field.q() };
+        let terms: Vec<PlaneTerm> = (0..1000).map(&mut term).collect();
+        let dot = Dot::<NARROW>::new(&field, &store, &Features::None, &terms, FieldElement::ONE).unwrap();
         assert_eq!(dot.chunks.iter().map(|chunk| chunk.planes.len()).sum::<usize>(), 1000);
         for chunk in &dot.chunks {
             let largest = |limb: usize| -> i64 {
@@ -478,7 +484,7 @@ mod tests {
     fn two_digits_of_12_bits_hold_every_number_of_the_largest_field_that_they_are_for() {
         let field = Field::new(16_777_213).unwrap();
         for value in [0, 1, 2047, 2048, field.q() - 1].into_iter().chain(8_380_000..8_400_000) {
-            let digits = centred_digits::<NARROW>(&field, field.symbol(value).unwrap()).map(i64::from);
+            let digits = centred_digits::<NARROW>(&field, field.element(value).unwrap()).map(i64::from);
             assert!(digits.iter().all(|digit| (-2048..2048).contains(digit)), "{value}");
             assert_eq!((digits[0] + CENTRED_WEIGHT * digits[1]).rem_euclid(16_777_213), value as i64);
         }

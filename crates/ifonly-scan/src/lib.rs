@@ -52,7 +52,7 @@ pub mod store;
 mod table;
 mod tile;
 
-pub use answer::{Query, ScanError, Scanner};
+pub use answer::{ScanError, ScanQuery, Scanner};
 pub use backend::Backend;
 pub use memory::FileBytes;
 pub use store::{RowStore, RowStoreBuilder, RowWriter, StoreError};

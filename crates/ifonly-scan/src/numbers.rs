@@ -4,10 +4,10 @@
 //! by [`SymbolStream::symbol_from_word`], which is also the definition. Wide numbers (q ≥ 2^31) are kept as a plane of low
 //! and a plane of high halves.
 
-use crate::backend::{Draws, Kernels};
+use crate::backend::{DrawSpec, Kernels};
 use crate::dot::Width;
 use crate::store::BLOCK_ROWS;
-use ifonly_algebra::keys::{KeyStream, SymbolStream};
+use ifonly_algebra::keys::{FieldElementStream, KeyStream};
 
 /// Blocks behind the last one, so that kernels may load whole vectors there.
 const SPARE_BLOCKS: usize = 4;
@@ -17,7 +17,7 @@ const SPARE_BLOCKS: usize = 4;
 pub(crate) fn fill(
     kernels: &dyn Kernels,
     width: Width,
-    stream: &SymbolStream,
+    stream: &FieldElementStream,
     first: usize,
     key: &mut KeyBytes,
     out: &mut [u32],
@@ -44,7 +44,7 @@ pub(crate) struct KeyBytes {
 
 impl KeyBytes {
     /// Blocks of a stream and [`SPARE_BLOCKS`] of anything behind them.
-    fn read(&mut self, stream: &SymbolStream, first: u128, count: usize) -> &[u8] {
+    fn read(&mut self, stream: &FieldElementStream, first: u128, count: usize) -> &[u8] {
         if (self.first, self.counters.len()) != (first, count) {
             self.counters.resize(count, [0; 16]);
             KeyStream::count(first, &mut self.counters);
@@ -57,9 +57,9 @@ impl KeyBytes {
 }
 
 /// How a stream is drawn from; `None` for numbers that could reach q (a d_min above it), which are left to the definition.
-fn draws_of(stream: &SymbolStream) -> Option<Draws> {
+fn draws_of(stream: &FieldElementStream) -> Option<DrawSpec> {
     let (width, mask, limit, shift) = (stream.width, stream.mask(), stream.limit, stream.shift);
-    (limit.saturating_add(shift) <= stream.field.q()).then_some(Draws { width, mask, limit, shift })
+    (limit.saturating_add(shift) <= stream.field.q()).then_some(DrawSpec { width, mask, limit, shift })
 }
 
 /// The little-endian word of at most eight bytes.
@@ -67,7 +67,7 @@ fn word_of(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))
 }
 
-fn fill_narrow(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
+fn fill_narrow(kernels: &dyn Kernels, stream: &FieldElementStream, first: usize, bytes: &[u8], out: &mut [u32]) {
     let draws = draws_of(stream);
     if draws.is_some_and(|draws| kernels.mask_words(draws, bytes, out)) {
         return;
@@ -82,12 +82,12 @@ fn fill_narrow(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes
         let words = bytes.chunks_exact(stream.width).skip(run * BLOCK_ROWS);
         for (place, (number, bytes)) in numbers.iter_mut().zip(words).enumerate().filter(|(_, (n, _))| redo(**n)) {
             let position = (first + run * BLOCK_ROWS + place) as u64;
-            *number = stream.symbol_from_word(position, word_of(bytes)).value() as u32;
+            *number = stream.element_from_word(position, word_of(bytes)).value() as u32;
         }
     }
 }
 
-fn fill_wide(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes: &[u8], out: &mut [u32]) {
+fn fill_wide(kernels: &dyn Kernels, stream: &FieldElementStream, first: usize, bytes: &[u8], out: &mut [u32]) {
     let rows = out.len() / 2;
     let (low, high) = out.split_at_mut(rows);
     let draws = draws_of(stream);
@@ -97,8 +97,8 @@ fn fill_wide(kernels: &dyn Kernels, stream: &SymbolStream, first: usize, bytes: 
     for (row, bytes) in bytes.chunks_exact(stream.width).take(rows).enumerate() {
         let word = word_of(bytes);
         let number = match draws {
-            Some(Draws { mask, limit, shift, .. }) if word & mask < limit => (word & mask) + shift,
-            _ => stream.symbol_from_word((first + row) as u64, word).value(),
+            Some(DrawSpec { mask, limit, shift, .. }) if word & mask < limit => (word & mask) + shift,
+            _ => stream.element_from_word((first + row) as u64, word).value(),
         };
         low[row] = number as u32;
         high[row] = (number >> 32) as u32;
@@ -122,7 +122,7 @@ mod tests {
             for width in [1, 2, 3, 4, 8] {
                 let mask = (1 << (8 * width - 1)) - 1;
                 // The highest bit is masked away.
-                let draws = Draws { width, mask, limit: mask - 1, shift: 5 };
+                let draws = DrawSpec { width, mask, limit: mask - 1, shift: 5 };
                 for place in [0, 1, 17, 62, 63] {
                     for (word, below) in [(mask - 2, true), (mask - 1, false), (mask, false), (mask + 1, true)] {
                         let bytes = key_bytes(width, place, word);

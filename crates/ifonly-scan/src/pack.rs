@@ -98,7 +98,7 @@ fn bits_at(bytes: &[u8], start: usize, bits: u32) -> u64 {
 mod tests {
     use super::*;
     use crate::backend::Backend;
-    use ifonly_algebra::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     /// Bit by bit: the definition.
     fn pack_slowly(bits: u32, symbols: &[u64]) -> Vec<u8> {

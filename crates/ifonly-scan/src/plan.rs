@@ -1,16 +1,16 @@
 //! A query compiled for the rows: its tile program, and how the values of a shuffled answer get to their positions.
 
-use crate::answer::Query;
+use crate::answer::ScanQuery;
 use crate::backend::Kernels;
 use crate::parts::PartValues;
 use crate::store::RowStore;
 use crate::tile::TileProgram;
 use ifonly_algebra::field::Field;
-use ifonly_algebra::order::{self, Digits, Shuffle};
+use ifonly_algebra::order::{self, BucketIndices, Shuffle};
 use std::borrow::Cow;
 
 /// A compiled query.
-pub(crate) struct Plan<'a> {
+pub(crate) struct ScanPlan<'a> {
     pub(crate) rows: usize,
     pub(crate) field: &'a Field,
     pub(crate) program: TileProgram<'a>,
@@ -47,7 +47,7 @@ pub(crate) enum Placement<'a> {
 
 impl<'a> Placement<'a> {
     /// What tells parts in which order to give their values; none for stored order.
-    pub(crate) fn digits(&self) -> Option<&Digits> {
+    pub(crate) fn digits(&self) -> Option<&BucketIndices> {
         match self {
             Placement::Moved(shuffle) => shuffle.digits(),
             Placement::Stored | Placement::Picked(_) => None,
@@ -59,7 +59,7 @@ impl<'a> Placement<'a> {
         matches!(words_per_row, 1 | 2 | 4 | 8)
     }
 
-    pub(crate) fn of(query: &Query<'a>, rows: usize, words_per_row: usize) -> Option<Placement<'a>> {
+    pub(crate) fn of(query: &ScanQuery<'a>, rows: usize, words_per_row: usize) -> Option<Placement<'a>> {
         match (query.job.order, query.order_keys) {
             (Some(order), _) => Some(Placement::Picked(Cow::Borrowed(order))),
             (None, Some(keys)) if Placement::moves(words_per_row) => {
@@ -71,16 +71,16 @@ impl<'a> Placement<'a> {
     }
 }
 
-impl<'a> Plan<'a> {
-    pub(crate) fn new(kernels: &'static dyn Kernels, store: &'a RowStore, query: &Query<'a>) -> Plan<'a> {
-        let Query { job, keys, order_keys } = *query;
+impl<'a> ScanPlan<'a> {
+    pub(crate) fn new(kernels: &'static dyn Kernels, store: &'a RowStore, query: &ScanQuery<'a>) -> ScanPlan<'a> {
+        let ScanQuery { job, keys, order_keys } = *query;
         let gathers = job.order.is_some() || order_keys.is_some();
         let values = gathers.then(|| TileProgram::values(kernels, store, job)).and_then(|values| {
             let placement = Placement::of(query, store.rows(), values.words_per_row())?;
             Some((ValueSource::Rows(values), placement))
         });
         let program = TileProgram::answer(kernels, store, job, keys, gathers);
-        Plan { rows: job.program.answered_rows(store.rows()), field: job.field, program, values }
+        ScanPlan { rows: job.program.answered_rows(store.rows()), field: job.field, program, values }
     }
 
     /// For a database of `rows` rows whose values come in parts; `layout` has its ranges.
@@ -88,13 +88,13 @@ impl<'a> Plan<'a> {
         kernels: &'static dyn Kernels,
         layout: &'a RowStore,
         rows: usize,
-        query: &Query<'a>,
+        query: &ScanQuery<'a>,
         (values, placement): (PartValues<'a>, Placement<'a>),
-    ) -> Plan<'a> {
-        let Query { job, keys, .. } = *query;
+    ) -> ScanPlan<'a> {
+        let ScanQuery { job, keys, .. } = *query;
         let program = TileProgram::answer(kernels, layout, job, keys, true);
         let values = Some((ValueSource::Parts(values), placement));
-        Plan { rows: job.program.answered_rows(rows), field: job.field, program, values }
+        ScanPlan { rows: job.program.answered_rows(rows), field: job.field, program, values }
     }
 
     /// The program, if it can be run together with another such one.

@@ -4,14 +4,14 @@
 //! modulo x^8 + x^4 + x^3 + x + 1. Both read the chosen records once, in order.
 
 use crate::backend::{Backend, Kernels, NibbleTables};
-use ifonly_algebra::decode::Arithmetic;
+use ifonly_algebra::decode::FieldArithmetic;
 use ifonly_algebra::gf256::Gf256;
 use rayon::prelude::*;
 
 /// Why records and a selection do not fit together. A fault of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RecordError {
+pub enum RecordSumError {
     /// The records are not whole.
     #[error("{bytes} bytes are not whole records of {length}")]
     Length {
@@ -61,7 +61,7 @@ impl RecordScanner {
     }
 
     /// The XOR of the records whose bit is set: bit `i mod 8` of byte `⌊i/8⌋` stands for record i.
-    pub fn xor(&self, records: &[u8], length: usize, subset: &[u8]) -> Result<Vec<u8>, RecordError> {
+    pub fn xor(&self, records: &[u8], length: usize, subset: &[u8]) -> Result<Vec<u8>, RecordSumError> {
         let count = count(records, length)?;
         check_selection(subset.len(), count.div_ceil(8))?;
         let sizes = Sizes { record: length, selection: SPAN / 8, sum: length };
@@ -71,7 +71,7 @@ impl RecordScanner {
     }
 
     /// `Σ_i coefficient_i·record_i` in GF(2^8).
-    pub fn gf256(&self, records: &[u8], length: usize, coefficients: &[u8]) -> Result<Vec<u8>, RecordError> {
+    pub fn gf256(&self, records: &[u8], length: usize, coefficients: &[u8]) -> Result<Vec<u8>, RecordSumError> {
         let count = count(records, length)?;
         check_selection(coefficients.len(), count)?;
         let tables = nibble_tables();
@@ -89,7 +89,7 @@ impl RecordScanner {
         length: usize,
         stripes: usize,
         coefficients: &[u8],
-    ) -> Result<Vec<u8>, RecordError> {
+    ) -> Result<Vec<u8>, RecordSumError> {
         let count = count(records, length)?;
         if stripes == 0 || length.is_multiple_of(stripes) {
             return self.gf256(records, length / stripes.max(1), coefficients);
@@ -148,15 +148,15 @@ impl Default for RecordScanner {
     }
 }
 
-fn count(records: &[u8], length: usize) -> Result<usize, RecordError> {
+fn count(records: &[u8], length: usize) -> Result<usize, RecordSumError> {
     if length == 0 || !records.len().is_multiple_of(length) {
-        return Err(RecordError::Length { bytes: records.len(), length });
+        return Err(RecordSumError::Length { bytes: records.len(), length });
     }
     Ok(records.len() / length)
 }
 
-fn check_selection(have: usize, need: usize) -> Result<(), RecordError> {
-    if have == need { Ok(()) } else { Err(RecordError::Selection { have, need }) }
+fn check_selection(have: usize, need: usize) -> Result<(), RecordSumError> {
+    if have == need { Ok(()) } else { Err(RecordSumError::Selection { have, need }) }
 }
 
 fn nibble_tables() -> Box<NibbleTables> {
@@ -173,7 +173,7 @@ fn nibble_tables() -> Box<NibbleTables> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_algebra::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
     fn sums_of_records_are_their_definition_for_every_length() {
@@ -245,14 +245,14 @@ mod tests {
     #[test]
     fn selections_of_another_length_are_refused() {
         let scanner = RecordScanner::new();
-        let need = |have, need| Err(RecordError::Selection { have, need });
+        let need = |have, need| Err(RecordSumError::Selection { have, need });
         assert_eq!(scanner.xor(&[0; 18], 2, &[0]), need(1, 2));
         assert_eq!(scanner.gf256(&[0; 18], 2, &[0; 8]), need(8, 9));
         assert_eq!(scanner.gf256_striped(&[0; 18], 3, 2, &[0; 6]), need(6, 12));
         // No stripes are as one.
         assert_eq!(scanner.gf256_striped(&[0; 18], 3, 0, &[0; 12]), need(12, 6));
         assert_eq!(scanner.gf256_striped(&[5; 18], 3, 0, &[1, 0, 0, 0, 0, 0]), Ok(vec![5; 3]));
-        assert_eq!(scanner.xor(&[0; 17], 2, &[0; 2]), Err(RecordError::Length { bytes: 17, length: 2 }));
-        assert_eq!(scanner.xor(&[], 0, &[]), Err(RecordError::Length { bytes: 0, length: 0 }));
+        assert_eq!(scanner.xor(&[0; 17], 2, &[0; 2]), Err(RecordSumError::Length { bytes: 17, length: 2 }));
+        assert_eq!(scanner.xor(&[], 0, &[]), Err(RecordSumError::Length { bytes: 0, length: 0 }));
     }
 }

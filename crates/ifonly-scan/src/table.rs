@@ -7,12 +7,12 @@
 
 use crate::backend::{Blocks, Kernels};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES, LevelBytes, RowStore};
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{Form, Shape};
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{RowFunction, RowFunctionKind};
 
 /// The tables of one form, or of two.
 #[derive(Clone, Debug)]
-pub(crate) struct Tables {
+pub(crate) struct LookupTables {
     q: u64,
     entries: Entries,
 }
@@ -56,7 +56,7 @@ pub(crate) struct PlaneTables {
 }
 
 impl PlaneTables {
-    fn new(field: &Field, constant: Symbol, columns: impl Iterator<Item = Vec<u64>>) -> PlaneTables {
+    fn new(field: &Field, constant: FieldElement, columns: impl Iterator<Item = Vec<u64>>) -> PlaneTables {
         let planes = (field.bits() as usize).div_ceil(8);
         let mut groups = vec![];
         for (k, column) in columns.enumerate() {
@@ -73,9 +73,9 @@ impl PlaneTables {
     }
 }
 
-impl Tables {
+impl LookupTables {
     /// The tables of `form` for the features of `store`.
-    pub(crate) fn new(kernels: &dyn Kernels, field: &Field, store: &RowStore, form: &Form) -> Tables {
+    pub(crate) fn new(kernels: &dyn Kernels, field: &Field, store: &RowStore, form: &RowFunction) -> LookupTables {
         let columns = columns(field, store, form);
         let start = form.constant.value();
         let planes = kernels.prefers_bytes() && store.features() <= MOST_PLANE_FEATURES;
@@ -87,11 +87,16 @@ impl Tables {
             LevelBytes::One => Entries::Long(Lookups::new(start, columns, |value| value)),
             LevelBytes::Two => Entries::Words { start, columns: columns.collect() },
         };
-        Tables { q: field.q(), entries }
+        LookupTables { q: field.q(), entries }
     }
 
     /// The tables of two forms at once, where that is faster than one after the other.
-    pub(crate) fn of_two(kernels: &dyn Kernels, field: &Field, store: &RowStore, forms: [&Form; 2]) -> Option<Tables> {
+    pub(crate) fn of_two(
+        kernels: &dyn Kernels,
+        field: &Field,
+        store: &RowStore,
+        forms: [&RowFunction; 2],
+    ) -> Option<LookupTables> {
         if kernels.prefers_bytes() || store.level_bytes() == LevelBytes::Two || !sums_fit(field, store) {
             return None;
         }
@@ -101,7 +106,7 @@ impl Tables {
             .zip(second)
             .map(|(first, second)| first.into_iter().zip(second).map(|(first, second)| both(first, second)).collect());
         let start = both(forms[0].constant.value(), forms[1].constant.value());
-        Some(Tables { q: field.q(), entries: Entries::Two(Lookups::new(start, columns, |value| value)) })
+        Some(LookupTables { q: field.q(), entries: Entries::Two(Lookups::new(start, columns, |value| value)) })
     }
 
     /// The form for the rows `0..low.len()`, the lower and (if `high` is not empty) the upper 32 bits apart; of two forms
@@ -169,8 +174,8 @@ fn sums_fit(field: &Field, store: &RowStore) -> bool {
 }
 
 /// For each feature, the form's value at every level.
-fn columns(field: &Field, store: &RowStore, form: &Form) -> impl Iterator<Item = Vec<u64>> {
-    let levels = |k: usize| 0..=store.ranges()[k];
+fn columns(field: &Field, store: &RowStore, form: &RowFunction) -> impl Iterator<Item = Vec<u64>> {
+    let levels = |k: usize| 0..=store.max_levels()[k];
     (0..store.features())
         .map(move |k| levels(k).map(|y| feature_value(field, &form.shape, k, y as u16).value()).collect())
 }
@@ -250,14 +255,15 @@ fn opaque(word: u32) -> u32 {
 }
 
 /// `f_k(y)`.
-fn feature_value(field: &Field, shape: &Shape, k: usize, y: u16) -> Symbol {
+fn feature_value(field: &Field, shape: &RowFunctionKind, k: usize, y: u16) -> FieldElement {
     let level = field.reduce(u64::from(y));
     match shape {
-        Shape::Linear { norm, slope } => field.mul(level, field.mul_add(*norm, level, slope[k])),
-        Shape::Polynomial(coefficients) => {
-            coefficients.iter().rev().fold(Symbol::ZERO, |value, degree| field.mul(field.add(value, degree[k]), level))
-        }
-        Shape::Table(tables) => tables[k].get(usize::from(y)).copied().unwrap_or_default(),
+        RowFunctionKind::Linear { norm, slope } => field.mul(level, field.mul_add(*norm, level, slope[k])),
+        RowFunctionKind::Polynomial(coefficients) => coefficients
+            .iter()
+            .rev()
+            .fold(FieldElement::ZERO, |value, degree| field.mul(field.add(value, degree[k]), level)),
+        RowFunctionKind::Table(tables) => tables[k].get(usize::from(y)).copied().unwrap_or_default(),
     }
 }
 
@@ -293,21 +299,21 @@ mod tests {
     use super::*;
     use crate::backend::Backend;
     use crate::dot::Width;
-    use ifonly_algebra::field::FieldRule;
-    use ifonly_algebra::random::{Random, SeededRandom};
+    use ifonly_algebra::field::ModulusRule;
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
     fn bytes_are_looked_up_as_the_form_says_on_every_backend() {
         let mut random = SeededRandom::new(15);
         for bits in [5, 8, 21, 31, 40, 62] {
-            let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment).unwrap();
+            let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
             for ranges in [vec![255; 9], vec![3; 4], vec![255, 0, 7]] {
                 let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect();
                 let rows: Vec<Vec<u16>> = (0..130).map(|_| row()).collect();
                 let store = RowStore::build(&ranges, &rows).unwrap();
                 let mut symbols = |range: &u32| (0..=*range).map(|_| field.sample(&mut random)).collect();
-                let shape = Shape::Table(ranges.iter().map(&mut symbols).collect());
-                let form = Form { shape, constant: field.neg(Symbol::ONE) };
+                let shape = RowFunctionKind::Table(ranges.iter().map(&mut symbols).collect());
+                let form = RowFunction { shape, constant: field.neg(FieldElement::ONE) };
                 let tables = PlaneTables::new(&field, form.constant, columns(&field, &store, &form));
                 let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
                 for backend in Backend::available() {

@@ -1,10 +1,10 @@
 //! A scan takes its memory at the beginning: however many tiles a span has, no further one allocates.
 
-use ifonly_algebra::field::FieldRule;
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+use ifonly_algebra::field::ModulusRule;
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_scan::{Backend, RowStore, Scanner};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -37,9 +37,9 @@ const FEATURES: usize = 5;
 /// Whole tiles of every backend.
 const ROWS: [usize; 2] = [2 * 3840, 5 * 3840];
 
-fn allocations(backend: Backend, store: &RowStore, field: &Field, program: &Program) -> usize {
+fn allocations(backend: Backend, store: &RowStore, field: &Field, program: &RowProgram) -> usize {
     let keys = RootKey::new(0, [1; 32]).transcript(&[2; 32]).rows(field, program.outputs.len(), 1, 1);
-    let job = Job { field, alpha: Symbol::ONE, kappa: 1, program, order: None };
+    let job = ScanJob { field, alpha: FieldElement::ONE, kappa: 1, program, order: None };
     let scanner = Scanner::new().with_backend(backend).with_span_rows(ROWS[1]);
     let before = ALLOCATIONS.get();
     scanner.answer(store, &job, &keys, &mut |_| ControlFlow::Continue(())).unwrap();
@@ -57,21 +57,22 @@ fn no_tile_after_the_first_allocates() {
             RowStore::build(&[range as u32; FEATURES], rows).unwrap()
         });
         for bits in [24, 61] {
-            let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment).unwrap();
-            let mut symbols = |count: usize| -> Vec<Symbol> { (0..count).map(|_| field.sample(&mut random)).collect() };
+            let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
+            let mut symbols =
+                |count: usize| -> Vec<FieldElement> { (0..count).map(|_| field.sample(&mut random)).collect() };
             let forms = [
-                Shape::Linear { norm: Symbol::ONE, slope: symbols(FEATURES) },
-                Shape::Polynomial(vec![symbols(FEATURES), symbols(FEATURES)]),
-                Shape::Table((0..FEATURES).map(|_| symbols(range as usize + 1)).collect()),
+                RowFunctionKind::Linear { norm: FieldElement::ONE, slope: symbols(FEATURES) },
+                RowFunctionKind::Polynomial(vec![symbols(FEATURES), symbols(FEATURES)]),
+                RowFunctionKind::Table((0..FEATURES).map(|_| symbols(range as usize + 1)).collect()),
             ]
-            .map(|shape| Form { shape, constant: Symbol::ONE });
+            .map(|shape| RowFunction { shape, constant: FieldElement::ONE });
             for form in forms {
-                let two = [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }];
-                let three = [Output::Plain(0), Output::Blinded(1), Output::Difference(0)];
+                let two = [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }];
+                let three = [OutputExpr::Plain(0), OutputExpr::Blinded(1), OutputExpr::Difference(0)];
                 for program in [
-                    Program::new([form.clone()], [Output::Plain(0)]),
-                    Program::new([form.clone(), form.clone()], two),
-                    Program::new([form.clone(), form.clone()], three),
+                    RowProgram::new([form.clone()], [OutputExpr::Plain(0)]),
+                    RowProgram::new([form.clone(), form.clone()], two),
+                    RowProgram::new([form.clone(), form.clone()], three),
                 ] {
                     for backend in Backend::available() {
                         let [few, many] = stores.each_ref().map(|store| allocations(backend, store, &field, &program));

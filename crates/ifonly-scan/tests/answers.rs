@@ -1,13 +1,13 @@
 //! Every backend, thread count and span length gives the answer of the plain evaluator, bit for bit.
 
-use ifonly_algebra::field::FieldRule;
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{self, Form, Job, Output, Program, Rows, Shape};
-use ifonly_algebra::keys::{KeyedRows, RootKey, TranscriptKeys};
+use ifonly_algebra::field::ModulusRule;
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{self, OutputExpr, RowFunction, RowFunctionKind, RowProgram, Rows, ScanJob};
+use ifonly_algebra::keys::{KeyedRowRandomness, RootKey, TranscriptKeys};
 use ifonly_algebra::order;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
-use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner};
+use ifonly_scan::{Backend, RowStore, ScanError, ScanQuery, Scanner};
 use std::ops::ControlFlow;
 
 struct World {
@@ -37,44 +37,44 @@ impl World {
         (Rows::new(ranges, &rows).unwrap(), RowStore::build(ranges, &rows).unwrap())
     }
 
-    fn symbols(&mut self, field: &Field, count: usize) -> Vec<Symbol> {
+    fn symbols(&mut self, field: &Field, count: usize) -> Vec<FieldElement> {
         // Now and then a vector at the edges, where digits and sums are largest.
         match self.random.below(4) {
-            0 => vec![field.symbol(field.q() / 2).unwrap(); count],
-            1 => vec![field.symbol((field.q() / 2 + 1) % field.q()).unwrap(); count],
+            0 => vec![field.element(field.q() / 2).unwrap(); count],
+            1 => vec![field.element((field.q() / 2 + 1) % field.q()).unwrap(); count],
             _ => (0..count).map(|_| field.sample(&mut self.random)).collect(),
         }
     }
 
     /// An evaluation point as deployments choose them, or any.
-    fn alpha(&mut self, field: &Field) -> Symbol {
+    fn alpha(&mut self, field: &Field) -> FieldElement {
         match self.random.below(4) {
-            0 => Symbol::ONE,
-            1 => field.neg(Symbol::ONE),
+            0 => FieldElement::ONE,
+            1 => field.neg(FieldElement::ONE),
             2 if field.q() > 2 => field.reduce_signed(-2),
             _ => field.reduce(1 + self.random.below(field.q() - 1)),
         }
     }
 
-    fn form(&mut self, field: &Field, ranges: &[u32], shape: usize) -> Form {
+    fn form(&mut self, field: &Field, ranges: &[u32], shape: usize) -> RowFunction {
         let d = ranges.len();
         let constant = field.sample(&mut self.random);
         let shape = match shape {
-            0 => Shape::Linear { norm: Symbol::ZERO, slope: self.symbols(field, d) },
-            1 => Shape::Linear { norm: Symbol::ONE, slope: self.symbols(field, d) },
-            2 => Shape::Linear { norm: field.sample(&mut self.random), slope: self.symbols(field, d) },
-            3 => Shape::Polynomial(vec![self.symbols(field, d), self.symbols(field, d)]),
-            4 => Shape::Table(ranges.iter().map(|&range| self.symbols(field, range as usize + 1)).collect()),
-            5 => Shape::Polynomial(vec![self.symbols(field, d); 3]),
-            6 => Shape::Polynomial(vec![self.symbols(field, d)]),
-            _ => Shape::Polynomial(vec![]),
+            0 => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: self.symbols(field, d) },
+            1 => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: self.symbols(field, d) },
+            2 => RowFunctionKind::Linear { norm: field.sample(&mut self.random), slope: self.symbols(field, d) },
+            3 => RowFunctionKind::Polynomial(vec![self.symbols(field, d), self.symbols(field, d)]),
+            4 => RowFunctionKind::Table(ranges.iter().map(|&range| self.symbols(field, range as usize + 1)).collect()),
+            5 => RowFunctionKind::Polynomial(vec![self.symbols(field, d); 3]),
+            6 => RowFunctionKind::Polynomial(vec![self.symbols(field, d)]),
+            _ => RowFunctionKind::Polynomial(vec![]),
         };
-        Form { shape, constant }
+        RowFunction { shape, constant }
     }
 }
 
 /// The definition's answer as a packed stream.
-fn expected(job: &Job<'_>, rows: &Rows, keys: &KeyedRows) -> Vec<u8> {
+fn expected(job: &ScanJob<'_>, rows: &Rows, keys: &KeyedRowRandomness) -> Vec<u8> {
     wire::pack(job.field, &form::answer(job, rows, keys))
 }
 
@@ -90,7 +90,14 @@ fn scanners() -> Vec<(String, Scanner)> {
     scanners
 }
 
-fn check(what: &str, job: &Job<'_>, rows: &Rows, store: &RowStore, keys: &KeyedRows, scanners: &[(String, Scanner)]) {
+fn check(
+    what: &str,
+    job: &ScanJob<'_>,
+    rows: &Rows,
+    store: &RowStore,
+    keys: &KeyedRowRandomness,
+    scanners: &[(String, Scanner)],
+) {
     let expected = expected(job, rows, keys);
     for (name, scanner) in scanners {
         let answer = scanner.answer_to_vec(store, job, keys).unwrap();
@@ -98,7 +105,7 @@ fn check(what: &str, job: &Job<'_>, rows: &Rows, store: &RowStore, keys: &KeyedR
     }
 }
 
-fn field_of(bits: u32, rule: FieldRule) -> Field {
+fn field_of(bits: u32, rule: ModulusRule) -> Field {
     Field::above((1 << (bits - 1)) + 1, rule).unwrap()
 }
 
@@ -108,7 +115,7 @@ fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
     let scanners: Vec<_> = scanners().into_iter().step_by(3).collect();
     let mut world = World::new(1);
     for bits in [2, 3, 5, 9, 15, 16, 17, 21, 24, 30, 31, 32, 33, 40, 47, 48, 49, 61, 62] {
-        let field = field_of(bits, FieldRule::Deployment);
+        let field = field_of(bits, ModulusRule::Deployment);
         for (ranges, count) in [
             (vec![255; 32], 700),
             (vec![100; 11], 130),
@@ -120,11 +127,11 @@ fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
         ] {
             let (rows, store) = world.rows(&ranges, count);
             for shape in 0..8 {
-                let program = Program::new([world.form(&field, &ranges, shape)], [Output::Plain(0)]);
+                let program = RowProgram::new([world.form(&field, &ranges, shape)], [OutputExpr::Plain(0)]);
                 let alpha = world.alpha(&field);
                 let kappa = world.random.below(3) as usize;
                 let keys = world.keys.rows(&field, 1, kappa, 1);
-                let job = Job { field: &field, alpha, kappa, program: &program, order: None };
+                let job = ScanJob { field: &field, alpha, kappa, program: &program, order: None };
                 let what =
                     format!("{bits} bits, {} features up to {}, shape {shape}, κ={kappa}", ranges.len(), ranges[0]);
                 check(&what, &job, &rows, &store, &keys, &scanners);
@@ -134,14 +141,21 @@ fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
 }
 
 /// A form over rows of which some are as large as can be, with so many pads.
-fn check_largest(what: &str, field: &Field, ranges: &[u32], form: Form, kappa: usize, scanners: &[(String, Scanner)]) {
+fn check_largest(
+    what: &str,
+    field: &Field,
+    ranges: &[u32],
+    form: RowFunction,
+    kappa: usize,
+    scanners: &[(String, Scanner)],
+) {
     let mut world = World::new(15);
     let (rows, store) = world.rows(ranges, 70);
-    let program = Program::new([form], [Output::Plain(0)]);
+    let program = RowProgram::new([form], [OutputExpr::Plain(0)]);
     let keys = world.keys.rows(field, 1, kappa, 1);
-    let job = Job { field, alpha: Symbol::ONE, kappa, program: &program, order: None };
+    let job = ScanJob { field, alpha: FieldElement::ONE, kappa, program: &program, order: None };
     check(what, &job, &rows, &store, &keys, scanners);
-    let queries = [&job, &job].map(|job| Query::new(job, &keys));
+    let queries = [&job, &job].map(|job| ScanQuery::new(job, &keys));
     for (name, scanner) in scanners {
         let mut answers = vec![vec![]; 2];
         let mut sink = |query: usize, bytes: &[u8]| {
@@ -156,55 +170,59 @@ fn check_largest(what: &str, field: &Field, ranges: &[u32], form: Form, kappa: u
 #[test]
 fn no_sum_is_too_large() {
     let scanners: Vec<_> = scanners().into_iter().step_by(4).collect();
-    let linear = |norm: Symbol, slope: Symbol, count: usize| {
-        let shape = Shape::Linear { norm, slope: vec![slope; count] };
-        Form { shape, constant: Symbol::ZERO }
+    let linear = |norm: FieldElement, slope: FieldElement, count: usize| {
+        let shape = RowFunctionKind::Linear { norm, slope: vec![slope; count] };
+        RowFunction { shape, constant: FieldElement::ZERO }
     };
     // Pads whose sum is beyond 32 bits.
     for bits in [28, 29, 30, 31] {
-        let field = field_of(bits, FieldRule::Deployment);
-        let form = linear(Symbol::ONE, field.reduce(field.q() / 2), 4);
+        let field = field_of(bits, ModulusRule::Deployment);
+        let form = linear(FieldElement::ONE, field.reduce(field.q() / 2), 4);
         check_largest(&format!("{bits} bits, 9 pads"), &field, &[255; 4], form, 9, &scanners);
     }
     // The same beside features whose sum is nearly as large.
-    let field = field_of(29, FieldRule::Deployment);
-    let form = linear(Symbol::ZERO, field.reduce(32_500), 240);
+    let field = field_of(29, ModulusRule::Deployment);
+    let form = linear(FieldElement::ZERO, field.reduce(32_500), 240);
     check_largest("240 features, 3 pads", &field, &[255; 240], form, 3, &scanners);
     // Levels that are no signed numbers, and levels that are but whose squares are large.
     for (range, bits) in [32_766, 32_768, 65_535, 16_000].into_iter().flat_map(|range| [(range, 21), (range, 61)]) {
-        let field = field_of(bits, FieldRule::Deployment);
-        for norm in [Symbol::ZERO, Symbol::ONE] {
+        let field = field_of(bits, ModulusRule::Deployment);
+        for norm in [FieldElement::ZERO, FieldElement::ONE] {
             let form = linear(norm, field.reduce(field.q() / 2), 3);
             check_largest(&format!("{bits} bits, levels up to {range}"), &field, &[range; 3], form, 1, &scanners);
         }
     }
     // A sum of exactly 2^31.
-    let field = field_of(22, FieldRule::Deployment);
-    let form = linear(Symbol::ZERO, field.reduce(1 << 14), 8);
+    let field = field_of(22, ModulusRule::Deployment);
+    let form = linear(FieldElement::ZERO, field.reduce(1 << 14), 8);
     check_largest("exactly 2^31", &field, &[1 << 14; 8], form, 0, &scanners);
     // Second digits that are just too large for sums of 16 bits.
     for q in [2_088_971, 2_219_527, 2_350_081, 2_480_663, 2_611_207, 2_741_773, 2_872_327, 3_002_891] {
         let field = Field::new(q).unwrap();
-        let form = linear(Symbol::ONE, field.reduce(field.q() / 2), 16);
+        let form = linear(FieldElement::ONE, field.reduce(field.q() / 2), 16);
         check_largest(&format!("q = {}", field.q()), &field, &[255; 16], form, 1, &scanners);
     }
     // A quotient by q that takes more bits than are exact at once: the lower digits are zero, so that one chunk would hold it.
     let field = Field::new(16_777_213).unwrap();
-    let form = linear(Symbol::ZERO, field.reduce(65_280 * 128), 60_000);
+    let form = linear(FieldElement::ZERO, field.reduce(65_280 * 128), 60_000);
     check_largest("60000 features", &field, &[255; 60_000], form, 1, &scanners);
 }
 
-fn all_outputs(world: &mut World, field: &Field) -> Vec<Vec<Output>> {
+fn all_outputs(world: &mut World, field: &Field) -> Vec<Vec<OutputExpr>> {
     let (unit, constant) = (field.sample(&mut world.random), field.sample(&mut world.random));
     vec![
-        vec![Output::Plain(0)],
-        vec![Output::Masked { form: 0, unit }],
-        vec![Output::Difference(0)],
-        vec![Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }],
-        vec![Output::Hidden { cost: 1, gate: 0 }],
-        vec![Output::Selected { square: 0, linear: 1, constant }],
-        vec![Output::Plain(1), Output::Plain(0), Output::Plain(1), Output::Difference(1)],
-        vec![Output::Masked { form: 1, unit }, Output::Blinded(1), Output::Selected { square: 1, linear: 0, constant }],
+        vec![OutputExpr::Plain(0)],
+        vec![OutputExpr::Masked { form: 0, unit }],
+        vec![OutputExpr::Difference(0)],
+        vec![OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }],
+        vec![OutputExpr::Hidden { cost: 1, gate: 0 }],
+        vec![OutputExpr::Selected { square: 0, linear: 1, constant }],
+        vec![OutputExpr::Plain(1), OutputExpr::Plain(0), OutputExpr::Plain(1), OutputExpr::Difference(1)],
+        vec![
+            OutputExpr::Masked { form: 1, unit },
+            OutputExpr::Blinded(1),
+            OutputExpr::Selected { square: 1, linear: 0, constant },
+        ],
     ]
 }
 
@@ -213,14 +231,14 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
     let scanners = scanners();
     let mut world = World::new(2);
     for (bits, rule) in [
-        (1, FieldRule::Deployment), // q = 2, which has no Montgomery form
-        (7, FieldRule::Paper),
-        (21, FieldRule::Deployment),
-        (22, FieldRule::Paper), // nearly half of all words are drawn again
-        (31, FieldRule::Deployment),
-        (32, FieldRule::Deployment),
-        (34, FieldRule::Paper),
-        (61, FieldRule::Deployment),
+        (1, ModulusRule::Deployment), // q = 2, which has no Montgomery form
+        (7, ModulusRule::Paper),
+        (21, ModulusRule::Deployment),
+        (22, ModulusRule::Paper), // nearly half of all words are drawn again
+        (31, ModulusRule::Deployment),
+        (32, ModulusRule::Deployment),
+        (34, ModulusRule::Paper),
+        (61, ModulusRule::Deployment),
     ] {
         let field = if bits == 1 { Field::new(2).unwrap() } else { field_of(bits, rule) };
         for (ranges, count) in [(vec![255; 9], 1500), (vec![300, 2, 1000], 129), (vec![9; 4], 1), (vec![9; 4], 0)] {
@@ -229,8 +247,8 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
             for outputs in all_outputs(&mut world, &field) {
                 let shape = world.random.below(5) as usize;
                 let forms = [world.form(&field, &ranges, shape), world.form(&field, &ranges, (shape + 2) % 5)];
-                let mut program = Program::new(forms, outputs.clone());
-                if outputs.iter().any(|output| matches!(output, Output::Selected { .. })) {
+                let mut program = RowProgram::new(forms, outputs.clone());
+                if outputs.iter().any(|output| matches!(output, OutputExpr::Selected { .. })) {
                     program.row_shares = (0..count).map(|_| field.sample(&mut world.random)).collect();
                 }
                 let kappa = world.random.below(4) as usize;
@@ -239,19 +257,19 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
                 let alpha = world.alpha(&field);
                 for (name, scanner) in &scanners {
                     // Shuffled by the keys of the order instead of the order itself.
-                    let job = Job { field: &field, alpha, kappa, program: &program, order: None };
-                    let query = Query::new(&job, &keys).shuffled_by(Some(&world.keys));
+                    let job = ScanJob { field: &field, alpha, kappa, program: &program, order: None };
+                    let query = ScanQuery::new(&job, &keys).shuffled_by(Some(&world.keys));
                     let mut answer = vec![];
                     let mut sink = |bytes: &[u8]| {
                         answer.extend_from_slice(bytes);
                         ControlFlow::Continue(())
                     };
                     scanner.answer_query(&store, &query, &mut sink).unwrap();
-                    let ordered = Job { order: Some(&order), ..job.clone() };
+                    let ordered = ScanJob { order: Some(&order), ..job.clone() };
                     assert!(answer == expected(&ordered, &rows, &keys), "{bits} bits, {outputs:?}: {name}, by keys");
                 }
                 for order in [None, Some(&order[..])] {
-                    let job = Job { field: &field, alpha, kappa, program: &program, order };
+                    let job = ScanJob { field: &field, alpha, kappa, program: &program, order };
                     let what = format!("{bits} bits, {count} rows, {outputs:?}, shuffled {}", order.is_some());
                     check(&what, &job, &rows, &store, &keys, &scanners);
                 }
@@ -268,24 +286,24 @@ fn a_shuffle_through_buckets_equals_the_picked_order() {
     let (_, store) = world.rows(&ranges, 200_001);
     let order = order::permutation(&world.keys, 200_001);
     for bits in [21, 61] {
-        let field = field_of(bits, FieldRule::Deployment);
+        let field = field_of(bits, ModulusRule::Deployment);
         let forms = [world.form(&field, &ranges, 3), world.form(&field, &ranges, 4), world.form(&field, &ranges, 1)];
         for outputs in [
-            vec![Output::Plain(0)],
-            vec![Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }],
-            vec![Output::Plain(0), Output::Plain(1), Output::Difference(2)],
+            vec![OutputExpr::Plain(0)],
+            vec![OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }],
+            vec![OutputExpr::Plain(0), OutputExpr::Plain(1), OutputExpr::Difference(2)],
         ] {
-            let program = Program::new(forms.clone(), outputs);
+            let program = RowProgram::new(forms.clone(), outputs);
             let keys = world.keys.rows(&field, program.outputs.len(), 1, 1);
-            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
-            let picked = Job { order: Some(&order), ..job.clone() };
+            let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
+            let picked = ScanJob { order: Some(&order), ..job.clone() };
             for (name, scanner) in scanners() {
                 let mut answer = vec![];
                 let mut sink = |bytes: &[u8]| {
                     answer.extend_from_slice(bytes);
                     ControlFlow::Continue(())
                 };
-                let query = Query::new(&job, &keys).shuffled_by(Some(&world.keys));
+                let query = ScanQuery::new(&job, &keys).shuffled_by(Some(&world.keys));
                 scanner.answer_query(&store, &query, &mut sink).unwrap();
                 assert!(answer == scanner.answer_to_vec(&store, &picked, &keys).unwrap(), "{bits} bits: {name}");
             }
@@ -298,34 +316,34 @@ fn a_batch_gives_each_query_its_own_answer() {
     let mut world = World::new(3);
     let ranges = [255; 13];
     let (rows, store) = world.rows(&ranges, 3000);
-    let fields = [field_of(21, FieldRule::Deployment), field_of(61, FieldRule::Deployment)];
+    let fields = [field_of(21, ModulusRule::Deployment), field_of(61, ModulusRule::Deployment)];
     let order = order::permutation(&world.keys, 3000);
-    let programs: Vec<Program> = (0..8)
+    let programs: Vec<RowProgram> = (0..8)
         .map(|i| {
             let field = &fields[i % 2];
             let forms = [world.form(field, &ranges, i % 5), world.form(field, &ranges, (i + 1) % 5)];
             match i % 3 {
-                0 => Program::new(forms, [Output::Plain(0)]),
-                1 => Program::new(forms, [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }]),
-                _ => Program::new(forms, [Output::Difference(0)]),
+                0 => RowProgram::new(forms, [OutputExpr::Plain(0)]),
+                1 => RowProgram::new(forms, [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }]),
+                _ => RowProgram::new(forms, [OutputExpr::Difference(0)]),
             }
         })
         .collect();
-    let keys: Vec<KeyedRows> =
+    let keys: Vec<KeyedRowRandomness> =
         programs.iter().enumerate().map(|(i, p)| world.keys.rows(&fields[i % 2], p.outputs.len(), 1, 1)).collect();
-    let jobs: Vec<Job<'_>> = programs
+    let jobs: Vec<ScanJob<'_>> = programs
         .iter()
         .enumerate()
         .map(|(i, program)| {
             let order = (i % 4 == 3).then_some(&order[..]);
-            Job { field: &fields[i % 2], alpha: Symbol::ONE, kappa: 1, program, order }
+            ScanJob { field: &fields[i % 2], alpha: FieldElement::ONE, kappa: 1, program, order }
         })
         .collect();
     check_batch("mixed", &jobs, &keys, &rows, &store);
 }
 
-fn check_batch(what: &str, jobs: &[Job<'_>], keys: &[KeyedRows], rows: &Rows, store: &RowStore) {
-    let queries: Vec<Query<'_>> = jobs.iter().zip(keys).map(|(job, keys)| Query::new(job, keys)).collect();
+fn check_batch(what: &str, jobs: &[ScanJob<'_>], keys: &[KeyedRowRandomness], rows: &Rows, store: &RowStore) {
+    let queries: Vec<ScanQuery<'_>> = jobs.iter().zip(keys).map(|(job, keys)| ScanQuery::new(job, keys)).collect();
     for (name, scanner) in scanners() {
         let mut answers = vec![vec![]; queries.len()];
         let mut sink = |query: usize, bytes: &[u8]| {
@@ -346,27 +364,27 @@ fn baseline_queries_that_share_their_work_on_the_rows_equal_the_definition() {
         let (rows, store) = world.rows(&ranges, count);
         // Pairs with short digits, at their edges first; mixed ones; larger ones; and one without a partner.
         let bits = [21, 21, 17, 5, 21, 31, 22, 21, 30, 24, 21];
-        let fields: Vec<Field> = bits.iter().map(|&bits| field_of(bits, FieldRule::Deployment)).collect();
-        let programs: Vec<Program> = fields
+        let fields: Vec<Field> = bits.iter().map(|&bits| field_of(bits, ModulusRule::Deployment)).collect();
+        let programs: Vec<RowProgram> = fields
             .iter()
             .enumerate()
             .map(|(i, field)| {
                 let mut form = world.form(field, &ranges, 1);
-                if let (0 | 1, Shape::Linear { slope, .. }) = (i, &mut form.shape) {
-                    slope.fill(field.symbol(field.q() / 2 + i as u64).unwrap());
+                if let (0 | 1, RowFunctionKind::Linear { slope, .. }) = (i, &mut form.shape) {
+                    slope.fill(field.element(field.q() / 2 + i as u64).unwrap());
                 }
                 let unit = field.sample(&mut world.random);
-                let output = if i % 3 == 2 { Output::Masked { form: 0, unit } } else { Output::Plain(0) };
-                Program::new([form], [output])
+                let output = if i % 3 == 2 { OutputExpr::Masked { form: 0, unit } } else { OutputExpr::Plain(0) };
+                RowProgram::new([form], [output])
             })
             .collect();
         let kappas = |i: usize| [1, 1, 2, 0, 1, 3][i % 6];
-        let keys: Vec<KeyedRows> =
+        let keys: Vec<KeyedRowRandomness> =
             fields.iter().enumerate().map(|(i, field)| world.keys.rows(field, 1, kappas(i), 5)).collect();
-        let jobs: Vec<Job<'_>> = (0..bits.len())
+        let jobs: Vec<ScanJob<'_>> = (0..bits.len())
             .map(|i| {
                 let (field, program) = (&fields[i], &programs[i]);
-                Job { field, alpha: world.alpha(field), kappa: kappas(i), program, order: None }
+                ScanJob { field, alpha: world.alpha(field), kappa: kappas(i), program, order: None }
             })
             .collect();
         check_batch(&format!("{} features", ranges.len()), &jobs, &keys, &rows, &store);
@@ -376,18 +394,18 @@ fn baseline_queries_that_share_their_work_on_the_rows_equal_the_definition() {
 #[test]
 fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
     let mut world = World::new(4);
-    let field = field_of(21, FieldRule::Deployment);
+    let field = field_of(21, ModulusRule::Deployment);
     let (_, store) = world.rows(&[255; 4], 5000);
     let scanner = Scanner::new().with_span_rows(64);
     let keys = world.keys.rows(&field, 1, 1, 1);
-    let run = |program: &Program, order: Option<&[u32]>, keys: &KeyedRows| {
-        let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program, order };
+    let run = |program: &RowProgram, order: Option<&[u32]>, keys: &KeyedRowRandomness| {
+        let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program, order };
         scanner.answer_to_vec(&store, &job, keys).map(|answer| answer.len())
     };
-    let good = Program::new([world.form(&field, &[255; 4], 1)], [Output::Plain(0)]);
-    let narrow = Program::new([world.form(&field, &[255; 3], 1)], [Output::Plain(0)]);
+    let good = RowProgram::new([world.form(&field, &[255; 4], 1)], [OutputExpr::Plain(0)]);
+    let narrow = RowProgram::new([world.form(&field, &[255; 3], 1)], [OutputExpr::Plain(0)]);
     let mut selected = good.clone();
-    selected.outputs = vec![Output::Selected { square: 0, linear: 0, constant: Symbol::ONE }];
+    selected.outputs = vec![OutputExpr::Selected { square: 0, linear: 0, constant: FieldElement::ONE }];
     assert_eq!(run(&good, None, &keys), Ok(5000 * 21 / 8));
     assert_eq!(run(&narrow, None, &keys), Err(ScanError::Features { form: 0, have: 3, need: 4 }));
     assert_eq!(run(&selected, None, &keys), Err(ScanError::RowShares { have: 0, need: 5000 }));
@@ -395,10 +413,10 @@ fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
     assert_eq!(run(&good, Some(&[5000; 5000]), &keys), Err(ScanError::Order(5000)));
     assert_eq!(run(&good, None, &world.keys.rows(&field, 1, 2, 1)), Err(ScanError::Keys));
     assert_eq!(run(&good, None, &world.keys.rows(&field, 2, 1, 1)), Err(ScanError::Keys));
-    let missing = Program::new([world.form(&field, &[255; 4], 1)], [Output::Plain(1)]);
+    let missing = RowProgram::new([world.form(&field, &[255; 4], 1)], [OutputExpr::Plain(1)]);
     assert!(matches!(run(&missing, None, &keys), Err(ScanError::NoForm(_))));
 
-    let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &good, order: None };
+    let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &good, order: None };
     let mut calls = 0;
     let stopped = scanner.answer(&store, &job, &keys, &mut |_| {
         calls += 1;
@@ -410,13 +428,19 @@ fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
 #[test]
 fn a_query_whose_sink_stops_gets_no_more_while_the_others_get_all() {
     let mut world = World::new(13);
-    let field = field_of(21, FieldRule::Deployment);
+    let field = field_of(21, ModulusRule::Deployment);
     let (rows, store) = world.rows(&[255; 4], 5000);
-    let programs = [1, 1, 4].map(|shape| Program::new([world.form(&field, &[255; 4], shape)], [Output::Plain(0)]));
+    let programs =
+        [1, 1, 4].map(|shape| RowProgram::new([world.form(&field, &[255; 4], shape)], [OutputExpr::Plain(0)]));
     let keys = world.keys.rows(&field, 1, 1, 1);
-    let jobs =
-        programs.each_ref().map(|program| Job { field: &field, alpha: Symbol::ONE, kappa: 1, program, order: None });
-    let queries = jobs.each_ref().map(|job| Query::new(job, &keys));
+    let jobs = programs.each_ref().map(|program| ScanJob {
+        field: &field,
+        alpha: FieldElement::ONE,
+        kappa: 1,
+        program,
+        order: None,
+    });
+    let queries = jobs.each_ref().map(|job| ScanQuery::new(job, &keys));
     for (name, scanner) in scanners() {
         let mut answers = vec![vec![]; 3];
         let mut spans = [0; 3];
@@ -435,17 +459,21 @@ fn a_query_whose_sink_stops_gets_no_more_while_the_others_get_all() {
 #[test]
 fn queries_of_linear_forms_share_well_where_there_are_rows() {
     let mut world = World::new(14);
-    let field = field_of(21, FieldRule::Deployment);
+    let field = field_of(21, ModulusRule::Deployment);
     let stores = [1, 0].map(|count| world.rows(&[255; 4], count).1);
     let forms = [0, 1, 3, 4].map(|shape| world.form(&field, &[255; 4], shape));
-    let shares = |store: &RowStore, outputs: &[Output]| {
-        let program = Program::new(forms.clone(), outputs.to_vec());
-        Scanner::new()
-            .shares_well(store, &Job { field: &field, alpha: Symbol::ONE, kappa: 0, program: &program, order: None })
+    let shares = |store: &RowStore, outputs: &[OutputExpr]| {
+        let program = RowProgram::new(forms.clone(), outputs.to_vec());
+        Scanner::new().shares_well(
+            store,
+            &ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 0, program: &program, order: None },
+        )
     };
-    let linear = [Output::Plain(0), Output::Blinded(1)];
+    let linear = [OutputExpr::Plain(0), OutputExpr::Blinded(1)];
     assert!(shares(&stores[0], &linear) && !shares(&stores[1], &linear));
-    assert!(!shares(&stores[0], &[Output::Plain(2)]) && !shares(&stores[0], &[Output::Hidden { cost: 0, gate: 3 }]));
+    assert!(
+        !shares(&stores[0], &[OutputExpr::Plain(2)]) && !shares(&stores[0], &[OutputExpr::Hidden { cost: 0, gate: 3 }])
+    );
 }
 
 #[test]
@@ -457,14 +485,20 @@ fn sums_of_table_entries_may_fill_a_word_and_more() {
         let field = Field::new(q).unwrap();
         assert!(fit * q < 1 << 32 && (fit + 1) * q > 1 << 32);
         let (rows, store) = world.rows(&ranges, 200);
-        let largest = field.neg(Symbol::ONE);
-        let form = || Form { shape: Shape::Table(vec![vec![largest; 4]; 31]), constant: largest };
-        let outputs = [Output::Plain(0), Output::Blinded(1), Output::Difference(0)];
-        let program = Program::new([form(), form()], outputs);
+        let largest = field.neg(FieldElement::ONE);
+        let form = || RowFunction { shape: RowFunctionKind::Table(vec![vec![largest; 4]; 31]), constant: largest };
+        let outputs = [OutputExpr::Plain(0), OutputExpr::Blinded(1), OutputExpr::Difference(0)];
+        let program = RowProgram::new([form(), form()], outputs);
         for shuffled in [false, true] {
             let order = shuffled.then(|| order::permutation(&world.keys, 200));
             let keys = world.keys.rows(&field, 3, 1, 1);
-            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: order.as_deref() };
+            let job = ScanJob {
+                field: &field,
+                alpha: FieldElement::ONE,
+                kappa: 1,
+                program: &program,
+                order: order.as_deref(),
+            };
             let expected = expected(&job, &rows, &keys);
             for backend in Backend::available() {
                 let scanner = Scanner::new().with_backend(backend);
@@ -482,12 +516,13 @@ fn tables_of_two_forms_equal_the_definition_for_levels_of_two_bytes_and_the_smal
     // So many rows that tables are worth making.
     for ranges in [vec![300, 700, 2, 400], vec![9, 255, 3]] {
         let (rows, store) = world.rows(&ranges, 900);
-        for field in [Field::new(2).unwrap(), field_of(21, FieldRule::Deployment), field_of(61, FieldRule::Deployment)]
+        for field in
+            [Field::new(2).unwrap(), field_of(21, ModulusRule::Deployment), field_of(61, ModulusRule::Deployment)]
         {
             let forms = [world.form(&field, &ranges, 4), world.form(&field, &ranges, 4)];
-            let program = Program::new(forms, [Output::Blinded(0), Output::Hidden { cost: 1, gate: 0 }]);
+            let program = RowProgram::new(forms, [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }]);
             let keys = world.keys.rows(&field, 2, 1, 1);
-            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+            let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
             let what = format!("q = {}, levels up to {}", field.q(), ranges[1]);
             check(&what, &job, &rows, &store, &keys, &scanners);
         }

@@ -1,32 +1,32 @@
 //! Decoding gives the values of the definition and the first nearest row, however the bytes arrive.
 
-use ifonly_algebra::field::FieldRule;
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::field::ModulusRule;
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
 use ifonly_scan::Backend;
-use ifonly_scan::decode::{DecodeError, Decoder, Found, Interpolation, Nearest};
+use ifonly_scan::decode::{AnswerStreamError, ArgMin, ArgMinResult, Decoder, InterpolationPlan};
 
 struct Case {
     field: Field,
     outputs: usize,
-    interpolation: Interpolation,
+    interpolation: InterpolationPlan,
     answers: Vec<Vec<u8>>,
     values: Vec<u64>,
 }
 
 /// Random answers of `servers` servers; small values are planted so that minima, ties and open gates exist.
 fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut SeededRandom) -> Case {
-    let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment).unwrap();
+    let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
     // Two servers at the points ±1 have halves, which take a way of their own.
     let half = field.inverse(field.reduce(2)).unwrap();
     let halves = servers == 2 && random.below(2) == 0;
-    let weights: Vec<Symbol> =
+    let weights: Vec<FieldElement> =
         (0..servers).map(|_| if halves { half } else { field.reduce(1 + random.below(field.q() - 1)) }).collect();
-    let constants: Vec<Symbol> = (0..outputs).map(|_| field.sample(random)).collect();
-    let values: Vec<Symbol> =
+    let constants: Vec<FieldElement> = (0..outputs).map(|_| field.sample(random)).collect();
+    let values: Vec<FieldElement> =
         (0..rows * outputs).map(|_| field.reduce(random.below(field.q()) % (1 << 40) % 50)).collect();
-    let mut answers: Vec<Vec<Symbol>> = vec![vec![]; servers];
+    let mut answers: Vec<Vec<FieldElement>> = vec![vec![]; servers];
     for (i, &value) in values.iter().enumerate() {
         let mut rest = field.sub(value, constants[i % outputs]);
         for server in 1..servers {
@@ -38,17 +38,19 @@ fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut See
     }
     Case {
         outputs,
-        interpolation: Interpolation { field: field.clone(), weights, constants },
+        interpolation: InterpolationPlan { field: field.clone(), weights, constants },
         answers: answers.iter().map(|symbols| wire::pack(&field, symbols)).collect(),
         values: values.iter().map(|value| value.value()).collect(),
         field,
     }
 }
 
-fn nearest_of(case: &Case) -> Option<Found> {
+fn nearest_of(case: &Case) -> Option<ArgMinResult> {
     let rows = case.values.chunks_exact(case.outputs).enumerate();
     let candidates = rows.filter(|(_, row)| case.outputs == 1 || row[0] == 0);
-    candidates.map(|(row, values)| Found { row, value: values[case.outputs - 1] }).min_by_key(|found| found.value)
+    candidates
+        .map(|(row, values)| ArgMinResult { row, value: values[case.outputs - 1] })
+        .min_by_key(|found| found.value)
 }
 
 #[test]
@@ -61,9 +63,9 @@ fn values_and_nearest_row_are_right_for_every_field_and_number_of_servers() {
                 for backend in Backend::available() {
                     let mut decoder = Decoder::with_backend(case.interpolation.clone(), rows, backend);
                     let mut values = vec![];
-                    let mut nearest = if outputs == 1 { Nearest::plain() } else { Nearest::gated() };
+                    let mut nearest = if outputs == 1 { ArgMin::plain() } else { ArgMin::gated() };
                     let parts: Vec<&[u8]> = case.answers.iter().map(Vec::as_slice).collect();
-                    let mut visit = |run: ifonly_scan::decode::Run<'_>| {
+                    let mut visit = |run: ifonly_scan::decode::DecodedRun<'_>| {
                         values.extend(run.iter());
                         if outputs < 3 {
                             nearest.visit(run);
@@ -83,11 +85,11 @@ fn values_and_nearest_row_are_right_for_every_field_and_number_of_servers() {
 #[test]
 fn a_nearer_row_is_found_in_whatever_run_it_comes_and_the_first_of_equals_stays() {
     for bits in [21, 40] {
-        let field = Field::above((1 << (bits - 1)) + 1, FieldRule::Deployment).unwrap();
+        let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
         for outputs in [1, 2] {
             // One server whose answer is the values: a gate that is open, where there is one, and a cost.
-            let constants = vec![Symbol::ZERO; outputs];
-            let interpolation = Interpolation { field: field.clone(), weights: vec![Symbol::ONE], constants };
+            let constants = vec![FieldElement::ZERO; outputs];
+            let interpolation = InterpolationPlan { field: field.clone(), weights: vec![FieldElement::ONE], constants };
             let mut values: Vec<u64> = (0..2000).flat_map(|_| [0, 900].into_iter().skip(2 - outputs)).collect();
             if outputs == 2 {
                 // The smallest cost of all, behind a gate.
@@ -96,12 +98,16 @@ fn a_nearer_row_is_found_in_whatever_run_it_comes_and_the_first_of_equals_stays(
             let planted = [(10, 50, 10), (600, 40, 600), (1100, 30, 1100), (1101, 30, 1100), (1700, 30, 1100)];
             for (row, value, nearest_row) in planted {
                 values[row * outputs + outputs - 1] = value;
-                let symbols: Vec<Symbol> = values.iter().map(|&value| field.reduce(value)).collect();
-                let mut nearest = if outputs == 1 { Nearest::plain() } else { Nearest::gated() };
+                let symbols: Vec<FieldElement> = values.iter().map(|&value| field.reduce(value)).collect();
+                let mut nearest = if outputs == 1 { ArgMin::plain() } else { ArgMin::gated() };
                 let answer = wire::pack(&field, &symbols);
                 let mut decoder = Decoder::new(interpolation.clone(), 2000);
                 decoder.decode_all(&[&answer], &mut |run| nearest.visit(run)).unwrap();
-                assert_eq!(nearest.found(), Some(Found { row: nearest_row, value }), "{bits} bits, {outputs} outputs");
+                assert_eq!(
+                    nearest.found(),
+                    Some(ArgMinResult { row: nearest_row, value }),
+                    "{bits} bits, {outputs} outputs"
+                );
             }
         }
     }
@@ -123,7 +129,7 @@ fn bytes_may_arrive_in_any_pieces_and_a_decoder_starts_again() {
                 while at.iter().zip(&case.answers).any(|(&at, answer)| at < answer.len()) {
                     let server = random.below(servers as u64) as usize;
                     let end = case.answers[server].len().min(at[server] + random.below(longest) as usize);
-                    let mut visit = |run: ifonly_scan::decode::Run<'_>| values.extend(run.iter());
+                    let mut visit = |run: ifonly_scan::decode::DecodedRun<'_>| values.extend(run.iter());
                     decoder.feed(server, &case.answers[server][at[server]..end], &mut visit).unwrap();
                     at[server] = end;
                 }
@@ -143,16 +149,16 @@ fn wrong_lengths_and_symbols_outside_the_field_name_their_server() {
         let decode = |parts: [&[u8]; 2]| Decoder::new(case.interpolation.clone(), 1000).decode_all(&parts, &mut |_| {});
         assert_eq!(decode([first, second]), Ok(()));
         let need = first.len();
-        let short = DecodeError::TooShort { server: 1, have: need - 1, need };
+        let short = AnswerStreamError::TooShort { server: 1, have: need - 1, need };
         assert_eq!(decode([first, &second[..need - 1]]), Err(short));
-        assert_eq!(decode([&[first, &[0]].concat(), second]), Err(DecodeError::TooLong(0)));
+        assert_eq!(decode([&[first, &[0]].concat(), second]), Err(AnswerStreamError::TooLong(0)));
         // Symbol 600 begins at a byte, and the one behind it is zero.
         let mut outside = vec![0; need];
         outside[600 / 8 * bits as usize..][..8].copy_from_slice(&case.field.q().to_le_bytes());
-        assert_eq!(decode([first, &outside]), Err(DecodeError::NotReduced { server: 1, row: 512 }));
+        assert_eq!(decode([first, &outside]), Err(AnswerStreamError::NotReduced { server: 1, row: 512 }));
         let mut decoder = Decoder::new(case.interpolation.clone(), 1000);
         decoder.feed(0, first, &mut |_| {}).unwrap();
-        assert_eq!(decoder.feed(0, &[1], &mut |_| {}), Err(DecodeError::TooLong(0)));
-        assert_eq!(decoder.finish().unwrap_err(), DecodeError::TooLong(0));
+        assert_eq!(decoder.feed(0, &[1], &mut |_| {}), Err(AnswerStreamError::TooLong(0)));
+        assert_eq!(decoder.finish().unwrap_err(), AnswerStreamError::TooLong(0));
     }
 }

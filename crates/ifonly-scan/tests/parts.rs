@@ -1,12 +1,12 @@
 //! An answer computed from parts has the bits of the answer from one store, however the rows are cut.
 
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::order;
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_scan::parts::{Forms, LocalPart, Part, PartError, RowParts, Values};
-use ifonly_scan::{Backend, Query, RowStore, ScanError, Scanner};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_scan::parts::{LocalPart, PartError, RowFunctions, RowPart, RowParts, ValueStream};
+use ifonly_scan::{Backend, RowStore, ScanError, ScanQuery, Scanner};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -35,43 +35,43 @@ impl World {
     /// Parts of nearly equal length; the cuts fall inside blocks.
     fn parts(&self, scanner: &Scanner, count: usize) -> RowParts {
         let cut = |part: usize| self.rows.len() * part / count;
-        let part = |part: usize| -> Arc<dyn Part> {
+        let part = |part: usize| -> Arc<dyn RowPart> {
             Arc::new(LocalPart::new(scanner, self.store(cut(part)..cut(part + 1)), cut(part)))
         };
         RowParts::new((0..count).map(part).collect()).unwrap()
     }
 
-    fn symbols(&mut self, field: &Field, count: usize) -> Vec<Symbol> {
+    fn symbols(&mut self, field: &Field, count: usize) -> Vec<FieldElement> {
         (0..count).map(|_| field.sample(&mut self.random)).collect()
     }
 
-    fn form(&mut self, field: &Field, shape: usize) -> Form {
+    fn form(&mut self, field: &Field, shape: usize) -> RowFunction {
         let (d, ranges) = (self.ranges.len(), self.ranges.clone());
         let constant = field.sample(&mut self.random);
         let shape = match shape {
-            0 => Shape::Linear { norm: Symbol::ZERO, slope: self.symbols(field, d) },
-            1 => Shape::Linear { norm: Symbol::ONE, slope: self.symbols(field, d) },
-            2 => Shape::Polynomial(vec![self.symbols(field, d), self.symbols(field, d)]),
-            3 => Shape::Polynomial(vec![self.symbols(field, d); 3]),
-            _ => Shape::Table(ranges.iter().map(|&range| self.symbols(field, range as usize + 1)).collect()),
+            0 => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: self.symbols(field, d) },
+            1 => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: self.symbols(field, d) },
+            2 => RowFunctionKind::Polynomial(vec![self.symbols(field, d), self.symbols(field, d)]),
+            3 => RowFunctionKind::Polynomial(vec![self.symbols(field, d); 3]),
+            _ => RowFunctionKind::Table(ranges.iter().map(|&range| self.symbols(field, range as usize + 1)).collect()),
         };
-        Form { shape, constant }
+        RowFunction { shape, constant }
     }
 
     /// Every kind of output, from one, two and three forms.
-    fn programs(&mut self, field: &Field) -> Vec<Program> {
+    fn programs(&mut self, field: &Field) -> Vec<RowProgram> {
         let shapes = [[0, 1, 4], [4, 2, 4], [3, 4, 1]];
         let mut programs = vec![];
         for shapes in shapes {
             let mut forms = |count: usize| shapes[..count].iter().map(|&s| self.form(field, s)).collect::<Vec<_>>();
             let unit = field.reduce(5);
-            programs.push(Program::new(forms(1), [Output::Plain(0)]));
-            programs.push(Program::new(forms(1), [Output::Masked { form: 0, unit }]));
-            programs.push(Program::new(forms(2), [Output::Difference(0), Output::Blinded(1)]));
-            programs.push(Program::new(forms(2), [Output::Hidden { cost: 0, gate: 1 }]));
-            programs.push(Program::new(forms(3), [Output::Plain(2), Output::Hidden { cost: 0, gate: 1 }]));
+            programs.push(RowProgram::new(forms(1), [OutputExpr::Plain(0)]));
+            programs.push(RowProgram::new(forms(1), [OutputExpr::Masked { form: 0, unit }]));
+            programs.push(RowProgram::new(forms(2), [OutputExpr::Difference(0), OutputExpr::Blinded(1)]));
+            programs.push(RowProgram::new(forms(2), [OutputExpr::Hidden { cost: 0, gate: 1 }]));
+            programs.push(RowProgram::new(forms(3), [OutputExpr::Plain(2), OutputExpr::Hidden { cost: 0, gate: 1 }]));
             let mut selected =
-                Program::new(forms(2), [Output::Selected { square: 0, linear: 1, constant: Symbol::ONE }]);
+                RowProgram::new(forms(2), [OutputExpr::Selected { square: 0, linear: 1, constant: FieldElement::ONE }]);
             selected.row_shares = self.symbols(field, self.rows.len());
             programs.push(selected);
         }
@@ -79,7 +79,7 @@ impl World {
     }
 }
 
-fn bytes(scanner: &Scanner, rows: &RowParts, query: &Query<'_>, done: usize) -> Vec<u8> {
+fn bytes(scanner: &Scanner, rows: &RowParts, query: &ScanQuery<'_>, done: usize) -> Vec<u8> {
     let mut bytes = vec![];
     let result = scanner.answer_parts(rows, query, done, &mut |span| {
         bytes.extend_from_slice(span);
@@ -101,12 +101,12 @@ fn every_cut_gives_the_answer_of_one_store() {
             let field = Field::new(q).unwrap();
             for (number, program) in world.programs(&field).iter().enumerate() {
                 let keys = world.keys.rows(&field, program.outputs.len(), 2, 3);
-                let job = Job { field: &field, alpha: field.reduce(7), kappa: 2, program, order: None };
-                let picked = Job { order: Some(&order), ..job.clone() };
+                let job = ScanJob { field: &field, alpha: field.reduce(7), kappa: 2, program, order: None };
+                let picked = ScanJob { order: Some(&order), ..job.clone() };
                 let queries = [
-                    Query::new(&job, &keys),
-                    Query::new(&job, &keys).shuffled_by(Some(&world.keys)),
-                    Query::new(&picked, &keys),
+                    ScanQuery::new(&job, &keys),
+                    ScanQuery::new(&job, &keys).shuffled_by(Some(&world.keys)),
+                    ScanQuery::new(&picked, &keys),
                 ];
                 for (kind, query) in queries.iter().enumerate() {
                     let right = bytes(&scanners[0], &whole, query, 0);
@@ -139,17 +139,17 @@ fn an_order_through_buckets_does_not_see_the_parts() {
         let field = Field::new(q).unwrap();
         let mut programs = world.programs(&field)[..5].to_vec();
         // As verified answers have them.
-        let four: Vec<Form> = [0, 4, 3, 1].iter().map(|&shape| world.form(&field, shape)).collect();
-        programs.push(Program::new(four, [0, 2].map(|cost| Output::Hidden { cost, gate: cost + 1 })));
+        let four: Vec<RowFunction> = [0, 4, 3, 1].iter().map(|&shape| world.form(&field, shape)).collect();
+        programs.push(RowProgram::new(four, [0, 2].map(|cost| OutputExpr::Hidden { cost, gate: cost + 1 })));
         for program in &programs {
             let keys = world.keys.rows(&field, program.outputs.len(), 1, 1);
-            let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program, order: None };
-            let query = Query::new(&job, &keys).shuffled_by(Some(&world.keys));
+            let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program, order: None };
+            let query = ScanQuery::new(&job, &keys).shuffled_by(Some(&world.keys));
             let parts = world.parts(&scanner, 3);
             let answer = bytes(&scanner, &whole, &query, 0);
             assert!(bytes(&scanner, &parts, &query, 0) == answer, "q = {q}");
-            let finished = Job { order: Some(&order), ..job };
-            assert!(bytes(&scanner, &whole, &Query::new(&finished, &keys), 0) == answer, "q = {q}");
+            let finished = ScanJob { order: Some(&order), ..job };
+            assert!(bytes(&scanner, &whole, &ScanQuery::new(&finished, &keys), 0) == answer, "q = {q}");
         }
     }
 }
@@ -162,8 +162,8 @@ fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
     for (backend, q) in Backend::available().into_iter().flat_map(|backend| FIELDS.map(|q| (backend, q))) {
         let part = LocalPart::new(&scanner.clone().with_backend(backend), world.store(0..300), 50);
         let field = Field::new(q).unwrap();
-        let list: Vec<Form> = [0, 4, 3, 4].iter().map(|&shape| world.form(&field, shape)).collect();
-        let forms = Forms::new(&field, list.clone());
+        let list: Vec<RowFunction> = [0, 4, 3, 4].iter().map(|&shape| world.form(&field, shape)).collect();
+        let forms = RowFunctions::new(&field, list.clone());
         for pieces in [vec![300], vec![1, 62, 2, 64, 0, 100, 71], vec![150; 2]] {
             let mut values = part.evaluate(&forms, None).unwrap();
             let mut bytes = vec![];
@@ -191,10 +191,10 @@ fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
     let scanner = Scanner::new().with_threads(2).unwrap();
     let keys = world.keys.clone();
     let shuffle = order::Shuffle::new(&keys, 70_000);
-    let digits = order::Digits::from_key(*shuffle.digits().unwrap().key());
+    let digits = order::BucketIndices::from_key(*shuffle.digits().unwrap().key());
     for (q, rows) in [(FIELDS[0], 0..70_000), (FIELDS[2], 1..65_000), (FIELDS[3], 30_001..60_007)] {
         let field = Field::new(q).unwrap();
-        let forms = Forms::new(&field, [world.form(&field, 4), world.form(&field, 1)]);
+        let forms = RowFunctions::new(&field, [world.form(&field, 4), world.form(&field, 1)]);
         let part = LocalPart::new(&scanner, world.store(rows.clone()), rows.start);
         let read = |digits, piece: usize| {
             let mut all = vec![0; rows.len() * forms.bytes_per_row()];
@@ -204,7 +204,7 @@ fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
             all
         };
         // Widths that no answer moves through buckets are refused, whoever asks.
-        let three = Forms::new(&field, [0, 1, 4].map(|shape| world.form(&field, shape)));
+        let three = RowFunctions::new(&field, [0, 1, 4].map(|shape| world.form(&field, shape)));
         assert!(part.evaluate(&three, Some(&digits)).is_err() && part.evaluate(&three, None).is_ok());
         let stored = read(None, 1000);
         let mut way = shuffle.scatter(rows.clone());
@@ -237,10 +237,10 @@ fn what_is_left_begins_behind_thousands_of_rows() {
     let mut world = World::new(10, &[20, 255], 9000);
     let scanner = Scanner::new().with_span_rows(64);
     let field = Field::new(FIELDS[0]).unwrap();
-    let program = Program::new([world.form(&field, 1)], [Output::Plain(0)]);
+    let program = RowProgram::new([world.form(&field, 1)], [OutputExpr::Plain(0)]);
     let keys = world.keys.rows(&field, 1, 1, 1);
-    let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
-    let query = Query::new(&job, &keys);
+    let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
+    let query = ScanQuery::new(&job, &keys);
     let all = bytes(&scanner, &RowParts::from(world.store(0..9000)), &query, 0);
     for rows in [64, 4096, 4160, 8960] {
         let done = rows / 8 * field.bits() as usize;
@@ -255,7 +255,7 @@ fn a_part_refuses_forms_for_other_rows() {
     let field = Field::new(FIELDS[0]).unwrap();
     let fitting = world.form(&field, 1);
     world.ranges.push(7);
-    let forms = Forms::new(&field, [fitting, world.form(&field, 1)]);
+    let forms = RowFunctions::new(&field, [fitting, world.form(&field, 1)]);
     assert!(matches!(part.evaluate(&forms, None), Err(PartError::Unavailable { .. })));
 }
 
@@ -266,7 +266,7 @@ struct Remote {
     gives: Result<u8, String>,
 }
 
-impl Part for Remote {
+impl RowPart for Remote {
     fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
@@ -275,7 +275,11 @@ impl Part for Remote {
         &self.ranges
     }
 
-    fn evaluate<'a>(&'a self, _: &'a Forms, _: Option<&order::Digits>) -> Result<Box<dyn Values + 'a>, PartError> {
+    fn evaluate<'a>(
+        &'a self,
+        _: &'a RowFunctions,
+        _: Option<&order::BucketIndices>,
+    ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
         Ok(Box::new(self))
     }
 
@@ -284,7 +288,7 @@ impl Part for Remote {
     }
 }
 
-impl Values for &Remote {
+impl ValueStream for &Remote {
     fn read(&mut self, out: &mut [u8]) -> Result<(), PartError> {
         let rows = self.rows.clone();
         let byte = self.gives.clone().map_err(|reason| PartError::Unavailable { rows, reason })?;
@@ -299,14 +303,14 @@ fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
     let scanner = Scanner::new().with_span_rows(64);
     for q in [FIELDS[0], FIELDS[2]] {
         let field = Field::new(q).unwrap();
-        let program = Program::new([world.form(&field, 1)], [Output::Plain(0)]);
+        let program = RowProgram::new([world.form(&field, 1)], [OutputExpr::Plain(0)]);
         let keys = world.keys.rows(&field, 1, 1, 1);
-        let job = Job { field: &field, alpha: Symbol::ONE, kappa: 1, program: &program, order: None };
+        let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
         let run = |gives: Result<u8, String>, shuffled: bool| {
             let remote = Remote { rows: 100..200, ranges: world.ranges.clone(), gives };
-            let parts: Vec<Arc<dyn Part>> =
+            let parts: Vec<Arc<dyn RowPart>> =
                 vec![Arc::new(LocalPart::new(&scanner, world.store(0..100), 0)), Arc::new(remote)];
-            let query = Query::new(&job, &keys).shuffled_by(shuffled.then_some(&world.keys));
+            let query = ScanQuery::new(&job, &keys).shuffled_by(shuffled.then_some(&world.keys));
             scanner.answer_parts(&RowParts::new(parts).unwrap(), &query, 0, &mut |_| ControlFlow::Continue(()))
         };
         for shuffled in [false, true] {
@@ -320,7 +324,7 @@ fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
 
 #[test]
 fn parts_that_do_not_make_a_database_are_refused() {
-    let part = |rows: Range<usize>, ranges: &[u32]| -> Arc<dyn Part> {
+    let part = |rows: Range<usize>, ranges: &[u32]| -> Arc<dyn RowPart> {
         Arc::new(Remote { rows, ranges: ranges.to_vec(), gives: Ok(0) })
     };
     let refused = |parts| RowParts::new(parts).unwrap_err();

@@ -1,16 +1,16 @@
 //! A search finds the same, or fails the same, whoever decodes.
 
-use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::form::Rows;
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_core::deployment::Deployment;
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::{self, Gate};
-use ifonly_core::search::{Fault, Search};
-use ifonly_core::secret::Secret;
-use ifonly_scan::decode::ByKernels;
+use ifonly_core::scheme::{self, ConstraintKind};
+use ifonly_core::search::{Search, SearchError};
+use ifonly_core::secret::SecretQuery;
+use ifonly_scan::decode::KernelInterpolator;
 
 /// What happens to the first server's answers; their first 16 bytes are the key-check value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +40,11 @@ fn harmed(harm: Harm, mut response: Vec<u8>) -> Option<Vec<u8>> {
 
 type Found = (Vec<(Option<usize>, String, Vec<u8>)>, Option<usize>, Vec<usize>);
 
-fn run(deployment: &Deployment, servers: &[MemoryServer], harm: Harm, kernels: bool) -> Result<Found, Fault> {
-    let fixed = deployment.scheme().gate != Gate::None;
-    let secret = Secret::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
-    let search = Search::nearest(deployment.clone(), secret, servers[0].audience(), 3).unwrap();
-    let search = if kernels { search.interpolated_by(&ByKernels) } else { search };
+fn run(deployment: &SchemeInstance, servers: &[MemoryServer], harm: Harm, kernels: bool) -> Result<Found, SearchError> {
+    let fixed = deployment.scheme().constraint != ConstraintKind::None;
+    let secret = SecretQuery::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
+    let search = Search::nearest(deployment.clone(), secret, servers[0].header_context(), 3).unwrap();
+    let search = if kernels { search.interpolated_by(&KernelInterpolator) } else { search };
     let mut answers = 0;
     let outcome = search.run(&mut SeededRandom::new(5), |server, message| {
         let response = servers[server - 1].respond(message).ok()?;
@@ -79,7 +79,7 @@ fn kernels_find_and_refuse_what_the_plain_decoder_does() {
                 ..Params::new(ranges.clone(), rows.iter().len())
             };
             // Not every scheme can be verified.
-            let Ok(deployment) = Deployment::new(scheme, params, FieldRule::Deployment) else { continue };
+            let Ok(deployment) = SchemeInstance::new(scheme, params, ModulusRule::Deployment) else { continue };
             let servers: Vec<MemoryServer> =
                 (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();
             for harm in HARMS {
@@ -102,14 +102,14 @@ fn kernels_decode_answers_as_they_arrive_and_after_one_was_taken_back() {
     let key = RootKey::new(0, [8; 32]);
     for scheme in scheme::ALL {
         let params = Params { weight_limit: 3, ..Params::new(ranges.clone(), rows.iter().len()) };
-        let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let servers: Vec<MemoryServer> =
             (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();
         let expected = run(&deployment, &servers, Harm::Nothing, false).unwrap();
-        let fixed = deployment.scheme().gate != Gate::None;
-        let secret = Secret::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
-        let search = Search::nearest(deployment, secret, servers[0].audience(), 3).unwrap();
-        let (mut search, mut random) = (search.interpolated_by(&ByKernels), SeededRandom::new(5));
+        let fixed = deployment.scheme().constraint != ConstraintKind::None;
+        let secret = SecretQuery::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
+        let search = Search::nearest(deployment, secret, servers[0].header_context(), 3).unwrap();
+        let (mut search, mut random) = (search.interpolated_by(&KernelInterpolator), SeededRandom::new(5));
         while let Some(outgoing) = search.next(&mut random) {
             let responses: Vec<Vec<u8>> =
                 servers.iter().zip(&outgoing.messages).map(|(s, message)| s.respond(message).unwrap()).collect();

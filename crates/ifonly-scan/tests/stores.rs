@@ -1,7 +1,7 @@
 //! A row store gives back its rows, survives its serialised form, and believes nothing that does not fit.
 
 use ifonly_algebra::form::RowsError;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_scan::FileBytes;
 use ifonly_scan::store::{LevelBytes, RowStore, RowWriter, StoreError};
 use std::fs::File;
@@ -49,7 +49,7 @@ fn rows_come_back_from_memory_and_from_bytes() {
             assert!(mapped.levels().eq(rows.iter().cloned()));
             for store in [built, opened, mapped] {
                 assert_eq!((store.rows(), store.features()), (count, ranges.len()));
-                assert_eq!((store.ranges(), store.level_bytes()), (&ranges[..], level_bytes));
+                assert_eq!((store.max_levels(), store.level_bytes()), (&ranges[..], level_bytes));
                 let mut levels = vec![];
                 for (i, row) in rows.iter().enumerate() {
                     store.read_row(i, &mut levels);
@@ -104,7 +104,7 @@ fn no_cut_of_the_bytes_and_no_change_of_the_header_passes_unseen() {
             let mut levels = vec![];
             for row in 0..store.rows() {
                 store.read_row(row, &mut levels);
-                assert!(levels.iter().zip(store.ranges()).all(|(&level, &range)| u32::from(level) <= range));
+                assert!(levels.iter().zip(store.max_levels()).all(|(&level, &range)| u32::from(level) <= range));
             }
         }
     }

@@ -4,8 +4,8 @@
 
 use cpu_time::ProcessTime;
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{OsRandom, Random, SeededRandom};
-use ifonly_sealed::{Circuit, Party, Randomness, Shape, combine, share, simulate};
+use ifonly_algebra::random::{OsRandom, RandomSource, SeededRandom};
+use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedParams, combine, share, simulate};
 use std::sync::Arc;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut number = |otherwise: usize| arguments.next().map_or(Ok(otherwise), |text| text.parse::<usize>());
     let (rows, bits) = (number(100_000)?, number(30)?);
     let keyed = std::env::args().any(|word| word == "keyed");
-    let shape = Shape::new(rows, bits, bits.saturating_sub(4))?;
+    let shape = SealedParams::new(rows, bits, bits.saturating_sub(4))?;
 
     let start = ProcessTime::now();
     let circuit = Arc::new(Circuit::new(&shape));
@@ -36,8 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut parties = vec![];
     for n in 1..=3 {
         let randomness = match keyed {
-            false => Randomness::Drawn,
-            true => Randomness::Keyed { with_previous: key((n + 1) % 3 + 1), with_next: key(n) },
+            false => PartyRandomness::Drawn,
+            true => PartyRandomness::Keyed { with_previous: key((n + 1) % 3 + 1), with_next: key(n) },
         };
         parties.push(Party::new(&circuit, n, randomness, |row| shares[n - 1][row], &mut random)?);
     }

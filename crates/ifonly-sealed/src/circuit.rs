@@ -1,15 +1,15 @@
 //! The search as a program: sum of the shares, tournament, who qualifies, one-hot bits of the winner, its cost; again for
 //! every further rank.
 
-use crate::gates::{Size, add_inputs, choose, none, one_hot, right_is_less};
-use crate::program::{Builder, Gates, Read, Sum, Wire};
-use crate::shape::Shape;
+use crate::gates::{GateSize, add_inputs, choose, none, one_hot, right_is_less};
+use crate::program::{CircuitBuilder, CircuitProgram, ReadPattern, Wire, XorSum};
+use crate::shape::SealedParams;
 
 /// A program, made once for all searches of a shape.
 #[derive(Debug)]
 pub struct Circuit {
-    pub(crate) shape: Shape,
-    pub(crate) gates: Gates,
+    pub(crate) shape: SealedParams,
+    pub(crate) gates: CircuitProgram,
     pub(crate) winners: Vec<Winner>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Winner {
 /// What a search costs each server, exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Cost {
+pub struct CircuitCost {
     /// ANDs of single bits.
     pub ands: u64,
     /// Rounds of messages, the input included.
@@ -45,9 +45,9 @@ pub struct Cost {
 
 impl Circuit {
     /// The program for this shape.
-    pub fn new(shape: &Shape) -> Circuit {
+    pub fn new(shape: &SealedParams) -> Circuit {
         let size = (shape.words(), shape.lanes());
-        let mut builder = Builder::new(shape.bits, size);
+        let mut builder = CircuitBuilder::new(shape.bits, size);
         let mut values = add_inputs(&mut builder, shape.bits, size);
         let mut winners: Vec<Winner> = Vec::with_capacity(shape.top);
         for rank in 0..shape.top {
@@ -55,7 +55,7 @@ impl Circuit {
                 // The winner before loses from now on. Its highest bit, one of the violations, is enough: a row that does not
                 // qualify is found by nobody, whichever it is.
                 let (value, chosen) = (values[shape.bits - 1].all(), winners[before].chosen.all());
-                let without = builder.and(size, Sum::of([value]), Sum::of([chosen]), Sum::of([value, chosen]));
+                let without = builder.and(size, XorSum::of([value]), XorSum::of([chosen]), XorSum::of([value, chosen]));
                 values[shape.bits - 1] = without;
             }
             winners.push(winner(&mut builder, shape, size, &values));
@@ -69,19 +69,19 @@ impl Circuit {
     }
 
     /// The shape that it is for.
-    pub fn shape(&self) -> &Shape {
+    pub fn shape(&self) -> &SealedParams {
         &self.shape
     }
 
     /// What a search costs.
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> CircuitCost {
         let rounds = || self.gates.stages.iter().filter(|stage| !stage.ands.is_empty());
         let gates = rounds().flat_map(|stage| &stage.ands);
         let input = self.shape.bits * self.shape.words();
         let rounds_bytes: u64 = rounds().map(|stage| framed(stage.words())).sum();
         let ahead = self.shape.lead_words().max(self.shape.words_before());
         let memory = 2 * self.gates.memory + self.zero_words().min(ahead);
-        Cost {
+        CircuitCost {
             ands: gates.map(|gate| gate.words as u64 * u64::from(gate.lanes)).sum(),
             rounds: 1 + rounds().count() as u64,
             bytes: 2 * framed(input) + rounds_bytes + framed(self.zero_words()),
@@ -104,19 +104,24 @@ fn framed(words: usize) -> u64 {
 }
 
 /// The tournament: neighbours meet, the lower row wins ties, words first and then the lanes of the last word.
-fn winner(builder: &mut Builder, shape: &Shape, (mut words, mut lanes): Size, values: &[Wire]) -> Winner {
+fn winner(
+    builder: &mut CircuitBuilder,
+    shape: &SealedParams,
+    (mut words, mut lanes): GateSize,
+    values: &[Wire],
+) -> Winner {
     let mut values = values.to_vec();
     let mut index: Vec<Wire> = vec![];
     for level in 0.. {
         let sides = match (words, lanes) {
             (1, 1) => break,
-            (1, _) => [Read::EvenLanes, Read::OddLanes],
-            _ => [Read::Even, Read::Odd],
+            (1, _) => [ReadPattern::EvenLanes, ReadPattern::OddLanes],
+            _ => [ReadPattern::Even, ReadPattern::Odd],
         };
         (words, lanes) = if words > 1 { (words.div_ceil(2), lanes) } else { (1, lanes.div_ceil(2)) };
         let size = (words, lanes);
         let read = |wires: &[Wire], side: usize, beyond: bool| {
-            let term = |wire: &Wire| crate::program::Term { beyond, ..wire.read(sides[side]) };
+            let term = |wire: &Wire| crate::program::XorTerm { beyond, ..wire.read(sides[side]) };
             wires.iter().map(term).collect::<Vec<_>>()
         };
         // Who has no neighbour meets the value 2^k − 1, and wins.
@@ -131,7 +136,7 @@ fn winner(builder: &mut Builder, shape: &Shape, (mut words, mut lanes): Size, va
     let qualifies = none(builder, bit, &values[shape.cost_bits..]);
     let cost = values[..shape.cost_bits]
         .iter()
-        .map(|value| builder.and(bit, Sum::of([qualifies.all()]), Sum::of([value.all()]), Sum::default()))
+        .map(|value| builder.and(bit, XorSum::of([qualifies.all()]), XorSum::of([value.all()]), XorSum::default()))
         .collect();
     let chosen = one_hot(builder, (shape.words(), shape.lanes()), qualifies, &index);
     Winner { qualifies, cost, chosen }

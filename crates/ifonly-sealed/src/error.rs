@@ -3,7 +3,7 @@
 /// Why the machine stops.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum SealedError {
     /// A search that this machine does not run. A fault of the caller.
     #[error("{what} is {value}; it must be from {least} to {most}")]
     Shape {
@@ -25,7 +25,7 @@ pub enum Error {
         /// Which of the three servers, from 1.
         server: usize,
         /// What it did.
-        fault: Fault,
+        fault: PeerFault,
     },
     /// Answers that do not belong together: the servers did not run the same search.
     #[error("the answers of the three servers do not fit together: {0}")]
@@ -35,7 +35,7 @@ pub enum Error {
 /// What a peer did.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum PeerFault {
     /// A frame without a whole header.
     #[error("sent {0} bytes, which are not a frame")]
     NoFrame(usize),
@@ -47,7 +47,7 @@ pub enum Fault {
         /// The frame's part.
         chunk: u32,
         /// What was due.
-        due: Due,
+        due: ExpectedFrame,
     },
     /// A message of another length than the search prescribes.
     #[error("sent {have} bytes in part {chunk} of step {step}; {need} were due")]
@@ -69,13 +69,13 @@ pub enum Fault {
     },
     /// It went away while something was due.
     #[error("went away; due was {0}")]
-    Vanished(Due),
+    Vanished(ExpectedFrame),
 }
 
 /// The message that is due from a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Due {
+pub enum ExpectedFrame {
     /// Nothing more.
     Nothing,
     /// A part of a step.
@@ -87,11 +87,11 @@ pub enum Due {
     },
 }
 
-impl std::fmt::Display for Due {
+impl std::fmt::Display for ExpectedFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Due::Nothing => f.write_str("nothing more"),
-            Due::Part { step, chunk } => write!(f, "part {chunk} of step {step}"),
+            ExpectedFrame::Nothing => f.write_str("nothing more"),
+            ExpectedFrame::Part { step, chunk } => write!(f, "part {chunk} of step {step}"),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! [`FRAME_WORDS`] words. Step 0 are random bits ahead of their use, step 1 is the input, then there is a step for each round.
 //! A [`Cursor`] is the place in a step's message that the next frame begins at.
 
-use crate::error::Fault;
+use crate::error::PeerFault;
 use crate::program::Gate;
 use crate::shape::FRAME_WORDS;
 
@@ -17,7 +17,7 @@ pub(crate) const INPUT: u32 = 1;
 /// What became of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Taken {
+pub enum FrameOutcome {
     /// It was taken.
     Yes,
     /// It is early: offer it again after the party has sent or received something else.
@@ -26,14 +26,14 @@ pub enum Taken {
 
 /// A place in the message of a step.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Cursor {
+pub(crate) struct FrameCursor {
     pub(crate) words: usize,
     /// The gate that the next word belongs to, and the word in it.
     gate: usize,
     word: usize,
 }
 
-impl Cursor {
+impl FrameCursor {
     /// Calls `each` with the gates that the next words belong to, the first word in the gate and the range of these words; stops
     /// where it gives false.
     pub(crate) fn walk(
@@ -66,22 +66,22 @@ pub(crate) fn header(step: u32, words_before: usize, frame: &mut Vec<u8>) {
     frame.extend(((words_before / FRAME_WORDS) as u32).to_le_bytes());
 }
 
-pub(crate) fn parse(frame: &[u8]) -> Result<(u32, u32, &[u8]), Fault> {
-    let (header, payload) = frame.split_first_chunk::<HEADER_BYTES>().ok_or(Fault::NoFrame(frame.len()))?;
+pub(crate) fn parse(frame: &[u8]) -> Result<(u32, u32, &[u8]), PeerFault> {
+    let (header, payload) = frame.split_first_chunk::<HEADER_BYTES>().ok_or(PeerFault::NoFrame(frame.len()))?;
     let [s0, s1, s2, s3, c0, c1, c2, c3] = *header;
     Ok((u32::from_le_bytes([s0, s1, s2, s3]), u32::from_le_bytes([c0, c1, c2, c3]), payload))
 }
 
-pub(crate) fn whole_words(step: u32, chunk: u32, payload: &[u8], words: usize) -> Result<&[[u8; 8]], Fault> {
+pub(crate) fn whole_words(step: u32, chunk: u32, payload: &[u8], words: usize) -> Result<&[[u8; 8]], PeerFault> {
     let need = 8 * words;
     if payload.len() != need {
-        return Err(Fault::Length { step, chunk, have: payload.len(), need });
+        return Err(PeerFault::Length { step, chunk, have: payload.len(), need });
     }
     Ok(payload.as_chunks().0)
 }
 
 /// The next part of the planes.
-pub(crate) fn write_planes(planes: &[u64], cursor: &mut Cursor, frame: &mut Vec<u8>) -> bool {
+pub(crate) fn write_planes(planes: &[u64], cursor: &mut FrameCursor, frame: &mut Vec<u8>) -> bool {
     let words = FRAME_WORDS.min(planes.len() - cursor.words);
     if words == 0 {
         return false;
@@ -96,13 +96,13 @@ pub(crate) fn read_planes(
     payload: &[[u8; 8]],
     mask: u64,
     planes: &mut [u64],
-    cursor: &mut Cursor,
-) -> Result<Taken, Fault> {
+    cursor: &mut FrameCursor,
+) -> Result<FrameOutcome, PeerFault> {
     if !read_words(payload, mask, &mut planes[cursor.words..cursor.words + payload.len()]) {
-        return Err(Fault::BeyondRows { step: INPUT });
+        return Err(PeerFault::BeyondRows { step: INPUT });
     }
     cursor.words += payload.len();
-    Ok(Taken::Yes)
+    Ok(FrameOutcome::Yes)
 }
 
 /// False if a bit is set where there is no lane.

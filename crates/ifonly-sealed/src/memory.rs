@@ -4,7 +4,7 @@
 //! that a server holds two components of its own values and one of each peer's, the previous one's v_n and the next one's v_{n+1}:
 //! two planes on each side for every bit. The constant 1 has v_1 = 1.
 
-use crate::program::{Gate, Gates, Read, Source, Sum};
+use crate::program::{CircuitProgram, Gate, Operand, ReadPattern, XorSum};
 use crate::shape::lane_mask;
 
 /// Words that are computed together: they fit into the innermost cache.
@@ -12,33 +12,33 @@ const TILE: usize = 256;
 
 /// Which of a server's two components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum ShareComponent {
     Mine,
     Next,
 }
 
 /// The registers of server `server`.
-pub(crate) struct Memory {
+pub(crate) struct ShareRegisters {
     server: usize,
     pub(crate) mine: Vec<u64>,
     pub(crate) next: Vec<u64>,
 }
 
-impl Memory {
-    pub(crate) fn new(server: usize, gates: &Gates) -> Memory {
-        Memory { server, mine: vec![0; gates.memory], next: vec![0; gates.memory] }
+impl ShareRegisters {
+    pub(crate) fn new(server: usize, gates: &CircuitProgram) -> ShareRegisters {
+        ShareRegisters { server, mine: vec![0; gates.memory], next: vec![0; gates.memory] }
     }
 
     /// A local gate, both components.
-    pub(crate) fn local(&mut self, gates: &Gates, gate: &Gate) {
+    pub(crate) fn local(&mut self, gates: &CircuitProgram, gate: &Gate) {
         let mut tile = [0; TILE];
         for first in (0..gate.words).step_by(TILE) {
             let words = TILE.min(gate.words - first);
             let tile = &mut tile[..words];
             let target = gates.target(gate) + first;
-            for side in [Side::Mine, Side::Next] {
+            for side in [ShareComponent::Mine, ShareComponent::Next] {
                 self.sum(gates, &gate.plus, side, first, tile);
-                let memory = if side == Side::Mine { &mut self.mine } else { &mut self.next };
+                let memory = if side == ShareComponent::Mine { &mut self.mine } else { &mut self.next };
                 let mask = gate.mask();
                 memory[target..target + words].iter_mut().zip(tile.iter()).for_each(|(word, sum)| *word = sum & mask);
             }
@@ -47,7 +47,7 @@ impl Memory {
 
     /// Words `first..` of this server's component of an AND: `x_n·y_n ⊕ x_n·y_{n+1} ⊕ x_{n+1}·y_n ⊕ plus_n ⊕ zero`, in place of
     /// `zero`.
-    pub(crate) fn and(&mut self, gates: &Gates, gate: &Gate, first: usize, zero: &mut [u64]) {
+    pub(crate) fn and(&mut self, gates: &CircuitProgram, gate: &Gate, first: usize, zero: &mut [u64]) {
         let Some((x, y)) = &gate.factors else { return };
         let (mut x_mine, mut x_next, mut y_mine, mut y_next, mut plus) =
             ([0; TILE], [0; TILE], [0; TILE], [0; TILE], [0; TILE]);
@@ -55,11 +55,11 @@ impl Memory {
         let mut at = first;
         for zero in zero.chunks_mut(TILE) {
             let words = zero.len();
-            self.sum(gates, x, Side::Mine, at, &mut x_mine[..words]);
-            self.sum(gates, x, Side::Next, at, &mut x_next[..words]);
-            self.sum(gates, y, Side::Mine, at, &mut y_mine[..words]);
-            self.sum(gates, y, Side::Next, at, &mut y_next[..words]);
-            self.sum(gates, &gate.plus, Side::Mine, at, &mut plus[..words]);
+            self.sum(gates, x, ShareComponent::Mine, at, &mut x_mine[..words]);
+            self.sum(gates, x, ShareComponent::Next, at, &mut x_next[..words]);
+            self.sum(gates, y, ShareComponent::Mine, at, &mut y_mine[..words]);
+            self.sum(gates, y, ShareComponent::Next, at, &mut y_next[..words]);
+            self.sum(gates, &gate.plus, ShareComponent::Mine, at, &mut plus[..words]);
             for i in 0..words {
                 let product = x_mine[i] & (y_mine[i] ^ y_next[i]) ^ x_next[i] & y_mine[i];
                 zero[i] = (product ^ plus[i] ^ zero[i]) & mask;
@@ -71,44 +71,46 @@ impl Memory {
     }
 
     /// One component of a sum, words `first..`.
-    fn sum(&self, gates: &Gates, sum: &Sum, side: Side, first: usize, out: &mut [u64]) {
+    fn sum(&self, gates: &CircuitProgram, sum: &XorSum, side: ShareComponent, first: usize, out: &mut [u64]) {
         let one = self.constant(side);
         out.fill(if sum.one { one } else { 0 });
         for term in sum.terms() {
             let beyond = if term.beyond { one } else { 0 };
             let place = match term.source {
-                Source::Input { server, bit } => {
+                Operand::Input { server, bit } => {
                     let [own, peers] = gates.entered(bit);
                     match ((usize::from(server) + 3 - self.server) % 3, side) {
                         (0, _) => own,
-                        (1, Side::Next) | (2, Side::Mine) => peers,
+                        (1, ShareComponent::Next) | (2, ShareComponent::Mine) => peers,
                         // The component that is 0.
                         _ => continue,
                     }
                 }
-                Source::Register(number) => gates.register(number),
+                Operand::Register(number) => gates.register(number),
             };
-            let memory = if side == Side::Mine { &self.mine } else { &self.next };
+            let memory = if side == ShareComponent::Mine { &self.mine } else { &self.next };
             add(&memory[place.offset..place.offset + place.words], place.lanes, term.read, beyond, first, out);
         }
     }
 
     /// The component of the constant 1.
-    fn constant(&self, side: Side) -> u64 {
+    fn constant(&self, side: ShareComponent) -> u64 {
         match (self.server, side) {
-            (1, Side::Mine) | (3, Side::Next) => u64::MAX,
+            (1, ShareComponent::Mine) | (3, ShareComponent::Next) => u64::MAX,
             _ => 0,
         }
     }
 }
 
 /// XORs the words that a gate reads from a register into `out`.
-fn add(words: &[u64], lanes: u32, read: Read, beyond: u64, first: usize, out: &mut [u64]) {
+fn add(words: &[u64], lanes: u32, read: ReadPattern, beyond: u64, first: usize, out: &mut [u64]) {
     let add_all = |out: &mut [u64], words: &[u64]| out.iter_mut().zip(words).for_each(|(out, word)| *out ^= word);
     match read {
-        Read::From(skip) => add_all(out, &words[skip as usize + first..]),
-        Read::Even => out.iter_mut().zip(words[2 * first..].iter().step_by(2)).for_each(|(out, word)| *out ^= word),
-        Read::Odd => {
+        ReadPattern::From(skip) => add_all(out, &words[skip as usize + first..]),
+        ReadPattern::Even => {
+            out.iter_mut().zip(words[2 * first..].iter().step_by(2)).for_each(|(out, word)| *out ^= word)
+        }
+        ReadPattern::Odd => {
             let (pairs, _) = words[2 * first..].as_chunks::<2>();
             out.iter_mut().zip(pairs).for_each(|(out, [_, word])| *out ^= word);
             // Only the very last word of a gate can lack its neighbour.
@@ -116,13 +118,13 @@ fn add(words: &[u64], lanes: u32, read: Read, beyond: u64, first: usize, out: &m
                 *last ^= beyond;
             }
         }
-        Read::EvenLanes => out[0] ^= even_bits(words[0]),
-        Read::OddLanes => out[0] ^= even_bits((words[0] | beyond & !lane_mask(lanes)) >> 1),
-        Read::Spread => {
+        ReadPattern::EvenLanes => out[0] ^= even_bits(words[0]),
+        ReadPattern::OddLanes => out[0] ^= even_bits((words[0] | beyond & !lane_mask(lanes)) >> 1),
+        ReadPattern::Spread => {
             let bit = 0u64.wrapping_sub(words[0] & 1);
             out.iter_mut().for_each(|out| *out ^= bit);
         }
-        Read::Up(lanes) => out[0] ^= words[0] << lanes,
+        ReadPattern::Up(lanes) => out[0] ^= words[0] << lanes,
     }
 }
 

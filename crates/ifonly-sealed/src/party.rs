@@ -11,17 +11,18 @@
 //! [not taken yet](Taken::NotYet); whoever runs a party holds it back and stops reading from that peer.
 
 use crate::circuit::Circuit;
-use crate::error::{Due, Error, Fault};
+use crate::error::{ExpectedFrame, PeerFault, SealedError};
 use crate::frame::{
-    AHEAD, Cursor, HEADER_BYTES, INPUT, Taken, header, parse, read_planes, read_words, whole_words, write_planes,
+    AHEAD, FrameCursor, FrameOutcome, HEADER_BYTES, INPUT, header, parse, read_planes, read_words, whole_words,
+    write_planes,
 };
-use crate::memory::Memory;
+use crate::memory::ShareRegisters;
 use crate::planes;
 use crate::program::Gate;
 use crate::shape::{FRAME_WORDS, lane_mask};
-use crate::zero::{Ahead, Zero, key_words};
+use crate::zero::{PrefetchedWords, ZeroSharing, key_words};
 use ifonly_algebra::keys::{Purpose, TranscriptKeys};
-use ifonly_algebra::random::Random;
+use ifonly_algebra::random::RandomSource;
 use std::sync::Arc;
 
 /// One of the two others.
@@ -45,11 +46,11 @@ impl Peer {
 
 /// Where random bits come from.
 #[derive(Debug)]
-pub enum Randomness {
+pub enum PartyRandomness {
     /// From the generator that the party is given: the operating system's, for perfect privacy. The default.
     Drawn,
     /// The same, with random bits that the servers sent each other before.
-    DrawnAhead(Ahead),
+    DrawnAhead(PrefetchedWords),
     /// From keys that pairs of servers share, for this session alone: half the traffic, and privacy is computational.
     Keyed {
         /// The key of the previous server and this one.
@@ -63,17 +64,17 @@ pub enum Randomness {
 pub struct Party {
     circuit: Arc<Circuit>,
     server: usize,
-    memory: Memory,
-    zero: Zero,
+    memory: ShareRegisters,
+    zero: ZeroSharing,
     /// The step under way.
     step: u32,
-    to_previous: Cursor,
-    to_next: Cursor,
-    from_next: Cursor,
-    from_previous: Cursor,
+    to_previous: FrameCursor,
+    to_next: FrameCursor,
+    from_next: FrameCursor,
+    from_previous: FrameCursor,
     /// Zero-sharings for the answers; complete when the session is.
     answer_masks: Vec<u64>,
-    failed: Option<Error>,
+    failed: Option<SealedError>,
     scratch: Vec<u64>,
 }
 
@@ -88,37 +89,37 @@ impl Party {
     pub fn new(
         circuit: &Arc<Circuit>,
         server: usize,
-        randomness: Randomness,
+        randomness: PartyRandomness,
         value_of: impl Fn(usize) -> u64,
-        random: &mut dyn Random,
-    ) -> Result<Party, Error> {
+        random: &mut dyn RandomSource,
+    ) -> Result<Party, SealedError> {
         if !(1..=3).contains(&server) {
-            return Err(Error::Shape { what: "the server's number", value: server as u64, least: 1, most: 3 });
+            return Err(SealedError::Shape { what: "the server's number", value: server as u64, least: 1, most: 3 });
         }
         let shape = &circuit.shape;
         let mask = lane_mask(shape.lanes());
-        let mut memory = Memory::new(server, &circuit.gates);
+        let mut memory = ShareRegisters::new(server, &circuit.gates);
         let (own, peers) = (circuit.gates.own(), circuit.gates.peers());
         let keyed = |keys: &TranscriptKeys, masks: &mut [u64]| {
             key_words(&keys.stream(Purpose::InputMask), 0, masks);
             masks.iter_mut().for_each(|word| *word &= mask);
         };
         let zero = match randomness {
-            Randomness::Drawn => {
+            PartyRandomness::Drawn => {
                 draw_words(random, mask, &mut memory.mine[own.clone()]);
-                Zero::drawn(Ahead::for_circuit(circuit))
+                ZeroSharing::drawn(PrefetchedWords::for_circuit(circuit))
             }
-            Randomness::DrawnAhead(ahead) => {
+            PartyRandomness::DrawnAhead(ahead) => {
                 if !ahead.fits(circuit.zero_words()) {
-                    return Err(Error::Misuse("these random bits are for another circuit"));
+                    return Err(SealedError::Misuse("these random bits are for another circuit"));
                 }
                 draw_words(random, mask, &mut memory.mine[own.clone()]);
-                Zero::drawn(ahead)
+                ZeroSharing::drawn(ahead)
             }
-            Randomness::Keyed { with_previous, with_next } => {
+            PartyRandomness::Keyed { with_previous, with_next } => {
                 keyed(&with_previous, &mut memory.mine[own.clone()]);
                 keyed(&with_next, &mut memory.next[peers]);
-                Zero::keyed(&with_previous, &with_next)
+                ZeroSharing::keyed(&with_previous, &with_next)
             }
         };
         // Places without a row: server 1 enters 2^k − 1, the others 0.
@@ -131,10 +132,10 @@ impl Party {
             memory,
             zero,
             step: INPUT,
-            to_previous: Cursor::default(),
-            to_next: Cursor::default(),
-            from_next: Cursor::default(),
-            from_previous: Cursor::default(),
+            to_previous: FrameCursor::default(),
+            to_next: FrameCursor::default(),
+            from_next: FrameCursor::default(),
+            from_previous: FrameCursor::default(),
             answer_masks: vec![],
             failed: None,
             scratch: vec![],
@@ -145,7 +146,12 @@ impl Party {
     }
 
     /// Puts the next frame for a peer into `frame`; false if there is none now.
-    pub fn next_frame(&mut self, to: Peer, random: &mut dyn Random, frame: &mut Vec<u8>) -> Result<bool, Error> {
+    pub fn next_frame(
+        &mut self,
+        to: Peer,
+        random: &mut dyn RandomSource,
+        frame: &mut Vec<u8>,
+    ) -> Result<bool, SealedError> {
         self.check()?;
         frame.clear();
         let written = match to {
@@ -165,7 +171,7 @@ impl Party {
     }
 
     /// Takes a frame from a peer. After an error the session is over.
-    pub fn receive(&mut self, from: Peer, frame: &[u8]) -> Result<Taken, Error> {
+    pub fn receive(&mut self, from: Peer, frame: &[u8]) -> Result<FrameOutcome, SealedError> {
         self.check()?;
         let taken = match from {
             Peer::Next => self.receive_back(frame),
@@ -181,17 +187,17 @@ impl Party {
     }
 
     /// Says that a peer went away, or that its time is up: an error if something was due from it.
-    pub fn hang_up(&mut self, peer: Peer) -> Result<(), Error> {
+    pub fn peer_closed(&mut self, peer: Peer) -> Result<(), SealedError> {
         self.check()?;
         match self.due(peer) {
-            Due::Nothing => Ok(()),
-            due => Err(self.fail(peer, Fault::Vanished(due))),
+            ExpectedFrame::Nothing => Ok(()),
+            due => Err(self.fail(peer, PeerFault::Vanished(due))),
         }
     }
 
     /// What is due from a peer.
-    pub fn due(&self, peer: Peer) -> Due {
-        let part = |step, words: usize| Due::Part { step, chunk: (words / FRAME_WORDS) as u32 };
+    pub fn due(&self, peer: Peer) -> ExpectedFrame {
+        let part = |step, words: usize| ExpectedFrame::Part { step, chunk: (words / FRAME_WORDS) as u32 };
         match (peer, self.zero.ahead()) {
             (Peer::Next, _) if self.from_next.words < self.words_back(self.step) => {
                 part(self.step, self.from_next.words)
@@ -203,15 +209,15 @@ impl Party {
                 part(INPUT, self.from_previous.words)
             }
             (Peer::Previous, Some(ahead)) => ahead.due(),
-            _ => Due::Nothing,
+            _ => ExpectedFrame::Nothing,
         }
     }
 
     /// Whom the party waits for, and for what; a server names it when a deadline passes. Random bits are late once they are needed, anything
     /// else in the order of steps.
-    pub fn behind(&self) -> (Peer, Due) {
-        let late = |due: &Due| match due {
-            Due::Part { step, .. } if *step > AHEAD => *step,
+    pub fn behind(&self) -> (Peer, ExpectedFrame) {
+        let late = |due: &ExpectedFrame| match due {
+            ExpectedFrame::Part { step, .. } if *step > AHEAD => *step,
             _ => u32::MAX,
         };
         let [next, previous] = [Peer::Next, Peer::Previous].map(|peer| (peer, self.due(peer)));
@@ -220,7 +226,7 @@ impl Party {
 
     /// Whether this party could send or finish, if it had received the random bits for it.
     fn lacks_random_bits(&self) -> bool {
-        let received_all = self.zero.ahead().is_none_or(|ahead| ahead.due() == Due::Nothing);
+        let received_all = self.zero.ahead().is_none_or(|ahead| ahead.due() == ExpectedFrame::Nothing);
         let unsent = match self.over() {
             true => self.circuit.shape.top * self.circuit.shape.answer_words() - self.answer_masks.len(),
             false if self.step == INPUT => 0,
@@ -238,20 +244,20 @@ impl Party {
 
     /// This server's component of the bits that name the record of one rank, from 0, in the order of the rows: bit `i mod 8` of byte
     /// `⌊i/8⌋` for row i. The server XORs the records that it names and hands the sums to [`Party::answer`].
-    pub fn selection(&self, rank: usize) -> Result<Vec<u8>, Error> {
+    pub fn selection(&self, rank: usize) -> Result<Vec<u8>, SealedError> {
         self.require_finished()?;
-        let winner = self.circuit.winners.get(rank).ok_or(Error::Misuse("there are fewer ranks"))?;
+        let winner = self.circuit.winners.get(rank).ok_or(SealedError::Misuse("there are fewer ranks"))?;
         let place = self.circuit.gates.place(winner.chosen);
         Ok(planes::to_row_order(&self.circuit.shape, &self.memory.mine[place.offset..place.offset + place.words]))
     }
 
     /// What the user gets: for each rank its component of (qualifies, cost, record), re-shared. `sums` are the XORs of the records
     /// that [`Party::selection`] named. The party is used up, because a zero-sharing serves once.
-    pub fn answer<S: AsRef<[u8]>>(self, sums: &[S]) -> Result<Vec<u8>, Error> {
+    pub fn answer<S: AsRef<[u8]>>(self, sums: &[S]) -> Result<Vec<u8>, SealedError> {
         self.require_finished()?;
         let shape = &self.circuit.shape;
         if sums.len() != shape.top || sums.iter().any(|sum| sum.as_ref().len() != shape.record_bytes) {
-            return Err(Error::Misuse("there must be one sum of records for each rank, as long as a record"));
+            return Err(SealedError::Misuse("there must be one sum of records for each rank, as long as a record"));
         }
         let mut answer = Vec::with_capacity(shape.answer_bytes());
         for ((winner, sum), masks) in
@@ -273,17 +279,17 @@ impl Party {
         self.zero.left_out = Some(word);
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), SealedError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    fn require_finished(&self) -> Result<(), Error> {
+    fn require_finished(&self) -> Result<(), SealedError> {
         self.check()?;
-        if self.is_finished() { Ok(()) } else { Err(Error::Misuse("the session is not over yet")) }
+        if self.is_finished() { Ok(()) } else { Err(SealedError::Misuse("the session is not over yet")) }
     }
 
-    fn fail(&mut self, peer: Peer, fault: Fault) -> Error {
-        let error = Error::Peer { server: peer.of(self.server), fault };
+    fn fail(&mut self, peer: Peer, fault: PeerFault) -> SealedError {
+        let error = SealedError::Peer { server: peer.of(self.server), fault };
         self.failed = Some(error.clone());
         error
     }
@@ -324,7 +330,7 @@ impl Party {
             }
             self.step += 1;
             for cursor in [&mut self.to_previous, &mut self.from_next, &mut self.to_next, &mut self.from_previous] {
-                *cursor = Cursor::default();
+                *cursor = FrameCursor::default();
             }
         }
         if self.over() {
@@ -335,7 +341,7 @@ impl Party {
         }
     }
 
-    fn write_ahead(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
+    fn write_ahead(&mut self, random: &mut dyn RandomSource, frame: &mut Vec<u8>) -> bool {
         self.zero.ahead_mut().is_some_and(|ahead| ahead.write(random, frame))
     }
 
@@ -360,14 +366,14 @@ impl Party {
         true
     }
 
-    fn receive_back(&mut self, frame: &[u8]) -> Result<Taken, Fault> {
+    fn receive_back(&mut self, frame: &[u8]) -> Result<FrameOutcome, PeerFault> {
         let (step, chunk, payload) = parse(frame)?;
         let due = self.due(Peer::Next);
-        if due != (Due::Part { step, chunk }) {
-            return Err(Fault::OutOfOrder { step, chunk, due });
+        if due != (ExpectedFrame::Part { step, chunk }) {
+            return Err(PeerFault::OutOfOrder { step, chunk, due });
         }
         if step > self.step {
-            return Ok(Taken::NotYet);
+            return Ok(FrameOutcome::NotYet);
         }
         let total = self.words_back(step);
         let words = FRAME_WORDS.min(total - self.from_next.words);
@@ -383,10 +389,10 @@ impl Party {
             let target = circuit.gates.target(gate) + first;
             read_words(&payload[range.clone()], gate.mask(), &mut memory.next[target..target + range.len()])
         });
-        if fits { Ok(Taken::Yes) } else { Err(Fault::BeyondRows { step }) }
+        if fits { Ok(FrameOutcome::Yes) } else { Err(PeerFault::BeyondRows { step }) }
     }
 
-    fn receive_forward(&mut self, frame: &[u8]) -> Result<Taken, Fault> {
+    fn receive_forward(&mut self, frame: &[u8]) -> Result<FrameOutcome, PeerFault> {
         let (step, chunk, payload) = parse(frame)?;
         if let Some(ahead) = self.zero.ahead_mut()
             && step == AHEAD
@@ -394,8 +400,8 @@ impl Party {
             return ahead.read(chunk, payload);
         }
         let due = self.due(Peer::Previous);
-        if due != (Due::Part { step, chunk }) {
-            return Err(Fault::OutOfOrder { step, chunk, due });
+        if due != (ExpectedFrame::Part { step, chunk }) {
+            return Err(PeerFault::OutOfOrder { step, chunk, due });
         }
         let previous = &mut self.memory.mine[self.circuit.gates.peers()];
         let words = FRAME_WORDS.min(previous.len() - self.from_previous.words);
@@ -405,7 +411,7 @@ impl Party {
 }
 
 /// Uniform words, the lanes of the mask only.
-fn draw_words(random: &mut dyn Random, mask: u64, words: &mut [u64]) {
+fn draw_words(random: &mut dyn RandomSource, mask: u64, words: &mut [u64]) {
     let mut bytes = vec![0; 8 * FRAME_WORDS.min(words.len())];
     for part in words.chunks_mut(FRAME_WORDS) {
         let bytes = &mut bytes[..8 * part.len()];

@@ -1,12 +1,12 @@
 //! From rows to planes and back: the 64×64 bit transpose.
 
-use crate::shape::Shape;
+use crate::shape::SealedParams;
 
 /// Words that are gathered together, so that each line of a caller's table is fetched once.
 const TOGETHER: usize = 8;
 
 /// Writes the planes of `value_of(row)`, one after another, lowest bit first. Places without a row hold `elsewhere`.
-pub(crate) fn from_rows(shape: &Shape, value_of: impl Fn(usize) -> u64, elsewhere: u64, planes: &mut [u64]) {
+pub(crate) fn from_rows(shape: &SealedParams, value_of: impl Fn(usize) -> u64, elsewhere: u64, planes: &mut [u64]) {
     let (words, lanes) = (shape.words(), shape.lanes() as usize);
     let mut tiles = [[0; 64]; TOGETHER];
     for first in (0..words).step_by(TOGETHER) {
@@ -28,7 +28,7 @@ pub(crate) fn from_rows(shape: &Shape, value_of: impl Fn(usize) -> u64, elsewher
 }
 
 /// The bits of one plane in the order of the rows, bit `i mod 8` of byte `⌊i/8⌋` for row i.
-pub(crate) fn to_row_order(shape: &Shape, plane: &[u64]) -> Vec<u8> {
+pub(crate) fn to_row_order(shape: &SealedParams, plane: &[u64]) -> Vec<u8> {
     let words = shape.words();
     let mut packed = vec![0u64; shape.rows.div_ceil(64) + 1];
     for (block, part) in plane.chunks(64).enumerate() {
@@ -74,13 +74,13 @@ fn transpose(tile: &mut [u64; 64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_algebra::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
     fn rows_stand_where_the_layout_says_and_come_back_in_order() {
         let mut random = SeededRandom::new(1);
         for rows in [1, 2, 3, 63, 64, 65, 127, 129, 1000, 4095, 4096, 4097, 10_001] {
-            let shape = Shape::new(rows, 37, 3).unwrap();
+            let shape = SealedParams::new(rows, 37, 3).unwrap();
             let values: Vec<u64> = (0..rows).map(|_| random.below(1 << 37)).collect();
             let (words, lanes) = (shape.words(), shape.lanes() as usize);
             let mut planes = vec![0; 37 * words];

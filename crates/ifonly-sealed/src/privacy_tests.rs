@@ -6,9 +6,9 @@
 //! zero-sharings some server's transcripts depend on the values. Searches of several words of rows are too large to enumerate: there, each bit of a peer's
 //! randomness is shown to flip its own place in what arrives, and nothing before it, which says the same.
 
-use crate::simulate::{self, Letter};
-use crate::{Circuit, Party, Peer, Randomness, Shape, combine, share};
-use ifonly_algebra::random::{Exhaustive, Random, SeededRandom};
+use crate::simulate::{self, FrameInTransit};
+use crate::{Circuit, Party, PartyRandomness, Peer, SealedParams, combine, share};
+use ifonly_algebra::random::{ExhaustiveRandom, RandomSource, SeededRandom};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -28,14 +28,14 @@ const ORDER: [Draw; 6] = [Draw::Masks(1), Draw::Masks(2), Draw::Masks(3), Draw::
 struct Script<'a> {
     lanes: u32,
     zero_lanes: &'a [u32],
-    all: &'a mut Exhaustive,
+    all: &'a mut ExhaustiveRandom,
     seed: u64,
     /// Whether this word of this draw is played.
     played: &'a dyn Fn(Draw, usize) -> bool,
     next: usize,
 }
 
-impl Random for Script<'_> {
+impl RandomSource for Script<'_> {
     fn fill(&mut self, bytes: &mut [u8]) {
         let draw = ORDER[self.next];
         self.next += 1;
@@ -96,18 +96,18 @@ impl View {
 fn session(
     circuit: &Arc<Circuit>,
     shares: &[Vec<u64>; 3],
-    random: &mut dyn Random,
+    random: &mut dyn RandomSource,
     left_out: Option<usize>,
 ) -> ([View; 3], [Vec<u64>; 3], [Party; 3]) {
     let mut parties = [1, 2, 3].map(|n| {
-        let mut party = Party::new(circuit, n, Randomness::Drawn, |row| shares[n - 1][row], random).unwrap();
+        let mut party = Party::new(circuit, n, PartyRandomness::Drawn, |row| shares[n - 1][row], random).unwrap();
         left_out.into_iter().for_each(|word| party.leave_out(word));
         party
     });
     let mut views = [View::default(); 3];
     let mut ahead = [const { vec![] }; 3];
     let lanes = circuit.shape.lanes();
-    let results = simulate::run(&mut parties, random, |letter: Letter| {
+    let results = simulate::run(&mut parties, random, |letter: FrameInTransit| {
         let to = letter.to.of(letter.from) - 1;
         if letter.frame[..4] == [0; 4] {
             ahead[to].extend(words(&letter.frame));
@@ -124,8 +124,8 @@ fn session(
 fn any_two_of_the_users_shares_are_uniform() {
     let mut tables = [[0, 0], [1, 3], [2, 1], [3, 3]].map(|table: [u64; 2]| {
         let mut pairs = [(); 3].map(|()| HashMap::new());
-        let mut all = Exhaustive::default();
-        while all.turn() {
+        let mut all = ExhaustiveRandom::default();
+        while all.next_run() {
             let shares = share(2, &table, &mut all);
             for (n, pairs) in pairs.iter_mut().enumerate() {
                 *pairs.entry([shares[n].clone(), shares[(n + 1) % 3].clone()].concat()).or_insert(0) += 1;
@@ -147,8 +147,8 @@ fn all_views(value: u64) -> [HashMap<u128, u32>; 3] {
     let zero_lanes = zero_lanes(&circuit);
     let played = |draw: Draw, word: usize| matches!(draw, Draw::Masks(_)) || word < ands;
     let mut counts = [(); 3].map(|()| HashMap::new());
-    let mut all = Exhaustive::default();
-    while all.turn() {
+    let mut all = ExhaustiveRandom::default();
+    while all.next_run() {
         let shares = share(2, &[value], &mut all);
         let mut script = Script { lanes: 1, zero_lanes: &zero_lanes, all: &mut all, seed: 1, played: &played, next: 0 };
         let (views, ahead, _) = session(&circuit, &shares, &mut script, None);
@@ -192,8 +192,8 @@ fn received(
     };
     let lanes = circuit.shape.lanes();
     let mut seen = HashMap::new();
-    let mut all = Exhaustive::default();
-    while all.turn() {
+    let mut all = ExhaustiveRandom::default();
+    while all.next_run() {
         let mut script = Script { lanes, zero_lanes: &zero_lanes, all: &mut all, seed, played: &played, next: 0 };
         let (views, ..) = session(circuit, shares, &mut script, left_out);
         *seen.entry(views[server - 1]).or_insert(0) += 1;
@@ -211,7 +211,7 @@ fn receives_everything_once(circuit: &Arc<Circuit>, server: usize, values: &[u64
 }
 
 fn circuit(rows: usize, bits: usize, cost_bits: usize, top: usize) -> Arc<Circuit> {
-    let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
+    let shape = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
     Arc::new(Circuit::new(&shape))
 }
 
@@ -278,7 +278,7 @@ fn in_searches_of_several_words_each_random_bit_of_a_peer_flips_its_own_place_an
         let mut seen: Vec<u64> = vec![];
         let mut random = Flip { source: SeededRandom::new(6), server: Peer::Next.of(server), flip, next: 0 };
         let mut parties = [1, 2, 3]
-            .map(|n| Party::new(&circuit, n, Randomness::Drawn, |row| shares[n - 1][row], &mut random).unwrap());
+            .map(|n| Party::new(&circuit, n, PartyRandomness::Drawn, |row| shares[n - 1][row], &mut random).unwrap());
         let results = simulate::run(&mut parties, &mut random, |letter| {
             // z of the next server, which comes after the input.
             if letter.to == Peer::Previous && letter.from == Peer::Next.of(server) && letter.frame[0] > 1 {
@@ -309,7 +309,7 @@ struct Flip {
     next: usize,
 }
 
-impl Random for Flip {
+impl RandomSource for Flip {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.source.fill(bytes);
         if let Some((word, lane)) = self.flip
@@ -335,8 +335,8 @@ fn answers_seen(
     let lanes = circuit.shape.lanes();
     let played = |draw, word: usize| matches!(draw, Draw::Zero(2 | 3)) && word >= first;
     let mut seen = HashMap::new();
-    let mut all = Exhaustive::default();
-    while all.turn() {
+    let mut all = ExhaustiveRandom::default();
+    while all.next_run() {
         let mut script = Script { lanes, zero_lanes: &zero_lanes, all: &mut all, seed, played: &played, next: 0 };
         let (.., parties) = session(circuit, &shares, &mut script, left_out);
         let answers = parties.map(|party| {
@@ -388,7 +388,7 @@ fn the_user_receives_the_result_and_uniform_bits() {
 #[test]
 fn the_record_is_re_shared_too() {
     // Servers' sums of records, which must not reach the user: two rows, whose records are 01 and 02.
-    let shape = Shape::new(2, 1, 0).unwrap().record_bytes(1).unwrap();
+    let shape = SealedParams::new(2, 1, 0).unwrap().record_bytes(1).unwrap();
     let circuit = Arc::new(Circuit::new(&shape));
     let record = circuit.zero_words() - 1;
     assert!(only_the_result_is_seen(&circuit, record, &answers_seen(&circuit, &[1, 0], 0, record, None)));

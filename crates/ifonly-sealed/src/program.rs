@@ -15,7 +15,7 @@ use crate::shape::lane_mask;
 
 /// How the words of a gate are read from a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Read {
+pub(crate) enum ReadPattern {
     /// Word i + first.
     From(u32),
     /// Words 2i.
@@ -34,7 +34,7 @@ pub(crate) enum Read {
 
 /// Where bits come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum Operand {
     /// A bit of the value that a server entered.
     Input { server: u8, bit: u8 },
     /// A register, by number.
@@ -43,33 +43,33 @@ pub(crate) enum Source {
 
 /// One operand of a sum.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Term {
-    pub(crate) source: Source,
-    pub(crate) read: Read,
+pub(crate) struct XorTerm {
+    pub(crate) source: Operand,
+    pub(crate) read: ReadPattern,
     /// What [`Read::Odd`] and [`Read::OddLanes`] find behind the last word or lane of a register.
     pub(crate) beyond: bool,
 }
 
 /// The XOR of up to five terms and a constant.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sum {
-    terms: [Option<Term>; 5],
+pub(crate) struct XorSum {
+    terms: [Option<XorTerm>; 5],
     pub(crate) one: bool,
 }
 
-impl Sum {
-    pub(crate) fn of<const N: usize>(terms: [Term; N]) -> Sum {
+impl XorSum {
+    pub(crate) fn of<const N: usize>(terms: [XorTerm; N]) -> XorSum {
         const { assert!(N <= 5) };
-        let mut sum = Sum::default();
+        let mut sum = XorSum::default();
         sum.terms.iter_mut().zip(terms).for_each(|(place, term)| *place = Some(term));
         sum
     }
 
-    pub(crate) fn not(self) -> Sum {
-        Sum { one: !self.one, ..self }
+    pub(crate) fn not(self) -> XorSum {
+        XorSum { one: !self.one, ..self }
     }
 
-    pub(crate) fn terms(&self) -> impl Iterator<Item = &Term> {
+    pub(crate) fn terms(&self) -> impl Iterator<Item = &XorTerm> {
         self.terms.iter().flatten()
     }
 }
@@ -79,12 +79,12 @@ impl Sum {
 pub(crate) struct Wire(u32);
 
 impl Wire {
-    pub(crate) fn read(self, read: Read) -> Term {
-        Term { source: Source::Register(self.0), read, beyond: false }
+    pub(crate) fn read(self, read: ReadPattern) -> XorTerm {
+        XorTerm { source: Operand::Register(self.0), read, beyond: false }
     }
 
-    pub(crate) fn all(self) -> Term {
-        self.read(Read::From(0))
+    pub(crate) fn all(self) -> XorTerm {
+        self.read(ReadPattern::From(0))
     }
 }
 
@@ -97,8 +97,8 @@ pub(crate) struct Gate {
     pub(crate) words: usize,
     pub(crate) lanes: u32,
     /// The factors of an AND.
-    pub(crate) factors: Option<(Sum, Sum)>,
-    pub(crate) plus: Sum,
+    pub(crate) factors: Option<(XorSum, XorSum)>,
+    pub(crate) plus: XorSum,
 }
 
 impl Gate {
@@ -106,7 +106,7 @@ impl Gate {
         lane_mask(self.lanes)
     }
 
-    fn sums(&self) -> impl Iterator<Item = &Sum> {
+    fn sums(&self) -> impl Iterator<Item = &XorSum> {
         let (x, y) = self.factors.as_ref().map(|(x, y)| (x, y)).unzip();
         x.into_iter().chain(y).chain([&self.plus])
     }
@@ -114,7 +114,7 @@ impl Gate {
 
 /// Where a register lies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RegisterSlot {
     pub(crate) offset: usize,
     pub(crate) words: usize,
     pub(crate) lanes: u32,
@@ -122,12 +122,12 @@ pub(crate) struct Place {
 
 /// What is done between two messages: first the local gates, then the ANDs, whose results are there in the next stage.
 #[derive(Debug, Default)]
-pub(crate) struct Stage {
+pub(crate) struct CircuitRound {
     pub(crate) local: Vec<Gate>,
     pub(crate) ands: Vec<Gate>,
 }
 
-impl Stage {
+impl CircuitRound {
     /// Words of the message of this stage's ANDs.
     pub(crate) fn words(&self) -> usize {
         self.ands.iter().map(|gate| gate.words).sum()
@@ -136,9 +136,9 @@ impl Stage {
 
 /// Gates in rounds, registers in memory.
 #[derive(Debug)]
-pub(crate) struct Gates {
-    pub(crate) stages: Vec<Stage>,
-    places: Vec<Place>,
+pub(crate) struct CircuitProgram {
+    pub(crate) stages: Vec<CircuitRound>,
+    places: Vec<RegisterSlot>,
     /// Words of memory for one component of all registers.
     pub(crate) memory: usize,
     /// Words of a plane of what the servers entered, and how many planes.
@@ -146,12 +146,12 @@ pub(crate) struct Gates {
     bits: usize,
 }
 
-impl Gates {
-    pub(crate) fn place(&self, wire: Wire) -> Place {
+impl CircuitProgram {
+    pub(crate) fn place(&self, wire: Wire) -> RegisterSlot {
         self.places[wire.0 as usize]
     }
 
-    pub(crate) fn register(&self, number: u32) -> Place {
+    pub(crate) fn register(&self, number: u32) -> RegisterSlot {
         self.places[number as usize]
     }
 
@@ -166,7 +166,7 @@ impl Gates {
     }
 
     /// The planes of one bit: of its own values, and of its peers'.
-    pub(crate) fn entered(&self, bit: u8) -> [Place; 2] {
+    pub(crate) fn entered(&self, bit: u8) -> [RegisterSlot; 2] {
         [bit.into(), self.bits + usize::from(bit)].map(|number| self.places[number])
     }
 
@@ -177,7 +177,7 @@ impl Gates {
 }
 
 /// Makes programs.
-pub(crate) struct Builder {
+pub(crate) struct CircuitBuilder {
     /// The first two for each bit are what was entered, own values and then peers'.
     registers: Vec<Register>,
     gates: Vec<(usize, Gate)>,
@@ -191,11 +191,11 @@ struct Register {
     depth: usize,
 }
 
-impl Builder {
+impl CircuitBuilder {
     /// For values of so many bits, in planes of this size.
-    pub(crate) fn new(bits: usize, (words, lanes): (usize, u32)) -> Builder {
+    pub(crate) fn new(bits: usize, (words, lanes): (usize, u32)) -> CircuitBuilder {
         let registers = (0..2 * bits).map(|_| Register { words, lanes, depth: 0 }).collect();
-        Builder { registers, gates: vec![], bits }
+        CircuitBuilder { registers, gates: vec![], bits }
     }
 
     /// A register that gates write parts of.
@@ -205,26 +205,40 @@ impl Builder {
     }
 
     /// `x·y ⊕ plus` in a new register.
-    pub(crate) fn and(&mut self, (words, lanes): (usize, u32), x: Sum, y: Sum, plus: Sum) -> Wire {
+    pub(crate) fn and(&mut self, (words, lanes): (usize, u32), x: XorSum, y: XorSum, plus: XorSum) -> Wire {
         self.and_after(0, (words, lanes), x, y, plus)
     }
 
     /// The same, put off until so many rounds are over.
-    pub(crate) fn and_after(&mut self, rounds: usize, (words, lanes): (usize, u32), x: Sum, y: Sum, plus: Sum) -> Wire {
+    pub(crate) fn and_after(
+        &mut self,
+        rounds: usize,
+        (words, lanes): (usize, u32),
+        x: XorSum,
+        y: XorSum,
+        plus: XorSum,
+    ) -> Wire {
         let target = self.register(words, lanes);
         self.write_after(rounds, target, 0, words, Some((x, y)), plus);
         target
     }
 
     /// `sum` in a new register.
-    pub(crate) fn xor(&mut self, (words, lanes): (usize, u32), sum: Sum) -> Wire {
+    pub(crate) fn xor(&mut self, (words, lanes): (usize, u32), sum: XorSum) -> Wire {
         let target = self.register(words, lanes);
         self.write(target, 0, words, None, sum);
         target
     }
 
     /// Writes words `first..first + words` of a register.
-    pub(crate) fn write(&mut self, target: Wire, first: usize, words: usize, factors: Option<(Sum, Sum)>, plus: Sum) {
+    pub(crate) fn write(
+        &mut self,
+        target: Wire,
+        first: usize,
+        words: usize,
+        factors: Option<(XorSum, XorSum)>,
+        plus: XorSum,
+    ) {
         self.write_after(0, target, first, words, factors, plus);
     }
 
@@ -234,14 +248,14 @@ impl Builder {
         target: Wire,
         first: usize,
         words: usize,
-        factors: Option<(Sum, Sum)>,
-        plus: Sum,
+        factors: Option<(XorSum, XorSum)>,
+        plus: XorSum,
     ) {
         let lanes = self.registers[target.0 as usize].lanes;
         let gate = Gate { target: target.0, first, words, lanes, factors, plus };
-        let known = gate.sums().flat_map(Sum::terms).map(|term| match term.source {
-            Source::Input { .. } => 0,
-            Source::Register(number) => self.registers[number as usize].depth,
+        let known = gate.sums().flat_map(XorSum::terms).map(|term| match term.source {
+            Operand::Input { .. } => 0,
+            Operand::Register(number) => self.registers[number as usize].depth,
         });
         let stage = known.max().unwrap_or(0).max(rounds);
         let register = &mut self.registers[target.0 as usize];
@@ -250,9 +264,9 @@ impl Builder {
     }
 
     /// Sorts gates into rounds and gives registers their memory; `kept` registers are not used again.
-    pub(crate) fn finish(self, kept: &[Wire]) -> Gates {
+    pub(crate) fn finish(self, kept: &[Wire]) -> CircuitProgram {
         let count = self.registers.iter().map(|register| register.depth + 1).max().unwrap_or(1);
-        let mut stages: Vec<Stage> = (0..count).map(|_| Stage::default()).collect();
+        let mut stages: Vec<CircuitRound> = (0..count).map(|_| CircuitRound::default()).collect();
         let mut born = vec![usize::MAX; self.registers.len()];
         let mut last = vec![0; self.registers.len()];
         born[..2 * self.bits].fill(0);
@@ -260,11 +274,11 @@ impl Builder {
             let target = gate.target as usize;
             born[target] = born[target].min(stage);
             last[target] = last[target].max(stage);
-            for term in gate.sums().flat_map(Sum::terms) {
+            for term in gate.sums().flat_map(XorSum::terms) {
                 let read = match term.source {
                     // Whoever entered it: all three servers have the same program.
-                    Source::Input { bit, .. } => [usize::from(bit), self.bits + usize::from(bit)],
-                    Source::Register(number) => [number as usize; 2],
+                    Operand::Input { bit, .. } => [usize::from(bit), self.bits + usize::from(bit)],
+                    Operand::Register(number) => [number as usize; 2],
                 };
                 read.into_iter().for_each(|register| last[register] = stage.max(last[register]));
             }
@@ -283,8 +297,8 @@ impl Builder {
                 deaths.push(number);
             }
         }
-        let mut places: Vec<Place> =
-            self.registers.iter().map(|r| Place { offset: 0, words: r.words, lanes: r.lanes }).collect();
+        let mut places: Vec<RegisterSlot> =
+            self.registers.iter().map(|r| RegisterSlot { offset: 0, words: r.words, lanes: r.lanes }).collect();
         // What was entered comes first, so it lies at the beginning and in order.
         let mut heap = Heap::default();
         for (births, deaths) in births.iter().zip(&deaths) {
@@ -292,7 +306,7 @@ impl Builder {
             deaths.iter().for_each(|&number| heap.give(places[number].offset, places[number].words));
         }
         let plane_words = places.first().map_or(0, |place| place.words);
-        Gates { stages, places, memory: heap.end, plane_words, bits: self.bits }
+        CircuitProgram { stages, places, memory: heap.end, plane_words, bits: self.bits }
     }
 }
 

@@ -4,50 +4,55 @@
 //! what was found. What is sent depends on public numbers only, and there is no second request whose time or presence could tell
 //! anything.
 
-use crate::shape::Shape;
+use crate::shape::SealedParams;
 use crate::user::{combine, share};
-use ifonly_algebra::random::Random;
-use ifonly_core::candidates::Price;
-use ifonly_core::sealed::{SCHEME, SERVERS, Sealed};
-use ifonly_core::search::{Audience, Fault, Found, Outcome, Outgoing};
-use ifonly_core::secret::{Secret, SecretError};
+use ifonly_algebra::random::RandomSource;
+use ifonly_core::candidates::DecodedCost;
+use ifonly_core::sealed::{SCHEME, SERVERS, SealedScheme};
+use ifonly_core::search::{HeaderContext, NearestRow, SearchError, SearchResult, StepMessages};
+use ifonly_core::secret::{SecretQuery, SecretQueryError};
 use ifonly_core::service::{CHECK_LENGTH, Route};
 use ifonly_core::transcript::messages;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// A search in progress.
-pub struct Search {
-    sealed: Arc<Sealed>,
-    audience: Audience,
+pub struct SealedSearch {
+    sealed: Arc<SealedScheme>,
+    audience: HeaderContext,
     table: Zeroizing<Vec<u64>>,
     top: usize,
     sent: bool,
     responses: [Zeroizing<Vec<u8>>; SERVERS],
 }
 
-impl std::fmt::Debug for Search {
+impl std::fmt::Debug for SealedSearch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Search({}, ..)", SCHEME.name)
     }
 }
 
-impl Search {
+impl SealedSearch {
     /// A search for the `top` nearest rows. Nothing is sent if the secret does not fit the database.
-    pub fn new(sealed: Arc<Sealed>, secret: Secret, audience: Audience, top: usize) -> Result<Search, SecretError> {
+    pub fn new(
+        sealed: Arc<SealedScheme>,
+        secret: SecretQuery,
+        audience: HeaderContext,
+        top: usize,
+    ) -> Result<SealedSearch, SecretQueryError> {
         let table = sealed.table(&secret)?;
-        Ok(Search { sealed, audience, table, top, sent: false, responses: Default::default() })
+        Ok(SealedSearch { sealed, audience, table, top, sent: false, responses: Default::default() })
     }
 
     /// The messages, the first time; `None` from then on.
-    pub fn next(&mut self, random: &mut impl Random) -> Option<Outgoing> {
+    pub fn next(&mut self, random: &mut impl RandomSource) -> Option<StepMessages> {
         if std::mem::replace(&mut self.sent, true) {
             return None;
         }
         let shares = share(self.sealed.bits(), &self.table, random).map(Zeroizing::new);
         let payloads = shares.iter().map(|share| self.sealed.payload(self.top, share)).collect();
         let sent = messages(&self.sealed.header(&self.audience), payloads, random);
-        Some(Outgoing {
+        Some(StepMessages {
             route: Route::Answer,
             messages: sent.iter().map(|message| Zeroizing::new(message.encode())).collect(),
             response_length: self.response_length(),
@@ -80,9 +85,9 @@ impl Search {
     }
 
     /// What was found, or what went wrong.
-    pub fn finish(self) -> Result<Outcome, Fault> {
+    pub fn finish(self) -> Result<SearchResult, SearchError> {
         if !self.sent {
-            return Err(Fault::Unfinished);
+            return Err(SearchError::Unfinished);
         }
         let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<usize> {
             (1..)
@@ -93,29 +98,29 @@ impl Search {
         };
         let (silent, length) = (of(&|length| length == 0), self.response_length());
         if !silent.is_empty() {
-            return Err(Fault::Missing { servers: silent });
+            return Err(SearchError::Missing { servers: silent });
         }
         let malformed = of(&|have| have != length);
         if !malformed.is_empty() {
-            return Err(Fault::Malformed { servers: malformed });
+            return Err(SearchError::Malformed { servers: malformed });
         }
         let parts: [(&[u8], &[u8]); SERVERS] =
             std::array::from_fn(|place| self.responses[place].split_at(CHECK_LENGTH));
         if let Some(second) = (1..SERVERS).find(|&place| parts[place].0 != parts[0].0) {
-            return Err(Fault::KeyCheck { first: 1, second: second + 1 });
+            return Err(SearchError::KeyCheck { first: 1, second: second + 1 });
         }
         let unfitting = |error| match error {
-            crate::Error::Answers(reason) => Fault::Unfitting(reason),
-            _ => Fault::Unfitting("this search is not for this machine"),
+            crate::SealedError::Answers(reason) => SearchError::Unfitting(reason),
+            _ => SearchError::Unfitting("this search is not for this machine"),
         };
         let shape = shape(&self.sealed, self.top, self.audience.record_length).map_err(unfitting)?;
         let ranks = combine(&shape, parts.map(|(_, answer)| answer)).map_err(unfitting)?;
         let mut found = vec![];
         for near in ranks.into_iter().flatten() {
             let record = self.audience.open_record(&near.record)?;
-            found.push(Found { position: None, price: Price::Exactly(near.cost), record });
+            found.push(NearestRow { position: None, price: DecodedCost::Exactly(near.cost), record });
         }
-        Ok(Outcome { found, qualifying: None, liars: vec![] })
+        Ok(SearchResult { found, qualifying: None, liars: vec![] })
     }
 
     fn response_length(&self) -> usize {
@@ -124,7 +129,7 @@ impl Search {
 }
 
 /// The machine's numbers for a search under a manifest.
-pub fn shape(sealed: &Sealed, top: usize, record_length: usize) -> Result<Shape, crate::Error> {
-    let shape = Shape::new(sealed.params().rows, sealed.bits(), sealed.cost_bits())?;
-    shape.top(top)?.record_bytes(Sealed::sealed_length(record_length))
+pub fn shape(sealed: &SealedScheme, top: usize, record_length: usize) -> Result<SealedParams, crate::SealedError> {
+    let shape = SealedParams::new(sealed.params().rows, sealed.bits(), sealed.cost_bits())?;
+    shape.top(top)?.record_bytes(SealedScheme::encoded_record_length(record_length))
 }

@@ -4,20 +4,20 @@
 //! `⌊i/words⌋` (lane l is the bit of weight 2^l), so that neighbouring words hold neighbouring rows, and `lanes` =
 //! ⌈rows/words⌉ lanes are in use. Places without a row hold the value 2^k − 1, which never qualifies; all other lanes are 0.
 
-use crate::error::Error;
+use crate::error::SealedError;
 use ifonly_core::package::MAX_RECORD;
 use ifonly_core::params::Params;
-use ifonly_core::sealed::{MOST_BITS, MOST_TOP, Sealed};
+use ifonly_core::sealed::{MOST_BITS, MOST_TOP, SealedScheme};
 
 /// Words of payload in one frame at most: 16 KiB, as much as TLS sends in one piece.
 pub const FRAME_WORDS: usize = 2048;
 
 /// The longest record, with what sealing adds.
-const MOST_RECORD: usize = Sealed::sealed_length(MAX_RECORD);
+const MOST_RECORD: usize = SealedScheme::encoded_record_length(MAX_RECORD);
 
 /// The public parameters of a search, the same at all three servers and the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct SealedParams {
     pub(crate) rows: usize,
     pub(crate) bits: usize,
     pub(crate) cost_bits: usize,
@@ -25,26 +25,26 @@ pub struct Shape {
     pub(crate) record_bytes: usize,
 }
 
-impl Shape {
+impl SealedParams {
     /// The nearest of `rows` rows, whose values have `bits` bits (k), the lower `cost_bits` (c) of which are the cost and the
     /// others the violations. Records have no bytes until [`Shape::record_bytes`] says otherwise.
-    pub fn new(rows: usize, bits: usize, cost_bits: usize) -> Result<Shape, Error> {
+    pub fn new(rows: usize, bits: usize, cost_bits: usize) -> Result<SealedParams, SealedError> {
         within("the number of rows", rows, 1, Params::MAX_ROWS)?;
         within("the number of bits of a value", bits, 1, MOST_BITS as usize)?;
         within("the number of bits of a cost", cost_bits, 0, bits - 1)?;
-        Ok(Shape { rows, bits, cost_bits, top: 1, record_bytes: 0 })
+        Ok(SealedParams { rows, bits, cost_bits, top: 1, record_bytes: 0 })
     }
 
     /// The `top` nearest rows, one after another.
-    pub fn top(self, top: usize) -> Result<Shape, Error> {
+    pub fn top(self, top: usize) -> Result<SealedParams, SealedError> {
         within("the number of rows to find", top, 1, MOST_TOP)?;
-        Ok(Shape { top, ..self })
+        Ok(SealedParams { top, ..self })
     }
 
     /// Records of this many bytes.
-    pub fn record_bytes(self, record_bytes: usize) -> Result<Shape, Error> {
+    pub fn record_bytes(self, record_bytes: usize) -> Result<SealedParams, SealedError> {
         within("the length of a record", record_bytes, 0, MOST_RECORD)?;
-        Ok(Shape { record_bytes, ..self })
+        Ok(SealedParams { record_bytes, ..self })
     }
 
     /// Rows.
@@ -108,7 +108,7 @@ pub(crate) fn lane_mask(lanes: u32) -> u64 {
     u64::MAX.checked_shr(64 - lanes).unwrap_or(0)
 }
 
-fn within(what: &'static str, value: usize, least: usize, most: usize) -> Result<(), Error> {
-    let refused = Error::Shape { what, value: value as u64, least: least as u64, most: most as u64 };
+fn within(what: &'static str, value: usize, least: usize, most: usize) -> Result<(), SealedError> {
+    let refused = SealedError::Shape { what, value: value as u64, least: least as u64, most: most as u64 };
     if (least..=most).contains(&value) { Ok(()) } else { Err(refused) }
 }

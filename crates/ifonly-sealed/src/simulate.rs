@@ -1,14 +1,14 @@
 //! Three parties in one thread, for tests, vectors and measurements.
 
-use crate::error::Error;
-use crate::frame::Taken;
+use crate::error::SealedError;
+use crate::frame::FrameOutcome;
 use crate::party::{Party, Peer};
-use ifonly_algebra::random::Random;
+use ifonly_algebra::random::RandomSource;
 use std::collections::VecDeque;
 
 /// A frame on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Letter {
+pub struct FrameInTransit {
     /// Who sent it, from 1.
     pub from: usize,
     /// Which peer of the sender gets it.
@@ -21,12 +21,12 @@ pub struct Letter {
 /// when nothing moves any more, unfinished parties are told that whoever owes them something went away.
 pub fn run(
     parties: &mut [Party; 3],
-    random: &mut dyn Random,
-    mut deliver: impl FnMut(Letter) -> Vec<Letter>,
-) -> [Result<(), Error>; 3] {
+    random: &mut dyn RandomSource,
+    mut deliver: impl FnMut(FrameInTransit) -> Vec<FrameInTransit>,
+) -> [Result<(), SealedError>; 3] {
     // One queue for each receiver and peer: a party that holds one back still reads from the other.
     let mut queues: [[VecDeque<Vec<u8>>; 2]; 3] = Default::default();
-    let mut results: [Result<(), Error>; 3] = [const { Ok(()) }; 3];
+    let mut results: [Result<(), SealedError>; 3] = [const { Ok(()) }; 3];
     let mut frame = vec![];
     loop {
         let mut moved = false;
@@ -41,7 +41,7 @@ pub fn run(
                             break;
                         }
                     }
-                    for letter in deliver(Letter { from: n + 1, to: peer, frame: std::mem::take(&mut frame) }) {
+                    for letter in deliver(FrameInTransit { from: n + 1, to: peer, frame: std::mem::take(&mut frame) }) {
                         let receiver = letter.to.of(letter.from) - 1;
                         // What goes to the next server arrives there from the previous one.
                         let arrives = usize::from(letter.to == Peer::Next);
@@ -52,8 +52,8 @@ pub fn run(
                     && let Some(first) = queues[n][side].front()
                 {
                     match parties[n].receive(peer, first) {
-                        Ok(Taken::Yes) => moved = queues[n][side].pop_front().is_some(),
-                        Ok(Taken::NotYet) => break,
+                        Ok(FrameOutcome::Yes) => moved = queues[n][side].pop_front().is_some(),
+                        Ok(FrameOutcome::NotYet) => break,
                         Err(error) => results[n] = Err(error),
                     }
                 }
@@ -67,7 +67,7 @@ pub fn run(
         // Random bits come long before they are needed: where they lack, their absence is the reason for any other.
         for peer in [Peer::Previous, Peer::Next] {
             if result.is_ok() && !party.is_finished() {
-                *result = party.hang_up(peer);
+                *result = party.peer_closed(peer);
             }
         }
     }

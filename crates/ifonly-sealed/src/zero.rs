@@ -5,16 +5,16 @@
 //! and privacy is computational. Every word of r is used once.
 
 use crate::circuit::Circuit;
-use crate::error::{Due, Error, Fault};
-use crate::frame::{AHEAD, HEADER_BYTES, Taken, header, parse, whole_words};
+use crate::error::{ExpectedFrame, PeerFault, SealedError};
+use crate::frame::{AHEAD, FrameOutcome, HEADER_BYTES, header, parse, whole_words};
 use crate::shape::FRAME_WORDS;
 use ifonly_algebra::keys::{KeyStream, Purpose, TranscriptKeys};
-use ifonly_algebra::random::Random;
+use ifonly_algebra::random::RandomSource;
 use std::collections::VecDeque;
 
 /// Random words that one server drew, or got from the server before it, and has not used yet. Servers send some before a search
 /// exists ([`Ahead::before`]); the next search takes them over ([`Ahead::joined`]).
-pub struct Ahead {
+pub struct PrefetchedWords {
     /// r_n ⊕ r_{n−1}, or only one of them where the other is still to come.
     words: VecDeque<u64>,
     /// Words of the whole stream.
@@ -26,15 +26,15 @@ pub struct Ahead {
     used: usize,
 }
 
-impl std::fmt::Debug for Ahead {
+impl std::fmt::Debug for PrefetchedWords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Ahead({} drawn, {} received, {} used of {})", self.drawn, self.received, self.used, self.total)
     }
 }
 
-impl Ahead {
-    pub(crate) fn new(total: usize, lead: usize) -> Ahead {
-        Ahead { words: VecDeque::with_capacity(total.min(lead)), total, lead, drawn: 0, received: 0, used: 0 }
+impl PrefetchedWords {
+    pub(crate) fn new(total: usize, lead: usize) -> PrefetchedWords {
+        PrefetchedWords { words: VecDeque::with_capacity(total.min(lead)), total, lead, drawn: 0, received: 0, used: 0 }
     }
 
     /// How many words the next frame holds whose first word is `at`, if there is room for them.
@@ -58,7 +58,7 @@ impl Ahead {
     }
 
     /// Draws the words of the next frame and appends them to it; gives the frame's number, or `None` if there is no room yet.
-    fn draw(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> Option<usize> {
+    fn draw(&mut self, random: &mut dyn RandomSource, frame: &mut Vec<u8>) -> Option<usize> {
         let words = self.room(self.drawn);
         if words == 0 {
             return None;
@@ -90,22 +90,26 @@ impl Ahead {
 }
 
 /// As frames of step 0.
-impl Ahead {
+impl PrefetchedWords {
     /// For a search of this circuit, of which nothing was sent before.
-    pub(crate) fn for_circuit(circuit: &Circuit) -> Ahead {
-        Ahead::new(circuit.zero_words(), circuit.shape.lead_words())
+    pub(crate) fn for_circuit(circuit: &Circuit) -> PrefetchedWords {
+        PrefetchedWords::new(circuit.zero_words(), circuit.shape.lead_words())
     }
 
     /// One direction of what is sent before a search exists: of what this server draws, or of what the previous one did. As much as
     /// one search like this one may be given.
-    pub fn before(circuit: &Circuit) -> Ahead {
+    pub fn before(circuit: &Circuit) -> PrefetchedWords {
         let words = circuit.shape.words_before().min(circuit.zero_words().next_multiple_of(FRAME_WORDS));
-        Ahead::new(words, words)
+        PrefetchedWords::new(words, words)
     }
 
     /// For a search of this circuit, with what was drawn and received before it; none where nothing was.
-    pub fn joined(circuit: &Circuit, drawn: Option<Ahead>, received: Option<Ahead>) -> Ahead {
-        let mut whole = Ahead::for_circuit(circuit);
+    pub fn joined(
+        circuit: &Circuit,
+        drawn: Option<PrefetchedWords>,
+        received: Option<PrefetchedWords>,
+    ) -> PrefetchedWords {
+        let mut whole = PrefetchedWords::for_circuit(circuit);
         // Both have whole frames, unless they have all words of this search, so the next frame's number follows.
         if let Some(mut drawn) = drawn {
             drawn.words.truncate(whole.total);
@@ -124,21 +128,21 @@ impl Ahead {
     }
 
     /// Puts the next frame for the next server into `frame`; false if there is no room now, or no more to draw.
-    pub fn next_frame(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
+    pub fn next_frame(&mut self, random: &mut dyn RandomSource, frame: &mut Vec<u8>) -> bool {
         frame.clear();
         self.write(random, frame)
     }
 
     /// Takes a frame from the previous server; `server` is that server's number.
-    pub fn receive(&mut self, server: usize, frame: &[u8]) -> Result<Taken, Error> {
+    pub fn receive(&mut self, server: usize, frame: &[u8]) -> Result<FrameOutcome, SealedError> {
         let taken = parse(frame).and_then(|(step, chunk, payload)| match step {
             AHEAD => self.read(chunk, payload),
-            _ => Err(Fault::OutOfOrder { step, chunk, due: self.due() }),
+            _ => Err(PeerFault::OutOfOrder { step, chunk, due: self.due() }),
         });
-        taken.map_err(|fault| Error::Peer { server, fault })
+        taken.map_err(|fault| SealedError::Peer { server, fault })
     }
 
-    pub(crate) fn write(&mut self, random: &mut dyn Random, frame: &mut Vec<u8>) -> bool {
+    pub(crate) fn write(&mut self, random: &mut dyn RandomSource, frame: &mut Vec<u8>) -> bool {
         header(AHEAD, 0, frame);
         let Some(chunk) = self.draw(random, frame) else {
             frame.clear();
@@ -148,21 +152,25 @@ impl Ahead {
         true
     }
 
-    pub(crate) fn read(&mut self, chunk: u32, payload: &[u8]) -> Result<Taken, Fault> {
-        if self.due() != (Due::Part { step: AHEAD, chunk }) {
-            return Err(Fault::OutOfOrder { step: AHEAD, chunk, due: self.due() });
+    pub(crate) fn read(&mut self, chunk: u32, payload: &[u8]) -> Result<FrameOutcome, PeerFault> {
+        if self.due() != (ExpectedFrame::Part { step: AHEAD, chunk }) {
+            return Err(PeerFault::OutOfOrder { step: AHEAD, chunk, due: self.due() });
         }
         whole_words(AHEAD, chunk, payload, self.words_due())?;
         if self.to_receive() == 0 {
-            return Ok(Taken::NotYet);
+            return Ok(FrameOutcome::NotYet);
         }
         self.take_in(payload);
-        Ok(Taken::Yes)
+        Ok(FrameOutcome::Yes)
     }
 
     /// What is due from the previous server.
-    pub(crate) fn due(&self) -> Due {
-        if self.all_received() { Due::Nothing } else { Due::Part { step: AHEAD, chunk: self.chunk_due() as u32 } }
+    pub(crate) fn due(&self) -> ExpectedFrame {
+        if self.all_received() {
+            ExpectedFrame::Nothing
+        } else {
+            ExpectedFrame::Part { step: AHEAD, chunk: self.chunk_due() as u32 }
+        }
     }
 }
 
@@ -179,7 +187,7 @@ fn merge(queue: &mut VecDeque<u64>, place: usize, payload: &[u8]) {
 }
 
 /// A server's zero-sharings, word by word.
-pub(crate) struct Zero {
+pub(crate) struct ZeroSharing {
     source: Source,
     /// The word that is left out, so that tests can show what every one of them is for.
     #[cfg(test)]
@@ -188,25 +196,25 @@ pub(crate) struct Zero {
 }
 
 enum Source {
-    Drawn(Ahead),
+    Drawn(PrefetchedWords),
     /// Of this server and the next, of the previous one and this.
     Keyed(Box<[KeyStream; 2]>),
 }
 
-impl Zero {
+impl ZeroSharing {
     /// From words that this server and the one before it draw.
-    pub(crate) fn drawn(ahead: Ahead) -> Zero {
-        Zero::new(Source::Drawn(ahead))
+    pub(crate) fn drawn(ahead: PrefetchedWords) -> ZeroSharing {
+        ZeroSharing::new(Source::Drawn(ahead))
     }
 
     /// From the keys that this server shares with the one before and the one behind it.
-    pub(crate) fn keyed(with_previous: &TranscriptKeys, with_next: &TranscriptKeys) -> Zero {
+    pub(crate) fn keyed(with_previous: &TranscriptKeys, with_next: &TranscriptKeys) -> ZeroSharing {
         let stream = |keys: &TranscriptKeys| keys.stream(Purpose::ZeroSharing);
-        Zero::new(Source::Keyed(Box::new([stream(with_next), stream(with_previous)])))
+        ZeroSharing::new(Source::Keyed(Box::new([stream(with_next), stream(with_previous)])))
     }
 
-    fn new(source: Source) -> Zero {
-        Zero {
+    fn new(source: Source) -> ZeroSharing {
+        ZeroSharing {
             source,
             #[cfg(test)]
             left_out: None,
@@ -215,11 +223,11 @@ impl Zero {
     }
 
     /// The words that are drawn, if they are.
-    pub(crate) fn ahead(&self) -> Option<&Ahead> {
+    pub(crate) fn ahead(&self) -> Option<&PrefetchedWords> {
         if let Source::Drawn(ahead) = &self.source { Some(ahead) } else { None }
     }
 
-    pub(crate) fn ahead_mut(&mut self) -> Option<&mut Ahead> {
+    pub(crate) fn ahead_mut(&mut self) -> Option<&mut PrefetchedWords> {
         if let Source::Drawn(ahead) = &mut self.source { Some(ahead) } else { None }
     }
 

@@ -3,12 +3,12 @@
 mod common;
 
 use common::{Source, search};
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_sealed::{Circuit, Cost, Shape};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_sealed::{Circuit, CircuitCost, SealedParams};
 use std::sync::Arc;
 
-fn cost(rows: usize, bits: usize) -> Cost {
-    Circuit::new(&Shape::new(rows, bits, bits - 4).unwrap()).cost()
+fn cost(rows: usize, bits: usize) -> CircuitCost {
+    Circuit::new(&SealedParams::new(rows, bits, bits - 4).unwrap()).cost()
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn twice_the_rows_take_one_more_level_of_rounds() {
 #[test]
 fn servers_send_exactly_what_the_cost_says_whatever_the_values() {
     for source in [Source::Drawn, Source::Keyed] {
-        let shape = Shape::new(5000, 7, 5).unwrap().top(2).unwrap().record_bytes(21).unwrap();
+        let shape = SealedParams::new(5000, 7, 5).unwrap().top(2).unwrap().record_bytes(21).unwrap();
         let circuit = Arc::new(Circuit::new(&shape));
         let cost = circuit.cost();
         let mut lengths = vec![];

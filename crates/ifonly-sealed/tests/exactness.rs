@@ -3,8 +3,8 @@
 mod common;
 
 use common::{Source, brute_force, search};
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_sealed::{Circuit, Shape};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_sealed::{Circuit, SealedParams};
 use std::sync::Arc;
 
 /// What the values of an instance are like.
@@ -47,7 +47,7 @@ impl Values {
 }
 
 fn check(rows: usize, bits: usize, cost_bits: usize, top: usize, seed: u64, source: Source) {
-    let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
+    let shape = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap();
     let shape = shape.record_bytes(seed as usize % 13).unwrap();
     let circuit = Arc::new(Circuit::new(&shape));
     let mut random = SeededRandom::new(seed);
@@ -107,12 +107,12 @@ fn messages_of_several_frames_work() {
 
 #[test]
 fn shapes_that_cannot_be_run_are_refused() {
-    assert!(Shape::new(0, 8, 4).is_err());
-    assert!(Shape::new(1 << 33, 8, 4).is_err());
-    assert!(Shape::new(5, 0, 0).is_err());
-    assert!(Shape::new(5, 64, 4).is_err());
-    assert!(Shape::new(5, 8, 8).is_err(), "at least one bit says whether a row qualifies");
-    let shape = Shape::new(5, 8, 4).unwrap();
+    assert!(SealedParams::new(0, 8, 4).is_err());
+    assert!(SealedParams::new(1 << 33, 8, 4).is_err());
+    assert!(SealedParams::new(5, 0, 0).is_err());
+    assert!(SealedParams::new(5, 64, 4).is_err());
+    assert!(SealedParams::new(5, 8, 8).is_err(), "at least one bit says whether a row qualifies");
+    let shape = SealedParams::new(5, 8, 4).unwrap();
     assert!(shape.top(0).is_err() && shape.top(65).is_err());
     assert!(shape.record_bytes(1 << 21).is_err());
 }

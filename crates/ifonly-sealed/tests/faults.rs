@@ -4,14 +4,16 @@
 mod common;
 
 use common::{Source, parties};
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_sealed::simulate::{self, Letter};
-use ifonly_sealed::{Circuit, Due, Error, Fault, HEADER_BYTES, Party, Peer, Shape, Taken, share};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_sealed::simulate::{self, FrameInTransit};
+use ifonly_sealed::{
+    Circuit, ExpectedFrame, FrameOutcome, HEADER_BYTES, Party, Peer, PeerFault, SealedError, SealedParams, share,
+};
 use std::sync::Arc;
 
 fn circuit() -> Arc<Circuit> {
     // More than one word and one frame's worth of steps: 70 rows, two ranks.
-    let shape = Shape::new(70, 5, 3).unwrap().top(2).unwrap().record_bytes(3).unwrap();
+    let shape = SealedParams::new(70, 5, 3).unwrap().top(2).unwrap().record_bytes(3).unwrap();
     Arc::new(Circuit::new(&shape))
 }
 
@@ -20,8 +22,8 @@ fn disturbed(
     circuit: &Arc<Circuit>,
     source: Source,
     number: usize,
-    deliver: &mut dyn FnMut(Letter) -> Vec<Letter>,
-) -> ([Result<(), Error>; 3], [Party; 3], usize) {
+    deliver: &mut dyn FnMut(FrameInTransit) -> Vec<FrameInTransit>,
+) -> ([Result<(), SealedError>; 3], [Party; 3], usize) {
     let mut random = SeededRandom::new(8);
     let values: Vec<u64> = (0..70).map(|_| random.below(32)).collect();
     let shares = share(5, &values, &mut random);
@@ -35,9 +37,9 @@ fn disturbed(
 }
 
 /// The receiver blames the sender; the others end too, with an error that names somebody.
-fn assert_blamed(results: &[Result<(), Error>; 3], from: usize, to: usize, fits: &dyn Fn(&Fault) -> bool) {
+fn assert_blamed(results: &[Result<(), SealedError>; 3], from: usize, to: usize, fits: &dyn Fn(&PeerFault) -> bool) {
     match &results[to - 1] {
-        Err(Error::Peer { server, fault }) => assert!(*server == from && fits(fault), "{server}: {fault:?}"),
+        Err(SealedError::Peer { server, fault }) => assert!(*server == from && fits(fault), "{server}: {fault:?}"),
         other => panic!("server {to} should blame {from}: {other:?}"),
     }
 }
@@ -55,7 +57,9 @@ fn every_frame_that_is_lost_is_missed() {
                 vec![]
             });
             // What comes after it is out of order; if nothing does, it is missed in the end.
-            assert_blamed(&results, from, to, &|fault| matches!(fault, Fault::Vanished(_) | Fault::OutOfOrder { .. }));
+            assert_blamed(&results, from, to, &|fault| {
+                matches!(fault, PeerFault::Vanished(_) | PeerFault::OutOfOrder { .. })
+            });
         }
     }
 }
@@ -79,12 +83,13 @@ fn a_peer_that_vanishes_at_any_frame_is_named() {
             for n in (1..=3).filter(|n| *n != gone) {
                 match &results[n - 1] {
                     Ok(()) => {}
-                    Err(Error::Peer { fault: Fault::Vanished(due), .. }) => assert_ne!(*due, Due::Nothing),
+                    Err(SealedError::Peer { fault: PeerFault::Vanished(due), .. }) => {
+                        assert_ne!(*due, ExpectedFrame::Nothing)
+                    }
                     other => panic!("{other:?}"),
                 }
             }
-            let blamed =
-                |result: &Result<(), Error>| matches!(result, Err(Error::Peer { server, .. }) if *server == gone);
+            let blamed = |result: &Result<(), SealedError>| matches!(result, Err(SealedError::Peer { server, .. }) if *server == gone);
             assert!(!lost || results.iter().any(blamed), "somebody names server {gone} after frame {number}");
         }
     }
@@ -102,7 +107,7 @@ fn frames_of_another_length_are_refused() {
                 letter.frame.resize(letter.frame.len().saturating_add_signed(change), 0);
                 vec![letter]
             });
-            let fits = |fault: &Fault| matches!(fault, Fault::Length { .. } | Fault::NoFrame(_));
+            let fits = |fault: &PeerFault| matches!(fault, PeerFault::Length { .. } | PeerFault::NoFrame(_));
             assert_blamed(&results, from, to, &fits);
         }
     }
@@ -120,14 +125,14 @@ fn frames_out_of_order_or_twice_are_refused() {
                 letter.frame[byte] ^= 0x40;
                 vec![letter]
             });
-            assert_blamed(&results, from, to, &|fault| matches!(fault, Fault::OutOfOrder { .. }));
+            assert_blamed(&results, from, to, &|fault| matches!(fault, PeerFault::OutOfOrder { .. }));
         }
         let (mut from, mut to) = (0, 0);
         let (results, ..) = disturbed(&circuit, Source::Drawn, number, &mut |letter| {
             (from, to) = (letter.from, letter.to.of(letter.from));
             vec![letter.clone(), letter]
         });
-        assert_blamed(&results, from, to, &|fault| matches!(fault, Fault::OutOfOrder { .. }));
+        assert_blamed(&results, from, to, &|fault| matches!(fault, PeerFault::OutOfOrder { .. }));
     }
 }
 
@@ -154,7 +159,9 @@ fn rubbish_never_panics_and_bits_of_rows_that_do_not_exist_are_refused() {
             });
             match (length, whole) {
                 (None, true) => assert!(results.iter().all(Result::is_ok), "random bits are random bits"),
-                (None, false) => assert_blamed(&results, from, to, &|fault| matches!(fault, Fault::BeyondRows { .. })),
+                (None, false) => {
+                    assert_blamed(&results, from, to, &|fault| matches!(fault, PeerFault::BeyondRows { .. }))
+                }
                 (Some(_), _) => assert_blamed(&results, from, to, &|_| true),
             }
         }
@@ -168,15 +175,18 @@ fn nothing_is_taken_after_the_end_or_after_an_error() {
     assert_eq!(results, [Ok(()), Ok(()), Ok(())]);
     for party in &mut done {
         assert!(party.is_finished());
-        assert_eq!(party.hang_up(Peer::Next), Ok(()), "whoever has said everything may go");
-        assert_eq!(party.hang_up(Peer::Previous), Ok(()));
+        assert_eq!(party.peer_closed(Peer::Next), Ok(()), "whoever has said everything may go");
+        assert_eq!(party.peer_closed(Peer::Previous), Ok(()));
     }
     for step in 0..60u32 {
         for peer in [Peer::Next, Peer::Previous] {
             let (_, [mut party, ..], _) = disturbed(&circuit, Source::Drawn, usize::MAX, &mut |letter| vec![letter]);
             let frame: Vec<u8> = step.to_le_bytes().into_iter().chain([0; 12]).collect();
             let error = party.receive(peer, &frame).unwrap_err();
-            assert!(matches!(error, Error::Peer { fault: Fault::OutOfOrder { due: Due::Nothing, .. }, .. }));
+            assert!(matches!(
+                error,
+                SealedError::Peer { fault: PeerFault::OutOfOrder { due: ExpectedFrame::Nothing, .. }, .. }
+            ));
             assert_eq!(party.selection(0), Err(error.clone()));
             assert_eq!(party.receive(peer, &frame), Err(error));
         }
@@ -189,7 +199,7 @@ fn unfinished_and_misused_parties_say_so() {
     let mut random = SeededRandom::new(11);
     let shares = share(5, &[0; 70], &mut random);
     let [mut party, ..] = parties(&circuit, &shares, Source::Drawn, &mut random);
-    assert!(matches!(party.selection(0), Err(Error::Misuse(_))));
+    assert!(matches!(party.selection(0), Err(SealedError::Misuse(_))));
     // A whole input that comes before anything was sent is taken; a round that is early is not taken yet.
     let mut early = 2u32.to_le_bytes().to_vec();
     early.extend([0; 4]);
@@ -198,7 +208,7 @@ fn unfinished_and_misused_parties_say_so() {
     let [mut party, ..] = parties(&circuit, &shares, Source::Drawn, &mut random);
     let mut frame = vec![];
     assert!(other.next_frame(Peer::Previous, &mut random, &mut frame).unwrap());
-    assert_eq!(party.receive(Peer::Next, &frame), Ok(Taken::Yes));
-    assert_eq!(party.receive(Peer::Next, &early), Ok(Taken::NotYet));
+    assert_eq!(party.receive(Peer::Next, &frame), Ok(FrameOutcome::Yes));
+    assert_eq!(party.receive(Peer::Next, &early), Ok(FrameOutcome::NotYet));
     assert!(party.answer(&[[0; 3], [0; 3]]).is_err());
 }

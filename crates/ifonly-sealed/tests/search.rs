@@ -1,21 +1,21 @@
 //! The user's side: what servers are sent is uniform, whoever asks, and what does not fit together is no result.
 
-use ifonly_algebra::random::{Exhaustive, Random, SeededRandom};
+use ifonly_algebra::random::{ExhaustiveRandom, RandomSource, SeededRandom};
 use ifonly_core::package::MAX_RECORD;
 use ifonly_core::params::Params;
-use ifonly_core::sealed::Sealed;
-use ifonly_core::search::{Audience, Fault};
-use ifonly_core::secret::Secret;
+use ifonly_core::sealed::SealedScheme;
+use ifonly_core::search::{HeaderContext, SearchError};
+use ifonly_core::secret::SecretQuery;
 use ifonly_core::service::CHECK_LENGTH;
 use ifonly_core::transcript::Message;
-use ifonly_sealed::Search;
+use ifonly_sealed::SealedSearch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Numbers are played, one after another; the blindings of commitments, which hide perfectly, come from a seed.
-struct AllNumbers<'a>(&'a mut Exhaustive, SeededRandom);
+struct AllNumbers<'a>(&'a mut ExhaustiveRandom, SeededRandom);
 
-impl Random for AllNumbers<'_> {
+impl RandomSource for AllNumbers<'_> {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.1.fill(bytes);
     }
@@ -28,16 +28,16 @@ impl Random for AllNumbers<'_> {
 /// How often two servers were sent these payloads.
 type View = BTreeMap<(Vec<u8>, Vec<u8>), u32>;
 
-fn sealed(ranges: Vec<u32>, cost_limit: u64) -> Arc<Sealed> {
-    Arc::new(Sealed::new(Params { cost_limit, ..Params::new(ranges, 5) }).unwrap())
+fn sealed(ranges: Vec<u32>, cost_limit: u64) -> Arc<SealedScheme> {
+    Arc::new(SealedScheme::new(Params { cost_limit, ..Params::new(ranges, 5) }).unwrap())
 }
 
-fn audience() -> Audience {
-    Audience { digest: [7; 32], epoch: 2, record_length: 4, signer: None }
+fn audience() -> HeaderContext {
+    HeaderContext { digest: [7; 32], epoch: 2, record_length: 4, signer: None }
 }
 
-fn messages(sealed: &Arc<Sealed>, secret: &Secret, random: &mut impl Random) -> Vec<Message> {
-    let mut search = Search::new(sealed.clone(), secret.clone(), audience(), 1).unwrap();
+fn messages(sealed: &Arc<SealedScheme>, secret: &SecretQuery, random: &mut impl RandomSource) -> Vec<Message> {
+    let mut search = SealedSearch::new(sealed.clone(), secret.clone(), audience(), 1).unwrap();
     let outgoing = search.next(random).unwrap();
     assert!(search.next(random).is_none(), "there is one message to each server");
     assert_eq!(outgoing.response_length, 16 + 8 + 4 + 24);
@@ -52,10 +52,10 @@ fn any_two_servers_are_sent_every_pair_of_shares_equally_often_whoever_asks() {
     let mut views: Vec<View> = vec![];
     for x in [0, 1] {
         for immutable in [false, true] {
-            let secret = Secret::new(vec![x]).immutable(vec![immutable]);
+            let secret = SecretQuery::new(vec![x]).immutable(vec![immutable]);
             for (first, second) in [(0, 1), (1, 2), (2, 0)] {
-                let (mut all, mut seen) = (Exhaustive::default(), BTreeMap::new());
-                while all.turn() {
+                let (mut all, mut seen) = (ExhaustiveRandom::default(), BTreeMap::new());
+                while all.next_run() {
                     let sent = messages(&sealed, &secret, &mut AllNumbers(&mut all, SeededRandom::new(1)));
                     let public: Vec<_> =
                         sent.iter().map(|message| (message.header.clone(), message.payload.len())).collect();
@@ -74,8 +74,8 @@ fn any_two_servers_are_sent_every_pair_of_shares_equally_often_whoever_asks() {
 
 #[test]
 fn a_search_ends_with_records_as_long_as_a_manifest_allows() {
-    let (sealed, audience) = (sealed(vec![3, 2], 50), Audience { record_length: MAX_RECORD, ..audience() });
-    let mut search = Search::new(sealed.clone(), Secret::new(vec![1, 2]), audience, 1).unwrap();
+    let (sealed, audience) = (sealed(vec![3, 2], 50), HeaderContext { record_length: MAX_RECORD, ..audience() });
+    let mut search = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), audience, 1).unwrap();
     let length = search.next(&mut SeededRandom::new(3)).unwrap().response_length;
     assert_eq!(ifonly_sealed::shape(&sealed, 1, MAX_RECORD).unwrap().answer_bytes(), length - CHECK_LENGTH);
     search.receive(vec![Some(vec![0; length]); 3]);
@@ -88,7 +88,7 @@ fn responses_that_do_not_fit_together_are_named() {
     let sealed = sealed(vec![3, 2], 50);
     let mut random = SeededRandom::new(3);
     let finish = |responses: Vec<Option<Vec<u8>>>, random: &mut SeededRandom| {
-        let mut search = Search::new(sealed.clone(), Secret::new(vec![1, 2]), audience(), 1).unwrap();
+        let mut search = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), audience(), 1).unwrap();
         search.next(random).unwrap();
         search.receive(responses);
         search.finish().map(|outcome| outcome.found.len())
@@ -98,21 +98,23 @@ fn responses_that_do_not_fit_together_are_named() {
     assert_eq!(finish(whole(), &mut random), Ok(0), "nobody qualifies");
     let mut responses = whole();
     responses[1] = None;
-    assert_eq!(finish(responses, &mut random), Err(Fault::Missing { servers: vec![2] }));
+    assert_eq!(finish(responses, &mut random), Err(SearchError::Missing { servers: vec![2] }));
     for length in [1, 51, 53] {
         let mut responses = whole();
         responses[2] = Some(vec![0; length]);
-        assert_eq!(finish(responses, &mut random), Err(Fault::Malformed { servers: vec![3] }));
+        assert_eq!(finish(responses, &mut random), Err(SearchError::Malformed { servers: vec![3] }));
     }
     let mut responses = whole();
     responses[2].as_mut().unwrap()[3] = 1;
-    assert_eq!(finish(responses, &mut random), Err(Fault::KeyCheck { first: 1, second: 3 }));
+    assert_eq!(finish(responses, &mut random), Err(SearchError::KeyCheck { first: 1, second: 3 }));
     // A record without "somebody qualifies", and a record that is none.
-    for (place, fault) in [(30, Fault::Unfitting("nobody qualifies, yet there is a record")), (16, Fault::NotARecord)] {
+    for (place, fault) in
+        [(30, SearchError::Unfitting("nobody qualifies, yet there is a record")), (16, SearchError::NotARecord)]
+    {
         let mut responses = whole();
         responses[0].as_mut().unwrap()[place] = 1;
         assert_eq!(finish(responses, &mut random), Err(fault));
     }
-    let unsent = Search::new(sealed.clone(), Secret::new(vec![1, 2]), audience(), 1).unwrap();
-    assert_eq!(unsent.finish().map(|_| ()), Err(Fault::Unfinished));
+    let unsent = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), audience(), 1).unwrap();
+    assert_eq!(unsent.finish().map(|_| ()), Err(SearchError::Unfinished));
 }

@@ -7,15 +7,18 @@ mod common;
 
 use common::{answers, pair_key, record};
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_core::candidates::Price;
-use ifonly_core::deployment::Deployment;
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_core::candidates::DecodedCost;
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::replica::{Replica, Request, SealedAsk};
-use ifonly_core::sealed::Sealed;
-use ifonly_core::search::Audience;
-use ifonly_core::secret::Secret;
-use ifonly_sealed::{Circuit, Party, Peer, Randomness, Search, Shape, Source, Subject, combine, share, simulate};
+use ifonly_core::replica::{CheckedRequest, SealedRequest, ServerProtocol};
+use ifonly_core::sealed::SealedScheme;
+use ifonly_core::search::HeaderContext;
+use ifonly_core::secret::SecretQuery;
+use ifonly_sealed::{
+    Circuit, Party, PartyRandomness, Peer, RandomnessMode, SealedParams, SealedSearch, SessionContext, combine, share,
+    simulate,
+};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +33,7 @@ struct Recorder {
     given: Vec<Vec<u8>>,
 }
 
-impl Random for Recorder {
+impl RandomSource for Recorder {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.source.fill(bytes);
         self.given.push(bytes.to_vec());
@@ -38,7 +41,7 @@ impl Random for Recorder {
 }
 
 /// What goes over the six lines until the session is over.
-fn run(parties: &mut [Party; 3], random: &mut dyn Random) -> Vec<Value> {
+fn run(parties: &mut [Party; 3], random: &mut dyn RandomSource) -> Vec<Value> {
     let mut frames = [(); 6].map(|()| vec![]);
     let results = simulate::run(parties, random, |letter| {
         frames[2 * letter.from - 2 + usize::from(letter.to == Peer::Previous)].push(hex(&letter.frame));
@@ -60,7 +63,7 @@ fn drawn(given: &mut [Vec<u8>], rows: usize) -> [Vec<String>; 2] {
     [given[..3].to_vec(), given[3..].to_vec()]
 }
 
-fn session(shape: Shape, cost_bits: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
+fn session(shape: SealedParams, cost_bits: usize, values: &[u64], keyed: bool, seed: u64) -> Value {
     let circuit = Arc::new(Circuit::new(&shape));
     let mut random = SeededRandom::new(seed);
     let shares = share(shape.bits(), values, &mut random);
@@ -69,8 +72,8 @@ fn session(shape: Shape, cost_bits: usize, values: &[u64], keyed: bool, seed: u6
     let mut recorder = Recorder { source: random, given: vec![] };
     let mut parties = [1, 2, 3].map(|n| {
         let randomness = match keyed {
-            false => Randomness::Drawn,
-            true => Randomness::Keyed { with_previous: pair_key((n + 1) % 3 + 1, id), with_next: pair_key(n, id) },
+            false => PartyRandomness::Drawn,
+            true => PartyRandomness::Keyed { with_previous: pair_key((n + 1) % 3 + 1, id), with_next: pair_key(n, id) },
         };
         Party::new(&circuit, n, randomness, |row| shares[n - 1][row], &mut recorder).unwrap()
     });
@@ -111,7 +114,7 @@ fn sessions_are_as_written_down() {
     for (rows, bits, cost_bits, top, keyed) in
         [(1, 1, 0, 1, false), (5, 4, 2, 1, false), (67, 5, 3, 1, false), (3, 3, 2, 2, false), (66, 8, 6, 1, true)]
     {
-        let shape = Shape::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();
+        let shape = SealedParams::new(rows, bits, cost_bits).unwrap().top(top).unwrap().record_bytes(3).unwrap();
         let values: Vec<u64> = (0..rows).map(|_| random.below(1 << bits)).collect();
         cases.push(session(shape, cost_bits, &values, keyed, 30 + cases.len() as u64));
     }
@@ -128,9 +131,9 @@ fn compare(name: &str, value: &Value) {
     assert!(kept == *value, "{name} differs; if it was meant to change, bless it");
 }
 
-fn exactly(price: &Price) -> u64 {
+fn exactly(price: &DecodedCost) -> u64 {
     match price {
-        Price::Exactly(cost) => *cost,
+        DecodedCost::Exactly(cost) => *cost,
         other => panic!("{other:?} in a sealed search"),
     }
 }
@@ -146,27 +149,28 @@ fn a_whole_search_is_as_written_down() {
     let top = 2;
 
     let params = Params { cost_limit: 9, ..Params::new(ranges.clone(), rows.len()) };
-    let sealed = Arc::new(Sealed::new(params).unwrap());
-    let secret = Secret::new(vec![1, 2]).cost_tables(costs.clone()).gate_tables(gates.clone());
-    let audience = Audience { digest, epoch, record_length: 4, signer: None };
+    let sealed = Arc::new(SealedScheme::new(params).unwrap());
+    let secret = SecretQuery::new(vec![1, 2]).cost_tables(costs.clone()).gate_tables(gates.clone());
+    let audience = HeaderContext { digest, epoch, record_length: 4, signer: None };
     let mut random = SeededRandom::new(40);
-    let mut search = Search::new(sealed.clone(), secret, audience, top).unwrap();
+    let mut search = SealedSearch::new(sealed.clone(), secret, audience, top).unwrap();
     let messages = search.next(&mut random).unwrap().messages;
 
     let key = RootKey::new(epoch, root);
     let replica = |server: u8| {
-        Replica::new(server, digest, None::<Deployment>, vec![key.clone()], 4).with_sealed(Some(sealed.clone()))
+        ServerProtocol::new(server, digest, None::<SchemeInstance>, vec![key.clone()], 4)
+            .with_sealed(Some(sealed.clone()))
     };
-    let asks: Vec<SealedAsk> = (1..)
+    let asks: Vec<SealedRequest> = (1..)
         .zip(&messages)
         .map(|(server, message)| match replica(server).open(message).unwrap() {
-            Request::Sealed(ask) => ask,
+            CheckedRequest::Sealed(ask) => ask,
             _ => panic!("a sealed message is a sealed request"),
         })
         .collect();
-    let subject = |ask: &SealedAsk| {
+    let subject = |ask: &SealedRequest| {
         let key_check = ask.keys.check_value();
-        Subject { digest, epoch, tau: ask.tau, top: top as u8, key_check, source: Source::System }
+        SessionContext { digest, epoch, tau: ask.tau, top: top as u8, key_check, source: RandomnessMode::System }
     };
     let mut nonces = [[0; 32]; 3];
     nonces.iter_mut().for_each(|nonce| random.fill(nonce));
@@ -180,10 +184,10 @@ fn a_whole_search_is_as_written_down() {
         let share = &asks[n - 1].share;
         // The second feature's entries stand behind the four of the first.
         let value = |row: usize| share[rows[row][0]].wrapping_add(share[4 + rows[row][1]]);
-        Party::new(&circuit, n, Randomness::Drawn, value, &mut recorder).unwrap()
+        Party::new(&circuit, n, PartyRandomness::Drawn, value, &mut recorder).unwrap()
     });
     let frames = run(&mut parties, &mut recorder);
-    let kept = replica(1).seal(&key, records.iter().map(Vec::as_slice));
+    let kept = replica(1).encode_records(&key, records.iter().map(Vec::as_slice));
     let responses = parties.map(|party| {
         let sum = |rank: usize| {
             let chosen = party.selection(rank).unwrap();

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The door.
 #[derive(Clone, Debug)]
-pub(crate) struct Admission {
+pub(crate) struct AdmissionQueue {
     inside: Arc<Semaphore>,
     running: Arc<Semaphore>,
     limits: (usize, usize),
@@ -27,21 +27,21 @@ struct Addresses {
 
 /// One more from an address, until it is dropped.
 #[derive(Debug)]
-struct Portion(Arc<Addresses>, IpAddr);
+struct AddressQuota(Arc<Addresses>, IpAddr);
 
-impl Portion {
-    fn take(addresses: &Arc<Addresses>, address: IpAddr) -> Option<Portion> {
+impl AddressQuota {
+    fn take(addresses: &Arc<Addresses>, address: IpAddr) -> Option<AddressQuota> {
         let mut inside = addresses.inside.lock().unwrap_or_else(PoisonError::into_inner);
         let count = inside.entry(address).or_default();
         if *count >= addresses.share {
             return None;
         }
         *count += 1;
-        Some(Portion(addresses.clone(), address))
+        Some(AddressQuota(addresses.clone(), address))
     }
 }
 
-impl Drop for Portion {
+impl Drop for AddressQuota {
     fn drop(&mut self) {
         let mut inside = self.0.inside.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = inside.get_mut(&self.1) {
@@ -55,27 +55,27 @@ impl Drop for Portion {
 
 /// The right to be inside, waiting.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct QueueSlot {
     inside: OwnedSemaphorePermit,
-    portion: Portion,
+    portion: AddressQuota,
     running: Arc<Semaphore>,
 }
 
 /// The right to run.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub(crate) struct RunPermit {
     _inside: OwnedSemaphorePermit,
-    _portion: Portion,
+    _portion: AddressQuota,
     _running: OwnedSemaphorePermit,
 }
 
-impl Admission {
+impl AdmissionQueue {
     /// At most `running` at work and `queue` waiting, of which one address may have `share` percent.
-    pub(crate) fn new(running: usize, queue: usize, share: usize) -> Admission {
+    pub(crate) fn new(running: usize, queue: usize, share: usize) -> AdmissionQueue {
         let running = running.clamp(1, Semaphore::MAX_PERMITS / 2);
         let inside = running + queue.min(Semaphore::MAX_PERMITS / 2);
         let share = (inside * share.clamp(1, 100) / 100).max(1);
-        Admission {
+        AdmissionQueue {
             inside: Arc::new(Semaphore::new(inside)),
             running: Arc::new(Semaphore::new(running)),
             limits: (inside, running),
@@ -84,10 +84,10 @@ impl Admission {
     }
 
     /// A turn for somebody from this address, unless the queue or the address's part of it is full.
-    pub(crate) fn enter(&self, address: IpAddr) -> Option<Turn> {
-        let portion = Portion::take(&self.addresses, address)?;
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<QueueSlot> {
+        let portion = AddressQuota::take(&self.addresses, address)?;
         let inside = self.inside.clone().try_acquire_owned().ok()?;
-        Some(Turn { inside, portion, running: self.running.clone() })
+        Some(QueueSlot { inside, portion, running: self.running.clone() })
     }
 
     /// Requests at work.
@@ -101,11 +101,11 @@ impl Admission {
     }
 }
 
-impl Turn {
+impl QueueSlot {
     /// Waits for its turn, first come, first served. The semaphore is never closed, so there is always a permit in the end.
-    pub(crate) async fn run(self) -> Option<Permit> {
+    pub(crate) async fn run(self) -> Option<RunPermit> {
         let running = self.running.acquire_owned().await.ok()?;
-        Some(Permit { _inside: self.inside, _portion: self.portion, _running: running })
+        Some(RunPermit { _inside: self.inside, _portion: self.portion, _running: running })
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
 
     #[tokio::test]
     async fn beyond_running_and_queue_the_door_is_shut_and_opens_again() {
-        let door = Admission::new(1, 1, 100);
+        let door = AdmissionQueue::new(1, 1, 100);
         let first = door.enter(HERE).unwrap().run().await.unwrap();
         let second = door.enter(HERE).unwrap();
         assert!(door.enter(HERE).is_none() && door.enter(THERE).is_none());
@@ -132,16 +132,16 @@ mod tests {
 
     #[test]
     fn one_address_does_not_shut_out_another() {
-        let door = Admission::new(2, 6, 50);
-        let mut here: Vec<Turn> = std::iter::from_fn(|| door.enter(HERE)).collect();
+        let door = AdmissionQueue::new(2, 6, 50);
+        let mut here: Vec<QueueSlot> = std::iter::from_fn(|| door.enter(HERE)).collect();
         assert_eq!(here.len(), 4);
-        let there: Vec<Turn> = std::iter::from_fn(|| door.enter(THERE)).collect();
+        let there: Vec<QueueSlot> = std::iter::from_fn(|| door.enter(THERE)).collect();
         assert_eq!((there.len(), door.inside()), (4, 8));
         here.pop();
         assert!(door.enter(HERE).is_some());
         drop((here, there));
         assert!(door.addresses.inside.lock().unwrap().is_empty());
         // However small the share, somebody can ask.
-        assert!(Admission::new(1, 0, 1).enter(HERE).is_some());
+        assert!(AdmissionQueue::new(1, 0, 1).enter(HERE).is_some());
     }
 }

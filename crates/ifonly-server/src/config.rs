@@ -29,7 +29,7 @@ pub struct Config {
     /// Whether plain HTTP is allowed beyond loopback, behind somebody else's TLS.
     pub plain_http: bool,
     /// The certificate.
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsConfig>,
     /// The two other servers of sealed searches.
     pub peers: Option<PeersConfig>,
     /// Who has the rows, if this is a front.
@@ -79,7 +79,7 @@ fn some_address<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Sock
 /// Certificate and key, both PEM.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Tls {
+pub struct TlsConfig {
     /// The chain, the server's own certificate first.
     pub certificate: PathBuf,
     /// Its private key.
@@ -355,7 +355,7 @@ mod tests {
             assert!(said.starts_with("peers.limits."), "{said}");
         }
         let keyed = shown.join("\n").replace("\"system\"", "\"keys\"");
-        assert_eq!(Config::parse(&keyed).unwrap().peers.unwrap().randomness, crate::peers::Source::Keys);
+        assert_eq!(Config::parse(&keyed).unwrap().peers.unwrap().randomness, crate::peers::RandomnessMode::Keys);
         let wrong = Config::parse(&keyed.replace("\"keys\"", "\"dice\"")).unwrap_err();
         assert!(wrong.to_string().contains("\"system\" or \"keys\""), "{wrong}");
     }

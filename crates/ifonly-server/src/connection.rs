@@ -5,7 +5,7 @@
 //! connection that waits for its client has a [place](crate::crowd) that somebody else may get.
 
 use crate::config::Limits;
-use crate::crowd::Seat;
+use crate::crowd::PoolSlot;
 use http_body::{Body, Frame, SizeHint};
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -17,9 +17,9 @@ use tokio::time::Instant;
 
 /// A client's connection, as its requests see it.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ClientConnection {
     address: IpAddr,
-    seat: Seat,
+    seat: PoolSlot,
     state: watch::Sender<State>,
     closed: Notify,
 }
@@ -34,11 +34,11 @@ struct State {
     since: Instant,
 }
 
-impl Connection {
+impl ClientConnection {
     /// A connection from this address, which has just been made.
-    pub(crate) fn new(address: IpAddr, seat: Seat) -> Arc<Connection> {
+    pub(crate) fn new(address: IpAddr, seat: PoolSlot) -> Arc<ClientConnection> {
         let state = State { requests: 0, greeted: false, since: Instant::now() };
-        Arc::new(Connection { address, seat, state: watch::Sender::new(state), closed: Notify::new() })
+        Arc::new(ClientConnection { address, seat, state: watch::Sender::new(state), closed: Notify::new() })
     }
 
     /// Whose it is, for limits per address.
@@ -52,24 +52,24 @@ impl Connection {
     }
 
     /// A request has come.
-    pub(crate) fn request(self: &Arc<Connection>) -> Inside {
+    pub(crate) fn request(self: &Arc<ClientConnection>) -> RequestGuard {
         self.state.send_modify(|state| {
             *state = State { requests: state.requests + 1, greeted: true, since: Instant::now() };
         });
-        Inside(self.clone())
+        RequestGuard(self.clone())
     }
 
     /// Something is done for it that needs no network.
-    pub(crate) fn work(self: &Arc<Connection>) -> Working {
+    pub(crate) fn work(self: &Arc<ClientConnection>) -> BusyGuard {
         self.seat.work();
-        Working(self.clone())
+        BusyGuard(self.clone())
     }
 
     /// Resolves when it is to end: it was closed, somebody else has got its place, or it has waited too long.
     pub(crate) async fn over(&self, limits: &Limits) {
         tokio::select! {
             () = self.closed.notified() => {}
-            () = self.seat.displaced() => {}
+            () = self.seat.evicted() => {}
             () = self.waited(limits) => {}
         }
     }
@@ -95,9 +95,9 @@ impl Connection {
 
 /// A request of a connection; dropped when its answer has gone out.
 #[derive(Debug)]
-pub(crate) struct Inside(Arc<Connection>);
+pub(crate) struct RequestGuard(Arc<ClientConnection>);
 
-impl Drop for Inside {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.state.send_modify(|state| {
             *state = State { requests: state.requests.saturating_sub(1), since: Instant::now(), ..*state };
@@ -107,9 +107,9 @@ impl Drop for Inside {
 
 /// Something is done for the connection.
 #[derive(Debug)]
-pub(crate) struct Working(Arc<Connection>);
+pub(crate) struct BusyGuard(Arc<ClientConnection>);
 
-impl Drop for Working {
+impl Drop for BusyGuard {
     fn drop(&mut self) {
         self.0.seat.rest();
     }
@@ -117,18 +117,18 @@ impl Drop for Working {
 
 /// A response's body, which keeps its request inside.
 #[derive(Debug)]
-pub(crate) struct Kept<B> {
+pub(crate) struct TrackedBody<B> {
     body: B,
-    _inside: Inside,
+    _inside: RequestGuard,
 }
 
-impl<B> Kept<B> {
-    pub(crate) fn new(body: B, inside: Inside) -> Kept<B> {
-        Kept { body, _inside: inside }
+impl<B> TrackedBody<B> {
+    pub(crate) fn new(body: B, inside: RequestGuard) -> TrackedBody<B> {
+        TrackedBody { body, _inside: inside }
     }
 }
 
-impl<B: Body + Unpin> Body for Kept<B> {
+impl<B: Body + Unpin> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -151,17 +151,17 @@ impl<B: Body + Unpin> Body for Kept<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crowd::Crowd;
+    use crate::crowd::EvictingPool;
 
     const LIMITS: fn() -> Limits = || Limits { request_seconds: 10, idle_seconds: 60, ..Limits::default() };
 
-    fn connection(crowd: &Arc<Crowd>) -> Arc<Connection> {
+    fn connection(crowd: &Arc<EvictingPool>) -> Arc<ClientConnection> {
         let address = IpAddr::from([192, 0, 2, 1]);
-        Connection::new(address, crowd.enter(address, 1).unwrap())
+        ClientConnection::new(address, crowd.enter(address, 1).unwrap())
     }
 
     /// After how many seconds it is over; with nothing else to do, the paused clock jumps there.
-    async fn lasted(connection: &Connection) -> u64 {
+    async fn lasted(connection: &ClientConnection) -> u64 {
         let began = Instant::now();
         connection.over(&LIMITS()).await;
         began.elapsed().as_secs()
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_request_it_is_over_soon_and_without_another_later() {
-        let crowd = Crowd::new(9);
+        let crowd = EvictingPool::new(9);
         assert_eq!(lasted(&connection(&crowd)).await, 10);
         let greeted = connection(&crowd);
         drop(greeted.request());
@@ -178,7 +178,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn while_a_request_is_inside_it_lasts_and_then_idles_from_its_end() {
-        let crowd = Crowd::new(9);
+        let crowd = EvictingPool::new(9);
         let connection = connection(&crowd);
         let (inside, also) = (connection.request(), connection.request());
         drop(also);
@@ -195,7 +195,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_gives_way_and_can_be_closed_at_once() {
-        let crowd = Crowd::new(1);
+        let crowd = EvictingPool::new(1);
         let (first, second) = (connection(&crowd), connection(&crowd));
         assert_eq!(lasted(&first).await, 0);
         second.close();

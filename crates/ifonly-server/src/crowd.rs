@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 /// Whom limits per address count together: an IPv6 network of 64 bits belongs to one customer.
-pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
+pub(crate) fn rate_limit_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
         address => address,
@@ -20,7 +20,7 @@ pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
 
 /// Some room, in bytes or places.
 #[derive(Debug)]
-pub(crate) struct Crowd {
+pub(crate) struct EvictingPool {
     room: u64,
     places: Mutex<Places>,
 }
@@ -44,25 +44,25 @@ struct Place {
 
 /// A place; it is free again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    crowd: Arc<Crowd>,
+pub(crate) struct PoolSlot {
+    crowd: Arc<EvictingPool>,
     number: u64,
     displaced: Arc<Notify>,
 }
 
-impl Crowd {
-    pub(crate) fn new(room: u64) -> Arc<Crowd> {
-        Arc::new(Crowd { room, places: Mutex::default() })
+impl EvictingPool {
+    pub(crate) fn new(room: u64) -> Arc<EvictingPool> {
+        Arc::new(EvictingPool { room, places: Mutex::default() })
     }
 
     /// A place of this size for somebody from this address; `None` only if all others are at work.
-    pub(crate) fn enter(self: &Arc<Crowd>, address: IpAddr, size: u64) -> Option<Seat> {
+    pub(crate) fn enter(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> Option<PoolSlot> {
         let mut places = self.lock();
         places.make_room(self.room, size).then(|| self.seat(&mut places, address, size, 0))
     }
 
     /// A place for an answer that is being computed; it is made whatever others do, since those at work are few.
-    pub(crate) fn enter_working(self: &Arc<Crowd>, address: IpAddr, size: u64) -> Seat {
+    pub(crate) fn enter_working(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> PoolSlot {
         let mut places = self.lock();
         places.make_room(self.room, size);
         self.seat(&mut places, address, size, 1)
@@ -73,12 +73,12 @@ impl Crowd {
         self.lock().taken
     }
 
-    fn seat(self: &Arc<Crowd>, places: &mut Places, address: IpAddr, size: u64, work: usize) -> Seat {
+    fn seat(self: &Arc<EvictingPool>, places: &mut Places, address: IpAddr, size: u64, work: usize) -> PoolSlot {
         let (number, displaced) = (places.next, Arc::new(Notify::new()));
         places.next += 1;
         places.taken += size;
         places.all.insert(number, Place { address, size, work, displaced: displaced.clone() });
-        Seat { crowd: self.clone(), number, displaced }
+        PoolSlot { crowd: self.clone(), number, displaced }
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -113,9 +113,9 @@ impl Places {
     }
 }
 
-impl Seat {
+impl PoolSlot {
     /// Resolves when somebody else has got the place.
-    pub(crate) async fn displaced(&self) {
+    pub(crate) async fn evicted(&self) {
         self.displaced.notified().await;
     }
 
@@ -134,7 +134,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for PoolSlot {
     fn drop(&mut self) {
         self.crowd.lock().remove(self.number);
     }
@@ -148,19 +148,19 @@ mod tests {
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
     /// Whether a seat has been displaced by now.
-    async fn is_displaced(seat: &Seat) -> bool {
+    async fn is_displaced(seat: &PoolSlot) -> bool {
         tokio::select! {
             biased;
-            () = seat.displaced() => true,
+            () = seat.evicted() => true,
             () = std::future::ready(()) => false,
         }
     }
 
     #[tokio::test]
     async fn the_longest_waiting_of_the_largest_address_gives_way() {
-        let crowd = Crowd::new(4);
+        let crowd = EvictingPool::new(4);
         let first = crowd.enter(B, 1).unwrap();
-        let many: Vec<Seat> = (0..3).map(|_| crowd.enter(A, 1).unwrap()).collect();
+        let many: Vec<PoolSlot> = (0..3).map(|_| crowd.enter(A, 1).unwrap()).collect();
         // From wherever the next ones come, B's is the oldest place and stays.
         let next = crowd.enter(A, 1).unwrap();
         assert!(is_displaced(&many[0]).await && !is_displaced(&many[1]).await);
@@ -177,7 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_at_work_stay_and_without_others_there_is_no_room() {
-        let crowd = Crowd::new(2);
+        let crowd = EvictingPool::new(2);
         let (working, resting) = (crowd.enter_working(A, 1), crowd.enter(A, 1).unwrap());
         let newcomer = crowd.enter(B, 1).unwrap();
         assert!(is_displaced(&resting).await && !is_displaced(&working).await);
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_only_one_may_take_more_than_there_is() {
-        let crowd = Crowd::new(2);
+        let crowd = EvictingPool::new(2);
         let large = crowd.enter(A, 5).unwrap();
         assert_eq!(crowd.taken(), 5);
         drop(large);
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_network_of_64_bits_is_one_address_and_ipv4_is_itself() {
-        let of = |text: &str| neighbourhood(text.parse().unwrap());
+        let of = |text: &str| rate_limit_key(text.parse().unwrap());
         assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
         assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));

@@ -1,16 +1,16 @@
 //! A server as a process: load what the configuration names, serve, reload on SIGHUP, finish on SIGTERM or SIGINT.
 
 use crate::config::{Config, ConfigError};
-use crate::holding::{Holding, HoldingError};
+use crate::holding::{LoadError, LoadedBundle};
 use crate::keyfile::{self, KeyFileError};
 use crate::ledger::{self, LedgerError};
-use crate::peers::{Peers, Station, StationError};
-use crate::routes::App;
-use crate::serve::{Control, ServeError, Server};
-use crate::shards::{InsideError, Shards, ShardsError};
+use crate::peers::{PeerListener, PeerListenerError, PeerNetwork};
+use crate::routes::AppState;
+use crate::serve::{ServeError, Server, ServerHandle};
+use crate::shards::{ShardSet, ShardTlsError, ShardsError};
 use crate::tls::{self, TlsError};
 use crate::tokens::{Tokens, TokensError};
-use ifonly_bundle::{Bundle, OpenError, Outline};
+use ifonly_bundle::{Bundle, BundleMetadata, OpenError};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub enum DaemonError {
     Bundle(Box<OpenError>),
     /// What does not fit together.
     #[error(transparent)]
-    Holding(#[from] HoldingError),
+    Holding(#[from] LoadError),
     /// A root key.
     #[error(transparent)]
     Key(#[from] KeyFileError),
@@ -44,10 +44,10 @@ pub enum DaemonError {
     Tls(#[from] TlsError),
     /// The lines to the other servers.
     #[error(transparent)]
-    Peers(#[from] StationError),
+    Peers(#[from] PeerListenerError),
     /// How front and shards know each other.
     #[error(transparent)]
-    Inside(#[from] InsideError),
+    Inside(#[from] ShardTlsError),
     /// The shards.
     #[error(transparent)]
     Shards(#[from] ShardsError),
@@ -61,7 +61,7 @@ pub enum DaemonError {
 
 /// Everything that a reload exchanges.
 struct Loaded {
-    holding: Holding,
+    holding: LoadedBundle,
     tokens: Tokens,
     tls: Option<Arc<ServerConfig>>,
 }
@@ -83,7 +83,7 @@ pub async fn run(
     let Some(loaded) = loading.await? else { return Ok(()) };
     let listen = config.listen.ok_or(ConfigError::Missing { what: "the address to listen on", flag: "--listen" })?;
     let (peers, peers_address) = peers(&config, &loaded.holding).await?.unzip();
-    let app = App::new(loaded.holding, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
+    let app = AppState::new(loaded.holding, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
     let server = Server::bind(app, listen, config.admin, loaded.tls).await?;
     reload_on_hangup(hangups, server.control(), reread);
     ready(&server, peers_address);
@@ -94,15 +94,15 @@ pub async fn run(
 }
 
 /// The lines to the two other servers, where the configuration names them.
-async fn peers(config: &Config, holding: &Holding) -> Result<Option<(Arc<Peers>, SocketAddr)>, DaemonError> {
-    let sealed = holding.replica().sealed().is_some();
+async fn peers(config: &Config, holding: &LoadedBundle) -> Result<Option<(Arc<PeerNetwork>, SocketAddr)>, DaemonError> {
+    let sealed = holding.protocol().sealed().is_some();
     let (Some(peers), Some(tls)) = (&config.peers, &config.tls) else {
         if sealed {
             tracing::warn!("the bundle offers sealed searches, but no peers are configured: they will be refused");
         }
         return Ok(None);
     };
-    let station = Station::bind(peers, holding.index(), &tls.certificate, &tls.key).await?;
+    let station = PeerListener::bind(peers, holding.index(), &tls.certificate, &tls.key).await?;
     let address = station.address();
     tracing::info!(%address, next = peers.next.addresses.join(","), "listening for the server before this one");
     Ok(Some((Arc::new(station.run()), address)))
@@ -122,12 +122,12 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
     let (dataset, holding) = match &config.shards {
         None => {
             let bundle = Bundle::open(bundle).map_err(unreadable)?;
-            (bundle.manifest().contents().dataset.name.clone(), Holding::new(&bundle, index, keys)?)
+            (bundle.manifest().fields().dataset.name.clone(), LoadedBundle::new(&bundle, index, keys)?)
         }
         Some(shards) => {
-            let outline = Outline::open(bundle).map_err(unreadable)?;
-            let holding = Holding::front(&outline, index, keys, |keys| {
-                let shards = Arc::new(Shards::new(shards.clone(), outline.manifest(), keys, runtime.clone())?);
+            let outline = BundleMetadata::open(bundle).map_err(unreadable)?;
+            let holding = LoadedBundle::front(&outline, index, keys, |keys| {
+                let shards = Arc::new(ShardSet::new(shards.clone(), outline.manifest(), keys, runtime.clone())?);
                 match runtime.block_on(shards.complete(patience)) {
                     Err(error) if patience.is_zero() && error.passes() => {
                         tracing::warn!(%error, "shards are missing; answers begin when they are there");
@@ -137,7 +137,7 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
                 shards.watch();
                 Ok::<_, DaemonError>(shards)
             });
-            (outline.manifest().contents().dataset.name.clone(), holding?)
+            (outline.manifest().fields().dataset.name.clone(), holding?)
         }
     };
     let ledger =
@@ -147,7 +147,7 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
 }
 
 /// Takes up what the configuration names now; what cannot be taken up changes nothing.
-fn reload(control: &Control, reread: &dyn Fn() -> Result<Config, ConfigError>, runtime: &Handle) {
+fn reload(control: &ServerHandle, reread: &dyn Fn() -> Result<Config, ConfigError>, runtime: &Handle) {
     let loaded = reread().map_err(DaemonError::from).and_then(|config| load(&config, runtime, COMPLETE));
     let taken_up = loaded.and_then(|Loaded { holding, tokens, tls }| Ok(control.reload(holding, tokens, tls)?));
     match taken_up {
@@ -187,7 +187,7 @@ fn hangups() -> std::io::Result<()> {
 #[cfg(unix)]
 fn reload_on_hangup(
     mut hangups: tokio::signal::unix::Signal,
-    control: Control,
+    control: ServerHandle,
     reread: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
 ) {
     let reread = Arc::new(reread);
@@ -201,7 +201,7 @@ fn reload_on_hangup(
 }
 
 #[cfg(not(unix))]
-fn reload_on_hangup((): (), _: Control, _: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) {}
+fn reload_on_hangup((): (), _: ServerHandle, _: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static) {}
 
 /// Resolves at the first SIGINT or SIGTERM; it listens from now on.
 #[cfg(unix)]

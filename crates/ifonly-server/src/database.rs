@@ -4,18 +4,18 @@
 //! records. Both run on the scan's threads and hand their bytes to a sink that may stop them. Rows and records may be in
 //! one piece or in parts, here or elsewhere: [`ifonly_scan::parts`] puts together what parts compute.
 
-use crate::passes::{OwnedJob, Passes};
+use crate::passes::{OwnedScanJob, SharedScans};
 use crate::problem::Problem;
 use crate::shards::set::rows_of;
-use crate::shards::{Shards, ShardsError};
-use ifonly_algebra::form::Job;
+use crate::shards::{ShardSet, ShardsError};
+use ifonly_algebra::form::ScanJob;
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_algebra::order;
 use ifonly_algebra::wire;
-use ifonly_core::replica::{Ask, FetchAsk};
-use ifonly_core::transcript::Stage;
+use ifonly_core::replica::{PhaseRequest, RecordRequest};
+use ifonly_core::transcript::MessageKind;
 use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
-use ifonly_scan::{Query, ScanError, Scanner};
+use ifonly_scan::{ScanError, ScanQuery, Scanner};
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 use zeroize::Zeroizing;
@@ -42,16 +42,16 @@ pub struct Database {
 
 enum Source {
     /// In this process.
-    Here { layout: Arc<Layout>, passes: Box<Passes> },
+    Here { layout: Arc<ShardLayout>, passes: Box<SharedScans> },
     /// Elsewhere; where, may change.
-    Shards(Arc<Shards>),
+    Shards(Arc<ShardSet>),
 }
 
 /// Where all rows and records are.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub(crate) struct ShardLayout {
     pub(crate) rows: RowParts,
-    pub(crate) sealed: Vec<SealedRecords>,
+    pub(crate) sealed: Vec<AontRecords>,
 }
 
 impl std::fmt::Debug for Database {
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Database {
 
 /// Why an answer did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum AnswerError {
     /// The sink wanted no more.
     Stopped,
     /// Something failed; with shards perhaps before the first byte.
@@ -74,7 +74,7 @@ pub enum Ended {
 
 /// All records under one epoch's key.
 #[derive(Debug)]
-pub struct SealedRecords {
+pub struct AontRecords {
     /// Which epoch.
     pub epoch: u32,
     /// One for each row.
@@ -83,14 +83,14 @@ pub struct SealedRecords {
 
 impl Database {
     /// These rows and records.
-    pub fn new(rows: impl Into<RowParts>, sealed: Vec<SealedRecords>) -> Database {
+    pub fn new(rows: impl Into<RowParts>, sealed: Vec<AontRecords>) -> Database {
         let rows = rows.into();
-        let passes = Box::new(Passes::new(SCANNER.clone(), rows.clone()));
-        Database { source: Source::Here { layout: Arc::new(Layout { rows, sealed }), passes } }
+        let passes = Box::new(SharedScans::new(SCANNER.clone(), rows.clone()));
+        Database { source: Source::Here { layout: Arc::new(ShardLayout { rows, sealed }), passes } }
     }
 
     /// Rows and records that shards have.
-    pub(crate) fn of_shards(shards: Arc<Shards>) -> Database {
+    pub(crate) fn of_shards(shards: Arc<ShardSet>) -> Database {
         Database { source: Source::Shards(shards) }
     }
 
@@ -107,7 +107,7 @@ impl Database {
         }
     }
 
-    fn layout(&self) -> Result<Arc<Layout>, Problem> {
+    fn layout(&self) -> Result<Arc<ShardLayout>, Problem> {
         match &self.source {
             Source::Here { layout, .. } => Ok(layout.clone()),
             Source::Shards(shards) => shards.layout().map_err(|error| Problem::Shards(error.rows())),
@@ -157,20 +157,20 @@ impl Database {
     }
 
     /// Bytes of the response to a phase.
-    pub fn answer_length(ask: &Ask<'_>) -> usize {
-        let (symbols, lead) = (ask.deployment.answer_length(ask.phase), Stage::Phase(ask.phase as u8).lead());
+    pub fn answer_length(ask: &PhaseRequest<'_>) -> usize {
+        let (symbols, lead) = (ask.deployment.answer_length(ask.phase), MessageKind::Phase(ask.phase as u8).lead());
         // A deployment whose answer did not fit into memory's size could not have been loaded.
         lead + wire::packed_length(ask.deployment.field(), symbols).unwrap_or(usize::MAX - lead)
     }
 
     /// Bytes of the response to a record fetch.
-    pub fn record_length(ask: &FetchAsk) -> usize {
-        Stage::Record.lead() + ask.fetch.stripe_length()
+    pub fn record_length(ask: &RecordRequest) -> usize {
+        MessageKind::Record.lead() + ask.fetch.stripe_length()
     }
 
     /// Key-check value, for a search that begins its ticket, then the packed answer. What fails before the first byte has written nothing.
-    pub fn answer(&self, ask: &Ask<'_>, sink: &mut Sink<'_>) -> Result<(), Ended> {
-        let layout = self.layout().map_err(Ended::Failed)?;
+    pub fn answer(&self, ask: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
+        let layout = self.layout().map_err(AnswerError::Failed)?;
         let (field, kappa) = (ask.deployment.field(), ask.deployment.kappa(ask.phase));
         let keys = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
         let mut lead = Some(ask.lead());
@@ -183,38 +183,38 @@ impl Database {
         let answered = match (&self.source, &ask.order_keys) {
             (Source::Here { passes, .. }, None) => {
                 let program = Zeroizing::new(ask.program.clone());
-                passes.answer(OwnedJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, &mut sink)
+                passes.answer(OwnedScanJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, &mut sink)
             }
             (_, order_keys) => {
-                let job = Job { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
-                let query = Query::new(&job, &keys).shuffled_by(order_keys.as_ref());
+                let job = ScanJob { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
+                let query = ScanQuery::new(&job, &keys).shuffled_by(order_keys.as_ref());
                 SCANNER.answer_parts(&layout.rows, &query, 0, &mut sink)
             }
         };
         match answered {
             // An answer without rows has its lead all the same.
             Ok(()) if sink(&[]).is_continue() => Ok(()),
-            Ok(()) | Err(ScanError::Stopped) => Err(Ended::Stopped),
-            Err(ScanError::Part(error)) => Err(Ended::Failed(self.failed(&error))),
+            Ok(()) | Err(ScanError::Stopped) => Err(AnswerError::Stopped),
+            Err(ScanError::Part(error)) => Err(AnswerError::Failed(self.failed(&error))),
             Err(error) => {
                 // The replica has checked the message, so this is a fault of the program.
                 tracing::error!(%error, "the scan refused a checked query");
-                Err(Ended::Failed(Problem::Internal))
+                Err(AnswerError::Failed(Problem::Internal))
             }
         }
     }
 
     /// Key-check value, then server `server`'s padded inner product.
-    pub fn record(&self, server: u8, ask: &FetchAsk, sink: &mut Sink<'_>) -> Result<(), Ended> {
-        let mut product = self.product(ask).map_err(Ended::Failed)?;
+    pub fn record(&self, server: u8, ask: &RecordRequest, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
+        let mut product = self.product(ask).map_err(AnswerError::Failed)?;
         ask.fetch.pad(usize::from(server).saturating_sub(1), &ask.keys, &mut product);
         match sink(&ask.keys.check_value()).is_continue() && sink(&product).is_continue() {
             true => Ok(()),
-            false => Err(Ended::Stopped),
+            false => Err(AnswerError::Stopped),
         }
     }
 
-    fn product(&self, ask: &FetchAsk) -> Result<Vec<u8>, Problem> {
+    fn product(&self, ask: &RecordRequest) -> Result<Vec<u8>, Problem> {
         let (binary, stripes) = (ask.fetch.is_binary(), ask.fetch.stripes());
         let rows = self.layout()?.rows.rows();
         let stored = ask
@@ -254,18 +254,18 @@ fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_algebra::field::FieldRule;
+    use ifonly_algebra::field::ModulusRule;
     use ifonly_algebra::form::Rows;
     use ifonly_algebra::keys::RootKey;
-    use ifonly_algebra::random::{Random, SeededRandom};
-    use ifonly_core::deployment::Deployment;
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
+    use ifonly_core::deployment::SchemeInstance;
     use ifonly_core::params::Params;
-    use ifonly_core::replica::{Replica, Request};
+    use ifonly_core::replica::{CheckedRequest, ServerProtocol};
     use ifonly_core::scheme;
-    use ifonly_core::search::{Audience, Search};
-    use ifonly_core::secret::Secret;
+    use ifonly_core::search::{HeaderContext, Search};
+    use ifonly_core::secret::SecretQuery;
     use ifonly_scan::RowStore;
-    use ifonly_scan::parts::{LocalPart, LocalRecords, Part, RecordPart};
+    use ifonly_scan::parts::{LocalPart, LocalRecords, RecordPart, RowPart};
     use std::sync::Arc;
 
     /// Rows and sealed records in so many parts, most of them cut inside a block; one is the whole.
@@ -277,15 +277,12 @@ mod tests {
         let records = |from, to| LocalRecords::new(from, length, sealed[from..to].concat());
         if count == 1 {
             let records = records(0, rows.len()).into();
-            return Database::new(store(0, rows.len()), vec![SealedRecords { epoch: 3, records }]);
+            return Database::new(store(0, rows.len()), vec![AontRecords { epoch: 3, records }]);
         }
-        let row_part = |(from, to)| Arc::new(LocalPart::new(&SCANNER, store(from, to), from)) as Arc<dyn Part>;
+        let row_part = |(from, to)| Arc::new(LocalPart::new(&SCANNER, store(from, to), from)) as Arc<dyn RowPart>;
         let record_part = |(from, to)| Arc::new(records(from, to)) as Arc<dyn RecordPart>;
         let records = RecordParts::new(pieces().map(record_part).collect()).unwrap();
-        Database::new(
-            RowParts::new(pieces().map(row_part).collect()).unwrap(),
-            vec![SealedRecords { epoch: 3, records }],
-        )
+        Database::new(RowParts::new(pieces().map(row_part).collect()).unwrap(), vec![AontRecords { epoch: 3, records }])
     }
 
     #[test]
@@ -298,22 +295,22 @@ mod tests {
     }
 
     /// A database's response, and how long it should be.
-    fn respond(replica: &Replica, database: &Database, message: &[u8]) -> (Vec<u8>, usize) {
+    fn respond(replica: &ServerProtocol, database: &Database, message: &[u8]) -> (Vec<u8>, usize) {
         let mut bytes = vec![];
         let mut sink = |part: &[u8]| {
             bytes.extend_from_slice(part);
             ControlFlow::Continue(())
         };
         let length = match replica.open(message).unwrap() {
-            Request::Answer(ask) => {
+            CheckedRequest::Answer(ask) => {
                 assert_eq!(database.answer(&ask, &mut sink), Ok(()));
                 Database::answer_length(&ask)
             }
-            Request::Record(ask) => {
+            CheckedRequest::Record(ask) => {
                 assert_eq!(database.record(1, &ask, &mut sink), Ok(()));
                 Database::record_length(&ask)
             }
-            Request::Sealed(_) => unreachable!("no such scheme is among these"),
+            CheckedRequest::Sealed(_) => unreachable!("no such scheme is among these"),
         };
         (bytes, length)
     }
@@ -329,13 +326,13 @@ mod tests {
         for scheme in scheme::ALL {
             for (threshold, shuffle) in [(1, false), (1, true), (2, true)] {
                 let params = Params { threshold, shuffle, weight_limit: 3, ..Params::new(ranges.clone(), rows.len()) };
-                let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
-                let replica = Replica::new(1, [1; 32], vec![deployment.clone()], vec![key.clone()], length);
-                let sealed = replica.seal(&key, records.iter().map(Vec::as_slice));
+                let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
+                let replica = ServerProtocol::new(1, [1; 32], vec![deployment.clone()], vec![key.clone()], length);
+                let sealed = replica.encode_records(&key, records.iter().map(Vec::as_slice));
                 let plain = Rows::new(&ranges, &rows).unwrap();
                 let databases = [1, 2, 3, 7].map(|count| in_parts(&ranges, &rows, &sealed, count));
-                let audience = Audience { digest: [1; 32], epoch: 3, record_length: length, signer: None };
-                let mut search = Search::new(deployment, Secret::new(vec![2, 2, 100, 1]), audience).unwrap();
+                let audience = HeaderContext { digest: [1; 32], epoch: 3, record_length: length, signer: None };
+                let mut search = Search::new(deployment, SecretQuery::new(vec![2, 2, 100, 1]), audience).unwrap();
                 while let Some(outgoing) = search.next(&mut random) {
                     let message = &outgoing.messages[0];
                     let right = replica.respond(message, &plain, &sealed).unwrap();

@@ -19,22 +19,31 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Who is let in.
-pub(crate) struct Door {
+pub(crate) struct MtlsAcceptor {
     acceptor: TlsAcceptor,
     expected: CertificateDer<'static>,
     /// Whose certificate that is, for the log.
     whose: &'static str,
-    warnings: Sparing,
+    warnings: LogThrottle,
 }
 
-impl Door {
+impl MtlsAcceptor {
     /// For whoever shows this certificate.
-    pub(crate) fn new(config: Arc<ServerConfig>, expected: CertificateDer<'static>, whose: &'static str) -> Arc<Door> {
-        Arc::new(Door { acceptor: TlsAcceptor::from(config), expected, whose, warnings: Sparing::default() })
+    pub(crate) fn new(
+        config: Arc<ServerConfig>,
+        expected: CertificateDer<'static>,
+        whose: &'static str,
+    ) -> Arc<MtlsAcceptor> {
+        Arc::new(MtlsAcceptor {
+            acceptor: TlsAcceptor::from(config),
+            expected,
+            whose,
+            warnings: LogThrottle::default(),
+        })
     }
 
     /// The connection, if it is that of whom it is for.
-    pub(crate) async fn let_in(&self, (socket, from): (TcpStream, SocketAddr)) -> Option<TlsStream<TcpStream>> {
+    pub(crate) async fn accept(&self, (socket, from): (TcpStream, SocketAddr)) -> Option<TlsStream<TcpStream>> {
         let reason = match tokio::time::timeout(HANDSHAKE, self.acceptor.accept(socket)).await {
             Ok(Ok(stream)) if shows(stream.get_ref().1.peer_certificates(), &self.expected) => return Some(stream),
             Ok(Ok(_)) => "another certificate was shown".into(),
@@ -62,9 +71,9 @@ pub(crate) async fn next(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 
 /// When something was last said, and how often it was not said since.
 #[derive(Default)]
-pub(crate) struct Sparing(Mutex<(Option<Instant>, u64)>);
+pub(crate) struct LogThrottle(Mutex<(Option<Instant>, u64)>);
 
-impl Sparing {
+impl LogThrottle {
     /// How many were left out before this one, if this one may be said.
     pub(crate) fn turn(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -84,7 +93,7 @@ mod tests {
 
     #[test]
     fn one_is_said_at_a_time_and_the_others_are_counted() {
-        let (sparing, start) = (Sparing::default(), Instant::now());
+        let (sparing, start) = (LogThrottle::default(), Instant::now());
         let at = |milliseconds| sparing.turn(start + Duration::from_millis(milliseconds));
         assert_eq!([0, 0, 9_999].map(at), [Some(0), None, None]);
         // The pause begins anew with every line.

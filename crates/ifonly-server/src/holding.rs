@@ -3,13 +3,13 @@
 //! A message names the manifest that its client has read. After a reload, searches that began under the old manifest
 //! are answered from the old database until the grace is over.
 
-use crate::database::{Database, SealedRecords};
-use crate::shards::Shards;
+use crate::database::{AontRecords, Database};
+use crate::shards::ShardSet;
 use bytes::Bytes;
 use ifonly_algebra::keys::RootKey;
-use ifonly_bundle::{Bundle, Outline};
+use ifonly_bundle::{Bundle, BundleMetadata};
 use ifonly_core::package;
-use ifonly_core::replica::{Refusal, Replica};
+use ifonly_core::replica::{Refusal, ServerProtocol};
 use ifonly_scan::parts::LocalRecords;
 use ifonly_values::manifest::Manifest;
 use std::sync::{Arc, RwLock};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Why a server cannot serve what it was given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum HoldingError {
+pub enum LoadError {
     /// A server number that no scheme asks.
     #[error("server {index} is asked by no scheme of this bundle; servers count from 1 to {servers}")]
     Index {
@@ -46,7 +46,7 @@ pub enum HoldingError {
 
 /// One version, ready to answer.
 #[derive(Debug)]
-pub struct Holding {
+pub struct LoadedBundle {
     index: u8,
     manifest: Bytes,
     digest: [u8; 32],
@@ -55,56 +55,56 @@ pub struct Holding {
     most_records: u64,
     longest_message: usize,
     record_length: usize,
-    replica: Replica,
+    replica: ServerProtocol,
     database: Database,
 }
 
-impl Holding {
+impl LoadedBundle {
     /// Server `index`'s replica. It shares the bundle's rows and seals every record under every key, straight from where the
     /// bundle has them, which takes a moment for large databases; the records as they were are not needed any more.
     ///
     /// The manifest does not cover the rows, since everybody could then test guesses at the database. Its keys do instead:
     /// every root key is mixed with the bundle's data digest, so servers with different data have different key-check values.
-    pub fn new(bundle: &Bundle, index: u8, keys: Vec<RootKey>) -> Result<Holding, HoldingError> {
+    pub fn new(bundle: &Bundle, index: u8, keys: Vec<RootKey>) -> Result<LoadedBundle, LoadError> {
         let manifest = bundle.manifest();
         let keys = check_keys(manifest, keys, &bundle.data_digest())?;
-        let holding = |database| Holding::of(manifest, index, keys.clone(), database);
+        let holding = |database| LoadedBundle::of(manifest, index, keys.clone(), database);
         let empty = holding(Database::new(bundle.rows().clone(), vec![]))?;
         let sealed_length = manifest.record_length() + package::OVERHEAD;
         let seal = |key: &RootKey| {
             let mut bytes = vec![0; sealed_length * manifest.rows()];
             let places = bytes.chunks_exact_mut(sealed_length);
             for (row, (record, sealed)) in (0..).zip(bundle.records().zip(places)) {
-                empty.replica.seal_into(key, row, record, sealed);
+                empty.replica.encode_record_into(key, row, record, sealed);
             }
-            SealedRecords { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
+            AontRecords { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
         };
         let sealed = keys.iter().map(seal).collect();
-        Ok(Holding { database: Database::new(bundle.rows().clone(), sealed), ..empty })
+        Ok(LoadedBundle { database: Database::new(bundle.rows().clone(), sealed), ..empty })
     }
 
     /// Server `index`'s front: `shards` makes, from the keys that are bound to the data, whoever has the rows.
-    pub(crate) fn front<E: From<HoldingError>>(
-        outline: &Outline,
+    pub(crate) fn front<E: From<LoadError>>(
+        outline: &BundleMetadata,
         index: u8,
         keys: Vec<RootKey>,
-        shards: impl FnOnce(&[RootKey]) -> Result<Arc<Shards>, E>,
-    ) -> Result<Holding, E> {
+        shards: impl FnOnce(&[RootKey]) -> Result<Arc<ShardSet>, E>,
+    ) -> Result<LoadedBundle, E> {
         let keys = check_keys(outline.manifest(), keys, &outline.data_digest())?;
         let database = Database::of_shards(shards(&keys)?);
-        Ok(Holding::of(outline.manifest(), index, keys, database)?)
+        Ok(LoadedBundle::of(outline.manifest(), index, keys, database)?)
     }
 
-    fn of(manifest: &Manifest, index: u8, keys: Vec<RootKey>, database: Database) -> Result<Holding, HoldingError> {
+    fn of(manifest: &Manifest, index: u8, keys: Vec<RootKey>, database: Database) -> Result<LoadedBundle, LoadError> {
         let servers = manifest.servers();
         if index == 0 || usize::from(index) > servers {
-            return Err(HoldingError::Index { index, servers });
+            return Err(LoadError::Index { index, servers });
         }
         let record_length = manifest.record_length();
         let checks = keys.iter().map(|key| (key.epoch(), shard_check(key))).collect();
-        let replica = Replica::new(index, manifest.digest(), manifest.deployments().cloned(), keys, record_length)
+        let replica = ServerProtocol::new(index, manifest.digest(), manifest.instances().cloned(), keys, record_length)
             .with_sealed(manifest.sealed().cloned());
-        Ok(Holding {
+        Ok(LoadedBundle {
             index,
             manifest: manifest.json().to_owned().into(),
             digest: manifest.digest(),
@@ -143,7 +143,7 @@ impl Holding {
     }
 
     /// The first epoch for which this version and another one with the same manifest have different data or keys.
-    fn differs(&self, other: &Holding) -> Option<u32> {
+    fn differs(&self, other: &LoadedBundle) -> Option<u32> {
         let differ = |(epoch, check): &(u32, String)| {
             other.checks.iter().any(|(same, other)| same == epoch && other != check).then_some(*epoch)
         };
@@ -151,7 +151,7 @@ impl Holding {
     }
 
     /// Checks messages.
-    pub fn replica(&self) -> &Replica {
+    pub fn protocol(&self) -> &ServerProtocol {
         &self.replica
     }
 
@@ -166,19 +166,19 @@ pub(crate) fn check_keys(
     manifest: &Manifest,
     keys: Vec<RootKey>,
     data_digest: &[u8; 32],
-) -> Result<Vec<RootKey>, HoldingError> {
+) -> Result<Vec<RootKey>, LoadError> {
     if keys.is_empty() {
-        return Err(HoldingError::NoKey);
+        return Err(LoadError::NoKey);
     }
     let twice = |(place, key): (usize, &RootKey)| {
         keys[..place].iter().any(|other| other.epoch() == key.epoch()).then_some(key.epoch())
     };
     if let Some(epoch) = keys.iter().enumerate().find_map(twice) {
-        return Err(HoldingError::Epoch(epoch));
+        return Err(LoadError::Epoch(epoch));
     }
-    let current = manifest.audience().epoch;
+    let current = manifest.header_context().epoch;
     if keys.iter().all(|key| key.epoch() != current) {
-        return Err(HoldingError::NoCurrentKey(current));
+        return Err(LoadError::NoCurrentKey(current));
     }
     Ok(keys.iter().map(|key| bound(key, data_digest)).collect())
 }
@@ -197,26 +197,26 @@ pub(crate) fn shard_check(key: &RootKey) -> String {
 
 /// The current version and those still in grace.
 #[derive(Debug)]
-pub struct Shelf {
-    holdings: RwLock<Vec<(Arc<Holding>, Option<Instant>)>>,
+pub struct BundleVersions {
+    holdings: RwLock<Vec<(Arc<LoadedBundle>, Option<Instant>)>>,
 }
 
-impl Shelf {
+impl BundleVersions {
     /// With one version.
-    pub(crate) fn new(holding: Holding) -> Shelf {
-        Shelf { holdings: RwLock::new(vec![(Arc::new(holding), None)]) }
+    pub(crate) fn new(holding: LoadedBundle) -> BundleVersions {
+        BundleVersions { holdings: RwLock::new(vec![(Arc::new(holding), None)]) }
     }
 
     /// Makes `holding` the current version; the one before is answered for `grace` longer. The same manifest replaces its earlier version at
     /// once, and gives the same answers; other data under it are refused. Searches that began with the old data could otherwise not go on, and while
     /// servers are reloaded one after another their answers would contradict each other: nobody could say which data a first message means.
-    pub fn replace(&self, holding: Holding, grace: Duration) -> Result<(), HoldingError> {
+    pub fn replace(&self, holding: LoadedBundle, grace: Duration) -> Result<(), LoadError> {
         let now = Instant::now();
         let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let served = |(_, until): &&(_, Option<Instant>)| until.is_none_or(|until| until > now);
         let same = holdings.iter().filter(served).filter(|(earlier, _)| earlier.digest == holding.digest);
         if let Some(epoch) = same.into_iter().find_map(|(earlier, _)| holding.differs(earlier)) {
-            return Err(HoldingError::Indistinct(epoch));
+            return Err(LoadError::Indistinct(epoch));
         }
         holdings.retain(|(earlier, until)| earlier.digest != holding.digest && until.is_none_or(|until| until > now));
         holdings.iter_mut().for_each(|(_, until)| {
@@ -227,15 +227,15 @@ impl Shelf {
     }
 
     /// The current version.
-    pub fn current(&self) -> Option<Arc<Holding>> {
+    pub fn current(&self) -> Option<Arc<LoadedBundle>> {
         self.all().into_iter().next()
     }
 
     /// All versions that are answered, the current one first. Drops those whose grace is over.
-    pub(crate) fn all(&self) -> Vec<Arc<Holding>> {
+    pub(crate) fn all(&self) -> Vec<Arc<LoadedBundle>> {
         let now = Instant::now();
         let over = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
-        let live: Vec<Arc<Holding>> = {
+        let live: Vec<Arc<LoadedBundle>> = {
             let holdings = self.holdings.read().unwrap_or_else(|poisoned| poisoned.into_inner());
             if !holdings.iter().any(|(_, until)| over(until)) {
                 return holdings.iter().map(|(holding, _)| holding.clone()).collect();
@@ -253,7 +253,7 @@ impl Shelf {
     }
 
     /// The version with this manifest digest.
-    pub(crate) fn find(&self, digest: &[u8; 32]) -> Result<Arc<Holding>, Refusal> {
+    pub(crate) fn find(&self, digest: &[u8; 32]) -> Result<Arc<LoadedBundle>, Refusal> {
         self.all().into_iter().find(|holding| holding.digest == *digest).ok_or(Refusal::Manifest)
     }
 }

@@ -138,13 +138,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (certificate, key) = (folder.path().join("inside.pem"), folder.path().join("inside.key"));
         create_certificate(&certificate, &key, &["front.example".into()]).unwrap();
-        crate::shards::Inside::load(&certificate, &key).unwrap();
+        crate::shards::ShardTls::load(&certificate, &key).unwrap();
         assert!(matches!(create_certificate(&certificate, &key, &[]), Err(KeyFileError::Io { .. })));
         // What was there stays there, and nothing is left of what was not made.
         std::fs::remove_file(&key).unwrap();
         assert!(matches!(create_certificate(&certificate, &key, &[]), Err(KeyFileError::Io { .. })));
         assert!(certificate.exists() && !key.exists());
-        assert!(crate::shards::Inside::load(&certificate, &key).unwrap_err().to_string().contains("inside.key"));
+        assert!(crate::shards::ShardTls::load(&certificate, &key).unwrap_err().to_string().contains("inside.key"));
     }
 
     #[test]

@@ -29,5 +29,5 @@ pub mod tls;
 pub mod tokens;
 
 pub use config::Config;
-pub use holding::Holding;
+pub use holding::LoadedBundle;
 pub use serve::{ServeError, Server};

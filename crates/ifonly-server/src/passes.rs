@@ -5,11 +5,11 @@
 //! reader falls behind drops out of the pass and goes on alone where it was. How long an answer takes depends on how
 //! many ask, never on what.
 
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{Job, Program};
-use ifonly_algebra::keys::KeyedRows;
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{RowProgram, ScanJob};
+use ifonly_algebra::keys::KeyedRowRandomness;
 use ifonly_scan::parts::RowParts;
-use ifonly_scan::{Query, RowStore, ScanError, Scanner};
+use ifonly_scan::{RowStore, ScanError, ScanQuery, Scanner};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -27,28 +27,28 @@ const FEWEST_BYTES: usize = 4 << 20;
 const BYTES_PER_SECOND: usize = 16 << 30;
 
 /// A job with all that it needs, kept by the pass and by the query itself.
-pub(crate) struct OwnedJob {
+pub(crate) struct OwnedScanJob {
     pub(crate) field: Field,
-    pub(crate) alpha: Symbol,
+    pub(crate) alpha: FieldElement,
     pub(crate) kappa: usize,
-    pub(crate) program: Zeroizing<Program>,
-    pub(crate) keys: KeyedRows,
+    pub(crate) program: Zeroizing<RowProgram>,
+    pub(crate) keys: KeyedRowRandomness,
 }
 
-impl OwnedJob {
-    fn job(&self) -> Job<'_> {
-        Job { field: &self.field, alpha: self.alpha, kappa: self.kappa, program: &self.program, order: None }
+impl OwnedScanJob {
+    fn job(&self) -> ScanJob<'_> {
+        ScanJob { field: &self.field, alpha: self.alpha, kappa: self.kappa, program: &self.program, order: None }
     }
 }
 
 /// A query that waits for its pass.
 struct Waiting {
-    job: Arc<OwnedJob>,
+    job: Arc<OwnedScanJob>,
     spans: SyncSender<Vec<u8>>,
 }
 
 /// The passes over the rows of one database.
-pub(crate) struct Passes {
+pub(crate) struct SharedScans {
     scanner: Scanner,
     rows: RowParts,
     gathering: Duration,
@@ -57,24 +57,24 @@ pub(crate) struct Passes {
     shared: AtomicU64,
 }
 
-impl Passes {
-    pub(crate) fn new(scanner: Scanner, rows: RowParts) -> Passes {
+impl SharedScans {
+    pub(crate) fn new(scanner: Scanner, rows: RowParts) -> SharedScans {
         // Parts give their values one query at a time.
         let bytes = rows.whole().map_or(0, |store| store.data().len());
         let worth = if bytes < FEWEST_BYTES { 0.0 } else { bytes as f64 / BYTES_PER_SECOND as f64 };
-        Passes::gathering_for(scanner, rows, Duration::from_secs_f64(worth))
+        SharedScans::gathering_for(scanner, rows, Duration::from_secs_f64(worth))
     }
 
     /// Waits so long for others; not at all if that is zero.
-    fn gathering_for(scanner: Scanner, rows: RowParts, gathering: Duration) -> Passes {
+    fn gathering_for(scanner: Scanner, rows: RowParts, gathering: Duration) -> SharedScans {
         let (active, shared) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Passes { scanner, rows, gathering, active, waiting: Mutex::default(), shared }
+        SharedScans { scanner, rows, gathering, active, waiting: Mutex::default(), shared }
     }
 
     /// The packed answer, span by span, alone or together with others.
     pub(crate) fn answer(
         &self,
-        job: OwnedJob,
+        job: OwnedScanJob,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
         let alone = self.active.fetch_add(1, Ordering::Relaxed) == 0;
@@ -93,7 +93,7 @@ impl Passes {
     }
 
     /// Enters a query for the next pass; says too whether it is the first there.
-    fn wait(&self, job: &Arc<OwnedJob>) -> (bool, Receiver<Vec<u8>>) {
+    fn wait(&self, job: &Arc<OwnedScanJob>) -> (bool, Receiver<Vec<u8>>) {
         let (spans, received) = sync_channel(SPANS_BEHIND);
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push(Waiting { job: job.clone(), spans });
@@ -104,7 +104,7 @@ impl Passes {
     /// else came.
     fn follow(
         &self,
-        job: &OwnedJob,
+        job: &OwnedScanJob,
         spans: Receiver<Vec<u8>>,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
@@ -121,11 +121,11 @@ impl Passes {
     /// The answer from byte `done` on, alone.
     fn go_on(
         &self,
-        job: &OwnedJob,
+        job: &OwnedScanJob,
         done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.scanner.answer_parts(&self.rows, &Query::new(&job.job(), &job.keys), done, sink)
+        self.scanner.answer_parts(&self.rows, &ScanQuery::new(&job.job(), &job.keys), done, sink)
     }
 
     /// Answers all that wait. Whoever is not answered sees its channel end and goes on alone.
@@ -145,10 +145,11 @@ impl Passes {
 }
 
 fn pass(scanner: &Scanner, store: &RowStore, together: Vec<Waiting>) {
-    let (owned, spans): (Vec<Arc<OwnedJob>>, Vec<_>) = together.into_iter().map(|one| (one.job, one.spans)).unzip();
+    let (owned, spans): (Vec<Arc<OwnedScanJob>>, Vec<_>) = together.into_iter().map(|one| (one.job, one.spans)).unzip();
     let mut spans: Vec<Option<SyncSender<Vec<u8>>>> = spans.into_iter().map(Some).collect();
-    let jobs: Vec<Job<'_>> = owned.iter().map(|owned| owned.job()).collect();
-    let queries: Vec<Query<'_>> = jobs.iter().zip(&owned).map(|(job, owned)| Query::new(job, &owned.keys)).collect();
+    let jobs: Vec<ScanJob<'_>> = owned.iter().map(|owned| owned.job()).collect();
+    let queries: Vec<ScanQuery<'_>> =
+        jobs.iter().zip(&owned).map(|(job, owned)| ScanQuery::new(job, &owned.keys)).collect();
     let result = scanner.answer_batch(store, &queries, &mut |query, bytes| match spans[query]
         .as_ref()
         .map(|spans| spans.try_send(bytes.to_vec()))
@@ -179,17 +180,20 @@ impl Drop for Leaving<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_algebra::form::{Form, Output, Shape};
+    use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind};
     use ifonly_algebra::keys::RootKey;
-    use ifonly_algebra::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
 
-    fn job(number: u8) -> OwnedJob {
+    fn job(number: u8) -> OwnedScanJob {
         let field = Field::new(262_139).unwrap();
         let slope = vec![field.reduce(u64::from(number)), field.reduce(99)];
-        let form = Form { shape: Shape::Linear { norm: Symbol::ONE, slope }, constant: Symbol::ZERO };
-        let program = Zeroizing::new(Program::new([form], [Output::Plain(0)]));
+        let form = RowFunction {
+            shape: RowFunctionKind::Linear { norm: FieldElement::ONE, slope },
+            constant: FieldElement::ZERO,
+        };
+        let program = Zeroizing::new(RowProgram::new([form], [OutputExpr::Plain(0)]));
         let keys = RootKey::new(0, [7; 32]).transcript(&[number; 32]).rows(&field, 1, 1, 1);
-        OwnedJob { field, alpha: Symbol::ONE, kappa: 1, program, keys }
+        OwnedScanJob { field, alpha: FieldElement::ONE, kappa: 1, program, keys }
     }
 
     fn rows(count: usize) -> Arc<RowStore> {
@@ -202,8 +206,8 @@ mod tests {
     fn queries_at_the_same_time_share_a_pass_and_each_gets_its_own_answer() {
         // Many short spans, so that slow readers fall behind in the middle.
         let (scanner, rows) = (Scanner::new().with_span_rows(64), rows(64 * 50 + 7));
-        let passes = Passes::new(scanner.clone(), rows.clone().into());
-        let jobs: Vec<Arc<OwnedJob>> = (0..8).map(|number| Arc::new(job(number))).collect();
+        let passes = SharedScans::new(scanner.clone(), rows.clone().into());
+        let jobs: Vec<Arc<OwnedScanJob>> = (0..8).map(|number| Arc::new(job(number))).collect();
         let waiting: Vec<_> = jobs.iter().map(|job| passes.wait(job)).collect();
         assert!(waiting.iter().map(|(first, _)| *first).eq((0..8).map(|number| number == 0)));
         passes.start_pass();
@@ -238,7 +242,7 @@ mod tests {
     #[test]
     fn a_query_that_waited_in_vain_goes_alone() {
         let (scanner, rows) = (Scanner::new(), rows(100));
-        let passes = Passes::gathering_for(scanner.clone(), rows.clone().into(), Duration::from_millis(1));
+        let passes = SharedScans::gathering_for(scanner.clone(), rows.clone().into(), Duration::from_millis(1));
         let answer = |number, during: &dyn Fn()| {
             let mut bytes = vec![];
             let result = passes.answer(job(number), &mut |span| {
@@ -258,8 +262,8 @@ mod tests {
 
     #[test]
     fn small_databases_are_not_worth_waiting_for() {
-        assert!(Passes::new(Scanner::new(), rows(1000).into()).gathering.is_zero());
-        let gathering = Passes::new(Scanner::new(), rows(3_000_000).into()).gathering;
+        assert!(SharedScans::new(Scanner::new(), rows(1000).into()).gathering.is_zero());
+        let gathering = SharedScans::new(Scanner::new(), rows(3_000_000).into()).gathering;
         assert!(gathering > Duration::from_micros(500) && gathering < Duration::from_millis(5));
     }
 }

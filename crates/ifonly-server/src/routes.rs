@@ -1,17 +1,17 @@
 //! The HTTP surface: `GET /v1/manifest`, `POST /v1/answer`, `POST /v1/record`, and on the admin port health, readiness and
 //! metrics. Everything that costs time runs on blocking threads.
 
-use crate::admission::{Admission, Permit};
+use crate::admission::{AdmissionQueue, RunPermit};
 use crate::config::Limits;
-use crate::connection::{Connection, Working};
-use crate::crowd::{Crowd, Seat};
-use crate::database::{Database, Ended};
-use crate::holding::{Holding, Shelf};
+use crate::connection::{BusyGuard, ClientConnection};
+use crate::crowd::{EvictingPool, PoolSlot};
+use crate::database::{AnswerError, Database};
+use crate::holding::{BundleVersions, LoadedBundle};
 use crate::metrics::Metrics;
-use crate::peers::Peers;
+use crate::peers::PeerNetwork;
 use crate::problem::Problem;
 use crate::sealed;
-use crate::stream::{self, Progress, Reader};
+use crate::stream::{self, ResponseBody, ResponseProgress};
 use crate::tokens::{Bearer, Tokens};
 use axum::Router;
 use axum::body::Body;
@@ -21,7 +21,7 @@ use axum::routing::{get, post};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use http_body_util::BodyExt;
-use ifonly_core::replica::{Refusal, Request};
+use ifonly_core::replica::{CheckedRequest, Refusal};
 use ifonly_core::service::{CHECKSUM_LENGTH, EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, Route, SERVER_HEADER};
 use ifonly_core::transcript::Message;
 use std::net::{IpAddr, Ipv4Addr};
@@ -35,28 +35,28 @@ use tower_http::set_header::SetResponseHeaderLayer;
 
 /// All that requests share.
 #[derive(Debug)]
-pub struct App {
-    pub(crate) shelf: Shelf,
+pub struct AppState {
+    pub(crate) shelf: BundleVersions,
     pub(crate) tokens: RwLock<Arc<Tokens>>,
-    pub(crate) admission: Admission,
+    pub(crate) admission: AdmissionQueue,
     /// Messages on their way in and answers on their way out, in bytes.
-    pub(crate) transit: Arc<Crowd>,
+    pub(crate) transit: Arc<EvictingPool>,
     pub(crate) limits: Limits,
     pub(crate) origins: Vec<HeaderValue>,
     pub(crate) metrics: Metrics,
     pub(crate) draining: AtomicBool,
     /// The lines to the other servers of sealed searches.
-    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) peers: Option<Arc<PeerNetwork>>,
 }
 
-impl App {
+impl AppState {
     /// Serves `holding` within `limits`; browsers may ask from `origins` (`*` for any).
-    pub fn new(holding: Holding, tokens: Tokens, limits: Limits, origins: Vec<HeaderValue>) -> App {
-        App {
-            shelf: Shelf::new(holding),
+    pub fn new(holding: LoadedBundle, tokens: Tokens, limits: Limits, origins: Vec<HeaderValue>) -> AppState {
+        AppState {
+            shelf: BundleVersions::new(holding),
             tokens: RwLock::new(Arc::new(tokens)),
-            admission: Admission::new(limits.running, limits.queue, limits.address_share),
-            transit: Crowd::new(limits.transit_megabytes.saturating_mul(1 << 20)),
+            admission: AdmissionQueue::new(limits.running, limits.queue, limits.address_share),
+            transit: EvictingPool::new(limits.transit_megabytes.saturating_mul(1 << 20)),
             limits,
             origins,
             metrics: Metrics::default(),
@@ -66,13 +66,13 @@ impl App {
     }
 
     /// With lines to the other servers of sealed searches.
-    pub fn with_peers(mut self, peers: Option<Arc<Peers>>) -> App {
+    pub fn with_peers(mut self, peers: Option<Arc<PeerNetwork>>) -> AppState {
         self.peers = peers;
         self
     }
 
     /// The versions held.
-    pub fn shelf(&self) -> &Shelf {
+    pub fn versions(&self) -> &BundleVersions {
         &self.shelf
     }
 
@@ -92,7 +92,7 @@ impl App {
 }
 
 /// The paths for clients.
-pub fn public(app: Arc<App>) -> Router {
+pub fn public(app: Arc<AppState>) -> Router {
     let not_get = || async { Problem::Method { allow: "GET" } };
     let not_post = || async { Problem::Method { allow: "POST" } };
     let router = Router::new()
@@ -115,7 +115,7 @@ pub(crate) const READY_PATH: &str = "/readyz";
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
 /// The paths for operators.
-pub fn admin(app: Arc<App>) -> Router {
+pub fn admin(app: Arc<AppState>) -> Router {
     Router::new()
         .route(HEALTH_PATH, get(|| async { "alive\n" }))
         .route(READY_PATH, get(ready))
@@ -124,7 +124,7 @@ pub fn admin(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-async fn ready(State(app): State<Arc<App>>) -> Response {
+async fn ready(State(app): State<Arc<AppState>>) -> Response {
     if app.draining.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
     }
@@ -134,7 +134,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-async fn metrics(State(app): State<Arc<App>>) -> Response {
+async fn metrics(State(app): State<Arc<AppState>>) -> Response {
     let text = app.metrics.render(app.admission.running(), app.admission.inside(), app.in_transit());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
@@ -158,7 +158,7 @@ fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
 }
 
 /// The current manifest, or the one with the digest in the path.
-async fn manifest(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> Response {
+async fn manifest(State(app): State<Arc<AppState>>, uri: Uri, headers: HeaderMap) -> Response {
     let started = Instant::now();
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let digest = uri.path().strip_prefix(MANIFEST_PATH).and_then(|rest| rest.strip_prefix('/'));
@@ -167,10 +167,10 @@ async fn manifest(State(app): State<Arc<App>>, uri: Uri, headers: HeaderMap) -> 
     response
 }
 
-fn offered(app: &App, authorization: Option<&[u8]>, digest: Option<&str>) -> Result<Response, Problem> {
+fn offered(app: &AppState, authorization: Option<&[u8]>, digest: Option<&str>) -> Result<Response, Problem> {
     app.tokens().bearer(authorization)?;
     let all = app.shelf.all();
-    let named = |holding: &&Arc<Holding>| digest.is_none_or(|digest| hex::encode(holding.digest()) == digest);
+    let named = |holding: &&Arc<LoadedBundle>| digest.is_none_or(|digest| hex::encode(holding.digest()) == digest);
     let holding = all.iter().find(named).ok_or(Refusal::Manifest)?;
     // Servers are reloaded one after another, and clients need one manifest that all of them offer.
     let earlier: Vec<String> = all.iter().skip(1).map(|holding| hex::encode(holding.digest())).collect();
@@ -184,15 +184,15 @@ fn offered(app: &App, authorization: Option<&[u8]>, digest: Option<&str>) -> Res
     Ok(response)
 }
 
-async fn answer(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
+async fn answer(State(app): State<Arc<AppState>>, request: HttpRequest) -> Response {
     respond(app, Route::Answer, request).await
 }
 
-async fn record(State(app): State<Arc<App>>, request: HttpRequest) -> Response {
+async fn record(State(app): State<Arc<AppState>>, request: HttpRequest) -> Response {
     respond(app, Route::Record, request).await
 }
 
-async fn respond(app: Arc<App>, route: Route, request: HttpRequest) -> Response {
+async fn respond(app: Arc<AppState>, route: Route, request: HttpRequest) -> Response {
     let started = Instant::now();
     match admit(&app, route, request, started).await {
         Ok((length, body)) => {
@@ -212,7 +212,12 @@ async fn respond(app: Arc<App>, route: Route, request: HttpRequest) -> Response 
 }
 
 /// Everything up to the first byte of the answer.
-async fn admit(app: &Arc<App>, route: Route, request: HttpRequest, started: Instant) -> Result<(usize, Body), Problem> {
+async fn admit(
+    app: &Arc<AppState>,
+    route: Route,
+    request: HttpRequest,
+    started: Instant,
+) -> Result<(usize, Body), Problem> {
     let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let bearer = app.tokens().bearer(authorization)?;
     let limit = app.shelf.longest_message();
@@ -221,18 +226,18 @@ async fn admit(app: &Arc<App>, route: Route, request: HttpRequest, started: Inst
         return Err(Problem::TooLarge { limit });
     }
     let overloaded = Problem::Overloaded { retry_after: app.limits.retry_after_seconds };
-    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let connection = request.extensions().get::<Arc<ClientConnection>>().cloned();
     let address = connection.as_ref().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |connection| connection.address());
     // Whoever would get no turn is told so before the body is read; the turn itself waits for no upload.
     drop(app.admission.enter(address).ok_or(overloaded.clone())?);
     let seat = app.transit.enter(address, claimed.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
     let body = tokio::select! {
         body = read(&app.limits, request.into_body(), limit) => body?,
-        () = seat.displaced() => return Err(overloaded),
+        () = seat.evicted() => return Err(overloaded),
     };
     drop(seat);
     app.metrics.bytes_in.fetch_add(body.len() as u64, Ordering::Relaxed);
-    let working = connection.as_ref().map(Connection::work);
+    let working = connection.as_ref().map(ClientConnection::work);
     let message = Message::decode(&body).map_err(Refusal::from)?;
     drop(body);
     if sealed::is_asked_for(&message) {
@@ -245,8 +250,8 @@ async fn admit(app: &Arc<App>, route: Route, request: HttpRequest, started: Inst
     let waiting = Duration::from_secs(app.limits.queue_seconds);
     let permit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
-    let at_work = AtWork { _permit: permit, _working: working, seat: None };
-    let answering = Answering { app: app.clone(), route, bearer, started, address, connection };
+    let at_work = ComputeGuard { _permit: permit, _working: working, seat: None };
+    let answering = AnswerTask { app: app.clone(), route, bearer, started, address, connection };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
         let _inside = runtime.enter();
@@ -278,36 +283,41 @@ async fn read(limits: &Limits, mut body: Body, limit: usize) -> Result<Bytes, Pr
 }
 
 /// What an answer has as long as it waits for nobody's network: the right to run, and places that nobody else may get.
-struct AtWork {
-    _permit: Permit,
-    _working: Option<Working>,
-    seat: Option<Arc<Seat>>,
+struct ComputeGuard {
+    _permit: RunPermit,
+    _working: Option<BusyGuard>,
+    seat: Option<Arc<PoolSlot>>,
 }
 
-impl Drop for AtWork {
+impl Drop for ComputeGuard {
     fn drop(&mut self) {
         self.seat.iter().for_each(|seat| seat.rest());
     }
 }
 
 /// One request on its blocking thread.
-struct Answering {
-    app: Arc<App>,
+struct AnswerTask {
+    app: Arc<AppState>,
     route: Route,
     bearer: Bearer,
     started: Instant,
     address: IpAddr,
-    connection: Option<Arc<Connection>>,
+    connection: Option<Arc<ClientConnection>>,
 }
 
-type Head = oneshot::Sender<Result<(usize, Reader), Problem>>;
+type Head = oneshot::Sender<Result<(usize, ResponseBody), Problem>>;
 
 /// Ends the connection of an answer that nobody reads, or whose place somebody else has got.
-async fn see_out(progress: Arc<Progress>, seat: Arc<Seat>, connection: Option<Arc<Connection>>, app: Arc<App>) {
+async fn see_out(
+    progress: Arc<ResponseProgress>,
+    seat: Arc<PoolSlot>,
+    connection: Option<Arc<ClientConnection>>,
+    app: Arc<AppState>,
+) {
     let [stall, limit] = [app.limits.stall_seconds, app.limits.answer_seconds].map(Duration::from_secs);
     let read = tokio::select! {
         watched = stream::watch(&progress, stall, limit) => watched.is_continue(),
-        () = seat.displaced() => false,
+        () = seat.evicted() => false,
     };
     if let Some(connection) = connection.filter(|_| !read) {
         app.metrics.unread.fetch_add(1, Ordering::Relaxed);
@@ -315,14 +325,14 @@ async fn see_out(progress: Arc<Progress>, seat: Arc<Seat>, connection: Option<Ar
     }
 }
 
-impl Answering {
-    fn run(self, message: Message, head: Head, at_work: AtWork) {
+impl AnswerTask {
+    fn run(self, message: Message, head: Head, at_work: ComputeGuard) {
         if let Err((head, problem)) = self.checked(message, head, at_work) {
             let _ = head.send(Err(problem));
         }
     }
 
-    fn checked(&self, message: Message, head: Head, mut at_work: AtWork) -> Result<(), (Head, Problem)> {
+    fn checked(&self, message: Message, head: Head, mut at_work: ComputeGuard) -> Result<(), (Head, Problem)> {
         // Nothing but the public header is looked at here; the replica checks the message as a whole.
         let header = message.header.clone();
         let right = header.stage.route();
@@ -333,14 +343,14 @@ impl Answering {
             Ok(holding) => holding,
             Err(refusal) => return Err((head, refusal.into())),
         };
-        let request = match holding.replica().check(message) {
+        let request = match holding.protocol().check(message) {
             Ok(request) => request,
             Err(refusal) => return Err((head, refusal.into())),
         };
         let (length, per_session) = match &request {
-            Request::Answer(ask) => (Database::answer_length(ask), 1),
-            Request::Record(ask) => (Database::record_length(ask), holding.most_records()),
-            Request::Sealed(_) => return Err((head, Problem::Internal)),
+            CheckedRequest::Answer(ask) => (Database::answer_length(ask), 1),
+            CheckedRequest::Record(ask) => (Database::record_length(ask), holding.most_records()),
+            CheckedRequest::Sealed(_) => return Err((head, Problem::Internal)),
         };
         // Nobody pays for what cannot be had.
         let paid = |()| self.app.tokens().spend(self.bearer, header.stage, per_session);
@@ -367,7 +377,7 @@ impl Answering {
             // Once it has waited for its reader it needs the network more than anything else.
             writer.send(bytes, || drop(at_work.take()))
         });
-        if let (Err(Ended::Failed(problem)), Some((head, _))) = (&whole, waiting.take()) {
+        if let (Err(AnswerError::Failed(problem)), Some((head, _))) = (&whole, waiting.take()) {
             return Err((head, problem.clone()));
         }
         // From here on the answer needs nothing but its client's network.
@@ -386,23 +396,23 @@ impl Answering {
 
     fn write(
         &self,
-        holding: &Holding,
-        request: &Request<'_>,
+        holding: &LoadedBundle,
+        request: &CheckedRequest<'_>,
         out: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), AnswerError> {
         let mut hasher = blake3::Hasher::new();
         let mut sink = |bytes: &[u8]| {
             hasher.update(bytes);
             out(bytes)
         };
         match request {
-            Request::Answer(ask) => holding.database().answer(ask, &mut sink)?,
-            Request::Record(ask) => holding.database().record(holding.index(), ask, &mut sink)?,
-            Request::Sealed(_) => return Err(Ended::Failed(Problem::Internal)),
+            CheckedRequest::Answer(ask) => holding.database().answer(ask, &mut sink)?,
+            CheckedRequest::Record(ask) => holding.database().record(holding.index(), ask, &mut sink)?,
+            CheckedRequest::Sealed(_) => return Err(AnswerError::Failed(Problem::Internal)),
         }
         match out(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH]) {
             ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(()) => Err(Ended::Stopped),
+            ControlFlow::Break(()) => Err(AnswerError::Stopped),
         }
     }
 }

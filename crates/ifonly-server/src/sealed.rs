@@ -1,30 +1,35 @@
 //! A server's part in a sealed search: its party at the beginning, the answer at the end, and the session in between.
 
-use crate::holding::Holding;
-use crate::peers::{Peers, SessionError};
+use crate::holding::LoadedBundle;
+use crate::peers::{PeerNetwork, SessionError};
 use crate::problem::Problem;
-use crate::routes::App;
+use crate::routes::AppState;
 use crate::tokens::Bearer;
 use ifonly_algebra::random::OsRandom;
 use ifonly_algebra::wire::WireError;
-use ifonly_core::replica::{Refusal, Request, SealedAsk};
+use ifonly_core::replica::{CheckedRequest, Refusal, SealedRequest};
 use ifonly_core::sealed::SCHEME;
 use ifonly_core::service::{CHECKSUM_LENGTH, Route};
 use ifonly_core::transcript::Message;
 use ifonly_scan::parts::Selection;
-use ifonly_sealed::{Circuit, Error, Party, Randomness, Subject};
+use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedError, SessionContext};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-impl Holding {
+impl LoadedBundle {
     /// The machine's program for a search.
-    pub fn circuit(&self, ask: &SealedAsk) -> Result<Arc<Circuit>, Error> {
+    pub fn circuit(&self, ask: &SealedRequest) -> Result<Arc<Circuit>, SealedError> {
         let shape = ifonly_sealed::shape(&ask.sealed, ask.top, self.record_length())?;
         Ok(Arc::new(Circuit::new(&shape)))
     }
 
     /// Sums this server's share over every row and enters the sums into the machine.
-    pub fn party(&self, ask: &SealedAsk, circuit: &Arc<Circuit>, randomness: Randomness) -> Result<Party, Problem> {
+    pub fn party(
+        &self,
+        ask: &SealedRequest,
+        circuit: &Arc<Circuit>,
+        randomness: PartyRandomness,
+    ) -> Result<Party, Problem> {
         let mut rest = ask.share.as_slice();
         let tables = ask.sealed.params().ranges.iter().map(|&range| {
             let (table, tail) = rest.split_at(range as usize + 1);
@@ -38,7 +43,7 @@ impl Holding {
     }
 
     /// Key-check value, then this server's component of what was found.
-    pub fn sealed_answer(&self, ask: &SealedAsk, party: Party) -> Result<Vec<u8>, Problem> {
+    pub fn sealed_answer(&self, ask: &SealedRequest, party: Party) -> Result<Vec<u8>, Problem> {
         // The session is over and the records are as many as its rows: anything else is a fault of the program.
         let sums = (0..ask.top).map(|rank| {
             let chosen = Zeroizing::new(party.selection(rank).map_err(|_| Problem::Internal)?);
@@ -57,13 +62,13 @@ pub(crate) fn is_asked_for(message: &Message) -> bool {
 }
 
 /// The whole response to a sealed query, its checksum included: meets the two others and computes with them.
-pub(crate) async fn respond(app: &App, bearer: Bearer, message: Message) -> Result<Vec<u8>, Problem> {
+pub(crate) async fn respond(app: &AppState, bearer: Bearer, message: Message) -> Result<Vec<u8>, Problem> {
     let stage = message.header.stage;
     if stage.route() != Route::Answer {
         return Err(Problem::WrongPath { path: stage.route().path() });
     }
     let holding = app.shelf.find(&message.header.digest)?;
-    let Request::Sealed(ask) = holding.replica().check(message)? else { return Err(Problem::Internal) };
+    let CheckedRequest::Sealed(ask) = holding.protocol().check(message)? else { return Err(Problem::Internal) };
     let peers = app.peers.clone().ok_or(Refusal::Alone)?;
     if ask.top as u64 > holding.most_records() {
         return Err(Refusal::from(WireError::Value { what: "the number of rows to find" }).into());
@@ -81,8 +86,8 @@ pub(crate) async fn respond(app: &App, bearer: Bearer, message: Message) -> Resu
 }
 
 /// Meets the two others and computes with them. Nothing here waits for the user.
-async fn search(holding: Arc<Holding>, peers: Arc<Peers>, ask: SealedAsk) -> Result<Vec<u8>, Problem> {
-    let subject = Subject {
+async fn search(holding: Arc<LoadedBundle>, peers: Arc<PeerNetwork>, ask: SealedRequest) -> Result<Vec<u8>, Problem> {
+    let subject = SessionContext {
         digest: *holding.digest(),
         epoch: ask.epoch,
         tau: ask.tau,
@@ -94,7 +99,7 @@ async fn search(holding: Arc<Holding>, peers: Arc<Peers>, ask: SealedAsk) -> Res
     let mut opened = peers.open(&subject).await.map_err(problem)?;
     let runtime = tokio::runtime::Handle::current();
     let work = tokio::task::spawn_blocking(move || {
-        let fault = |error: Error| problem(error.into());
+        let fault = |error: SealedError| problem(error.into());
         let circuit = holding.circuit(&ask).map_err(fault)?;
         let party = holding.party(&ask, &circuit, opened.randomness(&circuit))?;
         let party = runtime.block_on(opened.run(party, peers.limit())).map_err(problem)?;
@@ -105,7 +110,7 @@ async fn search(holding: Arc<Holding>, peers: Arc<Peers>, ask: SealedAsk) -> Res
 
 fn problem(error: SessionError) -> Problem {
     match error {
-        SessionError::Machine(Error::Shape { .. } | Error::Misuse(_)) => {
+        SessionError::Machine(SealedError::Shape { .. } | SealedError::Misuse(_)) => {
             tracing::error!(%error, "the machine refused a checked query");
             Problem::Internal
         }

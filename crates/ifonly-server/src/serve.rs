@@ -4,10 +4,10 @@
 //! the listener closes first, running answers finish within their time, and then the rest is dropped.
 
 use crate::config::Limits;
-use crate::connection::{Connection, Kept};
-use crate::crowd::{Crowd, neighbourhood};
-use crate::holding::{Holding, HoldingError};
-use crate::routes::{self, App};
+use crate::connection::{ClientConnection, TrackedBody};
+use crate::crowd::{EvictingPool, rate_limit_key};
+use crate::holding::{LoadError, LoadedBundle};
+use crate::routes::{self, AppState};
 use crate::tokens::Tokens;
 use axum::Router;
 use axum::body::Body;
@@ -43,7 +43,7 @@ pub enum ServeError {
 /// A server that has its ports and has not begun.
 #[derive(Debug)]
 pub struct Server {
-    app: Arc<App>,
+    app: Arc<AppState>,
     tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
     public: (TcpListener, SocketAddr),
     admin: Option<(TcpListener, SocketAddr)>,
@@ -51,8 +51,8 @@ pub struct Server {
 
 /// Changes a running server.
 #[derive(Clone, Debug)]
-pub struct Control {
-    app: Arc<App>,
+pub struct ServerHandle {
+    app: Arc<AppState>,
     tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
 }
 
@@ -60,7 +60,7 @@ impl Server {
     /// Takes the ports. Without a certificate it speaks plain HTTP; [`Config::check`](crate::Config::check) says where that
     /// may be.
     pub async fn bind(
-        app: App,
+        app: AppState,
         listen: SocketAddr,
         admin: Option<SocketAddr>,
         tls: Option<Arc<ServerConfig>>,
@@ -84,13 +84,13 @@ impl Server {
     }
 
     /// What its requests share.
-    pub fn app(&self) -> Arc<App> {
+    pub fn app(&self) -> Arc<AppState> {
         self.app.clone()
     }
 
     /// A handle for changes while the server runs.
-    pub fn control(&self) -> Control {
-        Control { app: self.app.clone(), tls: self.tls.clone() }
+    pub fn control(&self) -> ServerHandle {
+        ServerHandle { app: self.app.clone(), tls: self.tls.clone() }
     }
 
     /// Serves until `stop`, then lets running answers finish.
@@ -118,10 +118,15 @@ impl Server {
     }
 }
 
-impl Control {
+impl ServerHandle {
     /// Takes up another version of the database, other tokens and another certificate. Running searches on the old version
     /// finish within the grace. What is refused changes nothing.
-    pub fn reload(&self, holding: Holding, tokens: Tokens, tls: Option<Arc<ServerConfig>>) -> Result<(), HoldingError> {
+    pub fn reload(
+        &self,
+        holding: LoadedBundle,
+        tokens: Tokens,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<(), LoadError> {
         self.app.shelf.replace(holding, Duration::from_secs(self.app.limits.grace_seconds))?;
         let mut current = self.app.tokens.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         tokens.inherit(&current);
@@ -152,11 +157,11 @@ async fn accept(
     listener: TcpListener,
     router: Router,
     tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
-    app: Arc<App>,
+    app: Arc<AppState>,
     stop: impl Future<Output = ()>,
 ) -> GracefulShutdown {
     let graceful = GracefulShutdown::new();
-    let places = Crowd::new(app.limits.connections as u64);
+    let places = EvictingPool::new(app.limits.connections as u64);
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -172,10 +177,10 @@ async fn accept(
                 continue;
             }
         };
-        let address = neighbourhood(address.ip());
+        let address = rate_limit_key(address.ip());
         // Somebody who waits for their client gives way; where all are at work, nobody does.
         let Some(seat) = places.enter(address, 1) else { continue };
-        let (watcher, connection) = (graceful.watcher(), Connection::new(address, seat));
+        let (watcher, connection) = (graceful.watcher(), ClientConnection::new(address, seat));
         let tls = tls.as_ref().map(|tls| tls.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone());
         let (router, app) = (router.clone(), app.clone());
         tokio::spawn(async move {
@@ -193,8 +198,8 @@ async fn serve(
     socket: TcpStream,
     router: Router,
     tls: Option<Arc<ServerConfig>>,
-    app: &App,
-    connection: &Arc<Connection>,
+    app: &AppState,
+    connection: &Arc<ClientConnection>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let _ = socket.set_nodelay(true);
@@ -216,7 +221,7 @@ async fn http(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     router: Router,
     limits: Limits,
-    connection: Arc<Connection>,
+    connection: Arc<ClientConnection>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let patience = Duration::from_secs(limits.request_seconds);
@@ -233,7 +238,7 @@ async fn http(
         let inside = connection.request();
         request.extensions_mut().insert(connection.clone());
         let answering = router.clone().oneshot(request);
-        async move { Ok::<_, Infallible>(answering.await?.map(|body| Kept::new(body, inside))) }
+        async move { Ok::<_, Infallible>(answering.await?.map(|body| TrackedBody::new(body, inside))) }
     });
     // Errors here are the peer's going away, which is its right.
     let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await;

@@ -20,11 +20,11 @@ const PIECE: usize = 16 << 10;
 /// The answer stopped before its end.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the answer was cut off")]
-pub(crate) struct CutOff;
+pub(crate) struct ResponseAborted;
 
 /// How far an answer is.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ResponseProgress {
     written: AtomicU64,
     taken: AtomicU64,
     /// Bytes that may still be written before the reader takes some; closed when it has gone.
@@ -34,37 +34,41 @@ pub(crate) struct Progress {
 
 /// The writing end.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct ResponseWriter {
     chunks: mpsc::UnboundedSender<Bytes>,
-    progress: Arc<Progress>,
+    progress: Arc<ResponseProgress>,
     room: usize,
     deadline: Instant,
 }
 
 /// The reading end: a body of known length.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub(crate) struct ResponseBody {
     chunks: mpsc::UnboundedReceiver<Bytes>,
     current: Bytes,
     left: u64,
-    progress: Arc<Progress>,
+    progress: Arc<ResponseProgress>,
 }
 
 /// Both ends of a body of `length` bytes, of which `room` may wait for the reader, and which is computed within `limit`; and what
 /// they say to [`watch`].
-pub(crate) fn body(length: usize, room: usize, limit: Duration) -> (Writer, Reader, Arc<Progress>) {
+pub(crate) fn body(
+    length: usize,
+    room: usize,
+    limit: Duration,
+) -> (ResponseWriter, ResponseBody, Arc<ResponseProgress>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let room = room.clamp(1, Semaphore::MAX_PERMITS);
     let (written, taken) = Default::default();
-    let progress = Arc::new(Progress { written, taken, room: Semaphore::new(room), over: Notify::new() });
-    let writer = Writer { chunks: sender, progress: progress.clone(), room, deadline: Instant::now() + limit };
+    let progress = Arc::new(ResponseProgress { written, taken, room: Semaphore::new(room), over: Notify::new() });
+    let writer = ResponseWriter { chunks: sender, progress: progress.clone(), room, deadline: Instant::now() + limit };
     let left = length as u64;
-    (writer, Reader { chunks: receiver, current: Bytes::new(), left, progress: progress.clone() }, progress)
+    (writer, ResponseBody { chunks: receiver, current: Bytes::new(), left, progress: progress.clone() }, progress)
 }
 
 /// Resolves when an answer is to be ended: nothing of it was taken for `stall` though there was something, or it is not out by
 /// `limit`. `Continue` if it has come to its end by itself.
-pub(crate) async fn watch(progress: &Progress, stall: Duration, limit: Duration) -> ControlFlow<()> {
+pub(crate) async fn watch(progress: &ResponseProgress, stall: Duration, limit: Duration) -> ControlFlow<()> {
     let deadline = Instant::now() + limit;
     loop {
         let before = progress.taken.load(Ordering::Relaxed);
@@ -82,7 +86,7 @@ pub(crate) async fn watch(progress: &Progress, stall: Duration, limit: Duration)
     }
 }
 
-impl Writer {
+impl ResponseWriter {
     /// Takes a chunk; `rest` is called before there is a wait for the reader. `Break` when the reader has gone or it all takes too long.
     pub(crate) fn send(&mut self, bytes: &[u8], mut rest: impl FnMut()) -> ControlFlow<()> {
         for piece in bytes.chunks(self.room.min(u32::MAX as usize)) {
@@ -114,17 +118,20 @@ impl Writer {
     }
 }
 
-impl Body for Reader {
+impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = CutOff;
+    type Error = ResponseAborted;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, ResponseAborted>>> {
         while self.current.is_empty() {
             match self.chunks.poll_recv(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(chunk)) => self.current = chunk,
                 // The writer is gone too early: a fault of the server that must not look like an end.
-                Poll::Ready(None) if self.left > 0 => return Poll::Ready(Some(Err(CutOff))),
+                Poll::Ready(None) if self.left > 0 => return Poll::Ready(Some(Err(ResponseAborted))),
                 Poll::Ready(None) => return Poll::Ready(None),
             }
         }
@@ -141,7 +148,7 @@ impl Body for Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.progress.room.close();
         self.progress.over.notify_one();
@@ -172,7 +179,7 @@ mod tests {
     }
 
     /// Writes `chunks` chunks of 10 bytes with room for 25, and says how often it had to wait.
-    fn writes(mut writer: Writer, chunks: u8) -> tokio::task::JoinHandle<(ControlFlow<()>, usize)> {
+    fn writes(mut writer: ResponseWriter, chunks: u8) -> tokio::task::JoinHandle<(ControlFlow<()>, usize)> {
         tokio::task::spawn_blocking(move || {
             let mut waits = 0;
             let written = (0..chunks).try_for_each(|chunk| writer.send(&[chunk; 10], || waits += 1));

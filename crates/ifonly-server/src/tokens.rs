@@ -12,7 +12,7 @@
 
 use crate::ledger::{FileLedger, Ledger, LedgerError, PATIENCE};
 use crate::problem::Problem;
-use ifonly_core::transcript::Stage;
+use ifonly_core::transcript::MessageKind;
 use std::path::Path;
 
 /// One token in the configuration.
@@ -126,7 +126,7 @@ impl Tokens {
 
     /// Spends one request of whoever has this token now; each stage is counted apart, `per_session` of it belong to a session.
     /// May wait for the ledger, so it belongs on a thread that may block.
-    pub fn spend(&self, bearer: Bearer, stage: Stage, per_session: u64) -> Result<(), Problem> {
+    pub fn spend(&self, bearer: Bearer, stage: MessageKind, per_session: u64) -> Result<(), Problem> {
         let Some((entry, sessions)) = self.entry(bearer)?.and_then(|entry| Some((entry, entry.sessions?))) else {
             return Ok(());
         };
@@ -143,10 +143,10 @@ impl Tokens {
 }
 
 /// A stage as the ledger writes it.
-fn word(stage: Stage) -> String {
+fn word(stage: MessageKind) -> String {
     match stage {
-        Stage::Phase(phase) => format!("phase{phase}"),
-        Stage::Record => "record".into(),
+        MessageKind::Phase(phase) => format!("phase{phase}"),
+        MessageKind::Record => "record".into(),
     }
 }
 
@@ -177,17 +177,17 @@ mod tests {
         let make = || Tokens::new(vec![entry("a", "one", Some(2)), entry("b", "two", None)], Some(&path)).unwrap();
         let (first, second) = (make(), make());
         let a = first.bearer(Some(b"Bearer one")).unwrap();
-        assert_eq!(first.spend(a, Stage::Phase(0), 1), Ok(()));
-        assert_eq!(second.spend(a, Stage::Phase(0), 1), Ok(()));
-        assert_eq!(first.spend(a, Stage::Phase(0), 1), Err(Problem::BudgetSpent));
-        assert_eq!(make().spend(a, Stage::Phase(0), 1), Err(Problem::BudgetSpent));
+        assert_eq!(first.spend(a, MessageKind::Phase(0), 1), Ok(()));
+        assert_eq!(second.spend(a, MessageKind::Phase(0), 1), Ok(()));
+        assert_eq!(first.spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetSpent));
+        assert_eq!(make().spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetSpent));
         // Every stage has its own count, and records come k to a session.
         for _ in 0..6 {
-            assert_eq!(second.spend(a, Stage::Record, 3), Ok(()));
+            assert_eq!(second.spend(a, MessageKind::Record, 3), Ok(()));
         }
-        assert_eq!(first.spend(a, Stage::Record, 3), Err(Problem::BudgetSpent));
+        assert_eq!(first.spend(a, MessageKind::Record, 3), Err(Problem::BudgetSpent));
         let b = first.bearer(Some(b"Bearer two")).unwrap();
-        assert!((0..10).all(|_| first.spend(b, Stage::Phase(0), 1).is_ok()));
+        assert!((0..10).all(|_| first.spend(b, MessageKind::Phase(0), 1).is_ok()));
     }
 
     #[test]
@@ -207,18 +207,18 @@ mod tests {
             let tokens = make();
             let a = tokens.bearer(Some(b"Bearer one")).unwrap();
             for _ in 0..2 {
-                assert_eq!(tokens.spend(a, Stage::Phase(0), 1), Ok(()));
+                assert_eq!(tokens.spend(a, MessageKind::Phase(0), 1), Ok(()));
             }
             harm();
             for _ in 0..3 {
-                assert_eq!(tokens.spend(a, Stage::Phase(0), 1), Err(Problem::LedgerUnavailable));
+                assert_eq!(tokens.spend(a, MessageKind::Phase(0), 1), Err(Problem::LedgerUnavailable));
             }
             // A reload finds an empty ledger, and what was spent is spent all the same.
             std::fs::write(&path, "").unwrap();
             let reloaded = make();
             reloaded.inherit(&tokens);
-            assert_eq!(reloaded.spend(a, Stage::Phase(0), 1), Ok(()));
-            assert_eq!(reloaded.spend(a, Stage::Phase(0), 1), Err(Problem::BudgetSpent));
+            assert_eq!(reloaded.spend(a, MessageKind::Phase(0), 1), Ok(()));
+            assert_eq!(reloaded.spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetSpent));
         }
     }
 
@@ -231,13 +231,13 @@ mod tests {
         let (a, b) = (before.bearer(Some(b"Bearer one")).unwrap(), before.bearer(Some(b"Bearer two")).unwrap());
         // a is revoked, and its place in the list is another's.
         let after = make(vec![entry("b", "two", Some(1)), entry("c", "three", Some(1))]);
-        assert_eq!(after.spend(a, Stage::Phase(0), 1), Err(Problem::Unauthorised));
-        assert_eq!(after.spend(b, Stage::Phase(0), 1), Ok(()));
+        assert_eq!(after.spend(a, MessageKind::Phase(0), 1), Err(Problem::Unauthorised));
+        assert_eq!(after.spend(b, MessageKind::Phase(0), 1), Ok(()));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "b phase0\n");
-        assert_eq!(after.spend(b, Stage::Phase(0), 1), Err(Problem::BudgetSpent));
+        assert_eq!(after.spend(b, MessageKind::Phase(0), 1), Err(Problem::BudgetSpent));
         // Whoever came when everybody might ask has no token to pay with.
         let nobody = make(vec![]).bearer(None).unwrap();
-        assert_eq!(after.spend(nobody, Stage::Phase(0), 1), Err(Problem::Unauthorised));
+        assert_eq!(after.spend(nobody, MessageKind::Phase(0), 1), Err(Problem::Unauthorised));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use support::{app, manifest, messages, post, public, send, token};
 async fn a_search_that_began_at_one_front_goes_on_at_another() {
     let fronts = [0, 1].map(|_| public(&app(Limits::default(), vec![], None)));
     let manifest = manifest("1");
-    for deployment in manifest.deployments() {
+    for deployment in manifest.instances() {
         let sent = messages(&manifest, deployment.scheme().name, 3);
         for (phase, message) in sent.iter().enumerate() {
             let path = if phase == deployment.phases() { "/v1/record" } else { "/v1/answer" };

@@ -3,7 +3,7 @@
 mod support;
 
 use http::StatusCode;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_server::config::Limits;
 use std::collections::BTreeMap;
 use support::{app, manifest, messages, post, public};
@@ -66,7 +66,7 @@ fn resident() -> Option<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn mutated_requests_neither_break_the_server_nor_fill_its_memory() {
     let manifest = manifest("1");
-    let names = manifest.deployments().map(|deployment| deployment.scheme().name);
+    let names = manifest.instances().map(|deployment| deployment.scheme().name);
     let originals: Vec<Vec<u8>> = names.flat_map(|name| messages(&manifest, name, SEED)).collect();
     let router = public(&app(Limits::default(), vec![], None));
     // A warm server, so that the peak below is that of hostile requests.

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, Request, StatusCode, header};
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
 use ifonly_server::ledger::{self, LedgerConfig};
-use ifonly_server::routes::{self, App};
+use ifonly_server::routes::{self, AppState};
 use ifonly_server::tokens::Tokens;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn problem(body: &[u8]) -> String {
 async fn every_scheme_is_answered_with_the_length_that_the_manifest_implies() {
     let router = public(&app(Limits::default(), vec![], None));
     let manifest = manifest("1");
-    for deployment in manifest.deployments() {
+    for deployment in manifest.instances() {
         let sent = messages(&manifest, deployment.scheme().name, 3);
         for (phase, message) in sent.iter().enumerate() {
             let path = if phase == deployment.phases() { "/v1/record" } else { "/v1/answer" };
@@ -203,7 +203,7 @@ async fn a_ledger_whose_lock_somebody_keeps_gives_a_problem_and_no_answer() {
     let path = folder.path().join("ledger");
     let ledger = ledger::open(&LedgerConfig::new(path.to_str().unwrap()).within(1), "test/1").unwrap();
     let tokens = Tokens::counted_in(vec![token("a", Some(1))], Some(ledger)).unwrap();
-    let router = public(&Arc::new(App::new(holding(&manifest("1"), 1), tokens, Limits::default(), vec![])));
+    let router = public(&Arc::new(AppState::new(holding(&manifest("1"), 1), tokens, Limits::default(), vec![])));
     let message = messages(&manifest("1"), "gated", 6).remove(0);
     // As a process does that was stopped while it counted.
     let stopped = std::fs::File::open(&path).unwrap();
@@ -220,7 +220,7 @@ async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else
     let ledger = folder.path().join("ledger");
     let tokens = |entries| Tokens::new(entries, Some(&ledger)).unwrap();
     let before = tokens(vec![token("a", Some(5)), token("b", Some(5))]);
-    let app = App::new(holding(&manifest("1"), 1), before, Limits::default(), vec![]);
+    let app = AppState::new(holding(&manifest("1"), 1), before, Limits::default(), vec![]);
     let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, None).await.unwrap();
     let router = routes::public(server.app());
     let message = messages(&manifest("1"), "gated", 6).remove(0);
@@ -283,7 +283,8 @@ async fn browsers_get_permission_from_listed_origins_only() {
 async fn without_a_named_origin_there_is_nothing_for_browsers() {
     assert!(ifonly_server::Config::default().origins().unwrap().is_empty());
     for (origins, allowed) in [(vec![], false), (vec!["*".parse().unwrap()], true)] {
-        let app = App::new(holding(&manifest("1"), 1), Tokens::new(vec![], None).unwrap(), Limits::default(), origins);
+        let app =
+            AppState::new(holding(&manifest("1"), 1), Tokens::new(vec![], None).unwrap(), Limits::default(), origins);
         let request = Request::get("/v1/manifest").header(header::ORIGIN, "https://example.org");
         let response = send(&routes::public(app.into()), request.body(Body::empty()).unwrap()).await;
         let headers = response.headers().keys();
@@ -299,12 +300,12 @@ async fn after_a_reload_old_searches_finish_until_the_grace_is_over() {
     let new = messages(&manifest("2"), "gated", 8);
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
     let before = post(&router, "/v1/record", old[1].clone()).await;
-    app.shelf().replace(holding(&manifest("2"), 1), Duration::from_secs(3600)).unwrap();
+    app.versions().replace(holding(&manifest("2"), 1), Duration::from_secs(3600)).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::OK);
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
     let served = send(&router, Request::get("/v1/manifest").body(Body::empty()).unwrap()).await;
     assert_eq!(served.body(), manifest("2").json());
-    app.shelf().replace(holding(&manifest("3"), 1), Duration::ZERO).unwrap();
+    app.versions().replace(holding(&manifest("3"), 1), Duration::ZERO).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
     // The first version's hour still runs: a later reload does not shorten what was promised.
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
@@ -321,26 +322,26 @@ async fn other_data_or_another_key_under_a_manifest_that_is_served_are_refused_a
     assert_eq!(before.status(), StatusCode::OK);
     let hour = Duration::from_secs(3600);
     let indistinct = || [holding_of(&first, 1, 2, 5), holding_of(&first, 1, 1, 6)];
-    let refuses = |app: &App| {
+    let refuses = |app: &AppState| {
         for other in indistinct() {
-            let refused = app.shelf().replace(other, hour).unwrap_err().to_string();
+            let refused = app.versions().replace(other, hour).unwrap_err().to_string();
             assert!(refused.contains("--data-version") && refused.contains("epoch 0"), "{refused}");
         }
     };
     refuses(&app);
     // The same again, perhaps from other files or shards, is taken up.
-    app.shelf().replace(holding(&first, 1), hour).unwrap();
+    app.versions().replace(holding(&first, 1), hour).unwrap();
     assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
     // So it is while the manifest has its grace; afterwards nobody means the old data by it.
-    app.shelf().replace(holding(&second, 1), hour).unwrap();
+    app.versions().replace(holding(&second, 1), hour).unwrap();
     refuses(&app);
     assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
     let later = support::app(Limits::default(), vec![], None);
-    later.shelf().replace(holding(&second, 1), Duration::ZERO).unwrap();
+    later.versions().replace(holding(&second, 1), Duration::ZERO).unwrap();
     for other in indistinct() {
-        later.shelf().replace(other, Duration::ZERO).unwrap();
+        later.versions().replace(other, Duration::ZERO).unwrap();
         assert_eq!(post(&public(&later), "/v1/record", search[1].clone()).await.status(), StatusCode::FORBIDDEN);
-        later.shelf().replace(holding(&second, 1), Duration::ZERO).unwrap();
+        later.versions().replace(holding(&second, 1), Duration::ZERO).unwrap();
     }
 }
 

@@ -9,7 +9,7 @@ mod proxy;
 #[allow(dead_code, unreachable_pub)]
 mod servers;
 
-use ifonly_core::transcript::Stage;
+use ifonly_core::transcript::MessageKind;
 use ifonly_server::ledger::{self, Ledger, LedgerConfig, LedgerError};
 use ifonly_server::problem::Problem;
 use ifonly_server::tokens::{TokenEntry, Tokens};
@@ -45,7 +45,7 @@ fn every_stage_of_a_token_is_counted_apart(config: &LedgerConfig) {
     let tokens = || Tokens::counted_in(vec![entry.clone()], Some(open(config))).unwrap();
     let (here, there) = (tokens(), tokens());
     let bearer = here.bearer(Some(b"Bearer one")).unwrap();
-    for (stage, per_session) in [(Stage::Phase(0), 1), (Stage::Phase(1), 1), (Stage::Record, 3)] {
+    for (stage, per_session) in [(MessageKind::Phase(0), 1), (MessageKind::Phase(1), 1), (MessageKind::Record, 3)] {
         for _ in 0..per_session {
             assert_eq!(here.spend(bearer, stage, per_session), Ok(()));
             assert_eq!(there.spend(bearer, stage, per_session), Ok(()));

@@ -6,7 +6,7 @@ mod support;
 
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::App;
+use ifonly_server::routes::AppState;
 use ifonly_server::tokens::Tokens;
 use ifonly_values::manifest::Manifest;
 use rustls::pki_types::PrivateKeyDer;
@@ -44,12 +44,12 @@ fn limits() -> Limits {
 }
 
 /// A server that runs until the test ends.
-async fn server(limits: Limits, manifest: &Manifest) -> (SocketAddr, Arc<App>) {
+async fn server(limits: Limits, manifest: &Manifest) -> (SocketAddr, Arc<AppState>) {
     server_with(limits, manifest, None).await
 }
 
-async fn server_with(limits: Limits, manifest: &Manifest, tls: Option<ServerConfig>) -> (SocketAddr, Arc<App>) {
-    let app = App::new(holding(manifest, 1), Tokens::new(vec![], None).unwrap(), limits, vec![]);
+async fn server_with(limits: Limits, manifest: &Manifest, tls: Option<ServerConfig>) -> (SocketAddr, Arc<AppState>) {
+    let app = AppState::new(holding(manifest, 1), Tokens::new(vec![], None).unwrap(), limits, vec![]);
     let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, tls.map(Arc::new)).await.unwrap();
     let (address, app) = (server.address(), server.app());
     tokio::spawn(server.run(std::future::pending()));

@@ -2,7 +2,7 @@
 
 /// Who has to do something about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
+pub enum ErrorCategory {
     /// This machine: a port, a file that cannot be written.
     Machine,
     /// The caller: a file, an option, an address, a profile, a wish. Nothing was asked.
@@ -13,14 +13,14 @@ pub enum Blame {
     Integrity,
 }
 
-impl Blame {
+impl ErrorCategory {
     /// A word for programs.
     pub fn name(self) -> &'static str {
         match self {
-            Blame::Machine => "machine",
-            Blame::Input => "input",
-            Blame::Servers => "servers",
-            Blame::Integrity => "integrity",
+            ErrorCategory::Machine => "machine",
+            ErrorCategory::Input => "input",
+            ErrorCategory::Servers => "servers",
+            ErrorCategory::Integrity => "integrity",
         }
     }
 }

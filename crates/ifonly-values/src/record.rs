@@ -124,11 +124,11 @@ fn take_text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{Feature, Kind, Quantiser, Scale};
+    use crate::schema::{Feature, FeatureKind, Quantiser, Scale};
 
     fn schema() -> Schema {
-        let numeric = Kind::from(Scale::levels(0.0, 10.0, 10, Quantiser::Round).unwrap());
-        let words = Kind::Ordinal { ranks: vec!["low".into(), "hoch".into()] };
+        let numeric = FeatureKind::from(Scale::levels(0.0, 10.0, 10, Quantiser::Round).unwrap());
+        let words = FeatureKind::Ordinal { ranks: vec!["low".into(), "hoch".into()] };
         Schema::new(vec![Feature::new("a", numeric), Feature::new("b", words)]).unwrap()
     }
 

@@ -2,10 +2,10 @@
 //! `IFONLY_BLESS=1 cargo test -p ifonly-values --test vectors`; `vectors/values.py` recomputes it from docs/protocol.md alone.
 
 use ifonly_core::scheme;
-use ifonly_values::manifest::{Contents, Manifest};
+use ifonly_values::manifest::{Manifest, ManifestFields};
 use ifonly_values::record;
 use ifonly_values::schema::{Schema, Value};
-use ifonly_values::wishes::{Pricing, Wishes};
+use ifonly_values::wishes::{Metric, Wishes};
 use serde_json::{Value as Json, json};
 use std::path::PathBuf;
 
@@ -59,7 +59,7 @@ fn schema() -> Schema {
 }
 
 fn manifest() -> Manifest {
-    let mut contents = Contents::new("vectors", schema(), 12, 96, 3);
+    let mut contents = ManifestFields::new("vectors", schema(), 12, 96, 3);
     contents.terms.cost_limit = 1_000_000;
     contents.offer_all();
     Manifest::new(contents).unwrap()
@@ -69,7 +69,7 @@ fn levels(schema: &Schema, values: &Json) -> Vec<u32> {
     encoded(schema, values).iter().map(|encoded| encoded.level).collect()
 }
 
-fn encoded(schema: &Schema, values: &Json) -> Vec<ifonly_values::schema::Encoded> {
+fn encoded(schema: &Schema, values: &Json) -> Vec<ifonly_values::schema::EncodedValue> {
     schema.encode(|name| values[name].as_str().map(Value::from)).unwrap()
 }
 
@@ -80,7 +80,7 @@ fn wishes(schema: &Schema, words: &Json) -> Wishes {
     let pairs = |key: &str| words[key].as_object().into_iter().flatten();
     let text = |value: &Json| Value::from(value.as_str().unwrap());
     if let Some(metric) = words.get("metric") {
-        wishes.price_all(serde_json::from_value::<Pricing>(metric.clone()).unwrap());
+        wishes.set_metric_of_all(serde_json::from_value::<Metric>(metric.clone()).unwrap());
     }
     for name in names("immutable") {
         wishes.immutable(&name).unwrap();
@@ -114,14 +114,14 @@ fn wishes(schema: &Schema, words: &Json) -> Wishes {
 /// The tables that a search with these values and wishes shares.
 fn question(manifest: &Manifest, values: &Json, words: &Json) -> Json {
     let schema = manifest.schema();
-    let deployment = manifest.deployment(scheme::DEFAULT.name).unwrap();
+    let deployment = manifest.instance(scheme::DEFAULT.name).unwrap();
     let own = encoded(schema, values);
     let compiled = wishes(schema, words).compile(&own, deployment.scheme(), deployment.params()).unwrap();
     let opening = deployment.open(0, &compiled.secret, &[], None);
     let tables = |slot: usize| {
         let mut symbols = opening.vectors.slot(slot).iter().map(|symbol| symbol.value());
         let table = |&range: &u32| symbols.by_ref().take(range as usize + 1).collect::<Vec<u64>>();
-        schema.ranges().iter().map(table).collect::<Vec<_>>()
+        schema.max_levels().iter().map(table).collect::<Vec<_>>()
     };
     json!({ "values": values, "wishes": words, "cost_tables": tables(0), "gate_tables": tables(1) })
 }

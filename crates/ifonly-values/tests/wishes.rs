@@ -1,20 +1,21 @@
 //! Wishes in people's words: the private answer keeps them in values, equals a plain filter-and-sort over the rows, and what
 //! cannot be is refused.
 
-use ifonly_algebra::field::FieldRule;
+use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::form::Rows;
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_core::deployment::Deployment;
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::memory::{MemoryServer, levels};
 use ifonly_core::params::Params;
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::search::{Search, confirm};
-use ifonly_core::secret::Secret;
+use ifonly_core::secret::SecretQuery;
 use ifonly_values::schema::{
-    Decimal, Deviation, DeviationKind, Encoded, Feature, Kind, OneHot, Quantiser, Run, Scale, ScaleForm, Schema, Value,
+    Decimal, Deviation, DeviationKind, EdgeRun, EncodedValue, Feature, FeatureKind, OneHot, Quantiser, Scale,
+    ScaleForm, Schema, Value,
 };
-use ifonly_values::wishes::{Compiled, Pricing, WishError, Wishes};
+use ifonly_values::wishes::{CompiledWishes, Metric, WishError, Wishes};
 
 /// Room for the sum of seven features in 40 bits.
 const COST_LIMIT: u64 = (1 << 40) / 8;
@@ -29,7 +30,7 @@ fn words(list: &[&str]) -> Vec<String> {
 
 /// Income is cut into intervals: tens up to 100, hundreds up to 1,000.
 fn income() -> Scale {
-    let run = |step, count| Run { step: Decimal::new(step, 0), count };
+    let run = |step, count| EdgeRun { step: Decimal::new(step, 0), count };
     Scale::new(ScaleForm::Edges { from: Decimal::new(0, 0), runs: vec![run(10, 10), run(100, 9)] }).unwrap()
 }
 
@@ -39,16 +40,17 @@ fn schema() -> Schema {
         Feature { deviation, ..Feature::new(name, scale.into()) }
     };
     let one_hot = |category: &str| {
-        let kind = Kind::Categorical { categories: words(&["no", "yes"]), range: 3 };
+        let kind = FeatureKind::Categorical { categories: words(&["no", "yes"]), range: 3 };
         let part = OneHot { column: "region".into(), category: category.into() };
         Feature { one_hot: Some(part), ..Feature::new(format!("region={category}"), kind) }
     };
-    let categorical =
-        |name: &str, list: &[&str], range| Feature::new(name, Kind::Categorical { categories: words(list), range });
+    let categorical = |name: &str, list: &[&str], range| {
+        Feature::new(name, FeatureKind::Categorical { categories: words(list), range })
+    };
     Schema::new(vec![
         numeric("age", Scale::whole_numbers(18, 68).unwrap(), 2.0),
         numeric("income", income(), 12.5),
-        Feature::new("grade", Kind::Ordinal { ranks: words(&["low", "middle", "high"]) }),
+        Feature::new("grade", FeatureKind::Ordinal { ranks: words(&["low", "middle", "high"]) }),
         categorical("sex", &["f", "m"], 4),
         categorical("job", &["none", "part", "full"], 5),
         one_hot("north"),
@@ -70,7 +72,7 @@ fn person(random: &mut SeededRandom) -> Person {
     [18.0 + random.below(51) as f64, income, word(random, 3), word(random, 2), word(random, 3), word(random, 2)]
 }
 
-fn encode(schema: &Schema, person: &Person) -> Vec<Encoded> {
+fn encode(schema: &Schema, person: &Person) -> Vec<EncodedValue> {
     let value = |name: &str| -> Value {
         let [age, income, grade, sex, job, region] = *person;
         match name {
@@ -92,7 +94,7 @@ type Rule = Box<dyn Fn(f64, f64) -> bool>;
 struct Plain {
     rules: Vec<(usize, Rule)>,
     weights: [(f64, f64); 6],
-    pricing: [Pricing; 6],
+    pricing: [Metric; 6],
     few: bool,
 }
 
@@ -120,10 +122,10 @@ impl Plain {
             let gap = if column < 3 { (to - own[column]).abs() } else { f64::from(u8::from(changed)) };
             let share = gap / spreads[column];
             let price = match self.pricing[column] {
-                Pricing::L2 => share * share,
-                Pricing::L1 => share,
-                Pricing::Count => f64::from(u8::from(changed)),
-                Pricing::Mad => deviations.get(column).map_or(share, |deviation| gap / deviation),
+                Metric::L2 => share * share,
+                Metric::L1 => share,
+                Metric::Count => f64::from(u8::from(changed)),
+                Metric::Mad => deviations.get(column).map_or(share, |deviation| gap / deviation),
             };
             let (up, down) = self.weights[column];
             cost += price * if to >= own[column] { up } else { down };
@@ -134,7 +136,7 @@ impl Plain {
 
 fn random_wishes(schema: &Schema, random: &mut SeededRandom) -> (Wishes, Plain) {
     let mut wishes = Wishes::new(schema);
-    let mut plain = Plain { rules: vec![], weights: [(1.0, 1.0); 6], pricing: [Pricing::L2; 6], few: false };
+    let mut plain = Plain { rules: vec![], weights: [(1.0, 1.0); 6], pricing: [Metric::L2; 6], few: false };
     for (column, name) in COLUMNS.into_iter().enumerate() {
         if column != 1 && chance(random, 15) {
             wishes.immutable(name).unwrap();
@@ -179,8 +181,8 @@ fn random_wishes(schema: &Schema, random: &mut SeededRandom) -> (Wishes, Plain) 
     }
     for column in [0, 1] {
         if chance(random, 30) {
-            let pricing = [Pricing::L1, Pricing::L2, Pricing::Mad, Pricing::Count][random.below(4) as usize];
-            wishes.price(COLUMNS[column], pricing).unwrap();
+            let pricing = [Metric::L1, Metric::L2, Metric::Mad, Metric::Count][random.below(4) as usize];
+            wishes.set_metric(COLUMNS[column], pricing).unwrap();
             plain.pricing[column] = pricing;
         }
     }
@@ -203,7 +205,7 @@ fn wishes_hold_in_values_and_the_order_is_that_of_a_plain_filter_and_sort() {
         let people: Vec<Person> = (0..1 + random.below(14)).map(|_| person(&mut random)).collect();
         let own = person(&mut random);
         let (wishes, plain) = random_wishes(&schema, &mut random);
-        let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.ranges(), people.len()) };
+        let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.max_levels(), people.len()) };
         let compiled = match wishes.compile(&encode(&schema, &own), scheme, &params) {
             Err(WishError::Impossible { .. }) => {
                 impossible += 1;
@@ -216,7 +218,7 @@ fn wishes_hold_in_values_and_the_order_is_that_of_a_plain_filter_and_sort() {
             .iter()
             .map(|person| encode(&schema, person).iter().map(|encoded| encoded.level as u16).collect())
             .collect();
-        let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let found = plainly(&deployment, &compiled.secret, &rows);
         // Searching for all of them takes a while; that a search finds what the plain costs say is the core's to prove.
         if number % 10 == 0 {
@@ -235,7 +237,7 @@ fn wishes_hold_in_values_and_the_order_is_that_of_a_plain_filter_and_sort() {
 }
 
 /// The places of the qualifying rows and their costs, nearest first.
-fn plainly(deployment: &Deployment, secret: &Secret, rows: &[Vec<u16>]) -> Vec<(usize, u64)> {
+fn plainly(deployment: &SchemeInstance, secret: &SecretQuery, rows: &[Vec<u16>]) -> Vec<(usize, u64)> {
     let cost = |row| secret.plain_cost(deployment.scheme(), deployment.params(), row);
     let mut found: Vec<(usize, u64)> =
         rows.iter().enumerate().filter_map(|(place, row)| Some((place, cost(row)?))).collect();
@@ -245,8 +247,8 @@ fn plainly(deployment: &Deployment, secret: &Secret, rows: &[Vec<u16>]) -> Vec<(
 
 /// The same by a search, which fetches and confirms every record.
 fn privately(
-    deployment: &Deployment,
-    secret: &Secret,
+    deployment: &SchemeInstance,
+    secret: &SecretQuery,
     rows: &[Vec<u16>],
     random: &mut SeededRandom,
 ) -> Vec<(usize, u64)> {
@@ -254,7 +256,7 @@ fn privately(
     let key = RootKey::generate(1, random);
     let servers: Vec<MemoryServer> =
         (1..=deployment.servers() as u8).map(|index| MemoryServer::new(index, deployment, &key, &stored)).collect();
-    let search = Search::nearest(deployment.clone(), secret.clone(), servers[0].audience(), rows.len()).unwrap();
+    let search = Search::nearest(deployment.clone(), secret.clone(), servers[0].header_context(), rows.len()).unwrap();
     let outcome = search.run(random, |server, message| servers[server - 1].respond(message).ok()).unwrap();
     let found = outcome.found.iter().map(|found| {
         let row = levels(&found.record);
@@ -270,7 +272,7 @@ fn check_order(
     own: &Person,
     people: &[Person],
     found: &[(usize, u64)],
-    compiled: &Compiled,
+    compiled: &CompiledWishes,
     context: &str,
 ) {
     let costs: Vec<(u64, f64)> = found.iter().map(|(place, _)| plain.cost(own, &people[*place])).collect();
@@ -289,7 +291,7 @@ fn check_order(
 fn contributions_are_costs_of_the_values_themselves() {
     let schema = schema();
     let mut wishes = Wishes::new(&schema);
-    wishes.weight("income", 4.0).unwrap().price("grade", Pricing::L1).unwrap();
+    wishes.weight("income", 4.0).unwrap().set_metric("grade", Metric::L1).unwrap();
     let own = encode(&schema, &[20.0, 95.0, 0.0, 0.0, 0.0, 0.0]);
     let other = encode(&schema, &[30.0, 91.0, 1.0, 1.0, 0.0, 1.0]);
     let shares = wishes.contributions(&own, &other).unwrap();
@@ -300,7 +302,7 @@ fn contributions_are_costs_of_the_values_themselves() {
 #[test]
 fn what_the_edges_exclude_and_where_things_stay_is_said() {
     let schema = schema();
-    let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.ranges(), 3) };
+    let params = Params { cost_limit: COST_LIMIT, ..Params::new(schema.max_levels(), 3) };
     let own = encode(&schema, &[20.0, 95.0, 0.0, 0.0, 0.0, 0.0]);
     let notes = |change: &dyn Fn(&mut Wishes)| {
         let mut wishes = Wishes::new(&schema);
@@ -366,9 +368,9 @@ fn wishes_compile_to_the_smallest_form() {
     assert_eq!(smallest(&|w| drop(w.immutable("a").unwrap().weight("b", 2.0))), "gated+");
     assert_eq!(smallest(&|w| drop(w.only_up("a"))), "gated-ranges");
     assert_eq!(smallest(&|w| drop(w.only_up("a").unwrap().weight("b", 2.0))), "gated-ranges+");
-    assert_eq!(smallest(&|w| drop(w.price("a", Pricing::L1))), "table");
-    assert_eq!(smallest(&|w| drop(w.price("a", Pricing::L1).unwrap().immutable("b"))), "gated-costs");
-    assert_eq!(smallest(&|w| drop(w.price("a", Pricing::L1).unwrap().only_down("b"))), "gated-tables");
+    assert_eq!(smallest(&|w| drop(w.set_metric("a", Metric::L1))), "table");
+    assert_eq!(smallest(&|w| drop(w.set_metric("a", Metric::L1).unwrap().immutable("b"))), "gated-costs");
+    assert_eq!(smallest(&|w| drop(w.set_metric("a", Metric::L1).unwrap().only_down("b"))), "gated-tables");
     assert_eq!(smallest(&|w| drop(w.asymmetric("a", 1.0, 2.0))), "table");
     assert_eq!(smallest(&|w| drop(w.features_to_vary(&["b"]))), "gated");
 }
@@ -377,9 +379,9 @@ fn wishes_compile_to_the_smallest_form() {
 fn the_papers_schemes_keep_their_distance_in_levels() {
     let scale = Scale::levels(0.0, 100.0, 10, Quantiser::Round).unwrap();
     let schema = Schema::new(vec![Feature::new("a", scale.clone().into()), Feature::new("b", scale.into())]).unwrap();
-    let own: Vec<Encoded> =
+    let own: Vec<EncodedValue> =
         [14.0, 98.0].iter().zip(schema.features()).map(|(v, f)| f.encode(&Value::Number(*v)).unwrap()).collect();
-    let params = Params { weight_limit: 5, ..Params::new(schema.ranges(), 3) };
+    let params = Params { weight_limit: 5, ..Params::new(schema.max_levels(), 3) };
     for (name, weight, cost) in [("baseline", 1.0, 9 + 49), ("baseline+", 5.0, 45 + 49)] {
         let scheme: &'static Scheme = scheme::named(name).unwrap();
         let mut wishes = Wishes::new(&schema);
@@ -397,7 +399,7 @@ fn the_papers_schemes_keep_their_distance_in_levels() {
 #[test]
 fn impossible_wishes_are_refused_with_the_reason() {
     let schema = schema();
-    let params = Params { weight_limit: 5, cost_limit: COST_LIMIT, ..Params::new(schema.ranges(), 3) };
+    let params = Params { weight_limit: 5, cost_limit: COST_LIMIT, ..Params::new(schema.max_levels(), 3) };
     let own = encode(&schema, &[25.0, 95.0, 1.0, 0.0, 1.0, 0.0]);
     let refused = |scheme: &str, change: &dyn Fn(&mut Wishes) -> Result<(), WishError>| {
         let mut wishes = Wishes::new(&schema);
@@ -447,7 +449,7 @@ fn impossible_wishes_are_refused_with_the_reason() {
         "feature \"job\" has no order, so it has no direction; permit a set of values instead"
     );
     assert_eq!(
-        refused("gated-tables", &|w| w.price("grade", Pricing::Mad).map(drop)),
+        refused("gated-tables", &|w| w.set_metric("grade", Metric::Mad).map(drop)),
         "feature \"grade\" has no deviation in the manifest; choose another cost for it"
     );
     assert_eq!(
@@ -459,9 +461,9 @@ fn impossible_wishes_are_refused_with_the_reason() {
 
 #[test]
 fn metrics_have_the_same_names_in_data_and_on_the_command_line() {
-    for (name, pricing) in Pricing::NAMED {
+    for (name, pricing) in Metric::NAMED {
         assert_eq!(serde_json::to_value(pricing).unwrap(), name);
         assert_eq!(name.parse(), Ok(pricing));
     }
-    assert_eq!("l3".parse::<Pricing>().unwrap_err().to_string(), "it is one of l2, l1, mad, count");
+    assert_eq!("l3".parse::<Metric>().unwrap_err().to_string(), "it is one of l2, l1, mad, count");
 }

@@ -30,9 +30,9 @@ impl Drop for Running {
 
 /// What the page or the worker has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Timer;
+pub(crate) struct BrowserClock;
 
-impl Clock for Timer {
+impl Clock for BrowserClock {
     fn now(&self) -> Duration {
         Duration::try_from_secs_f64(now() / 1e3).unwrap_or_default()
     }

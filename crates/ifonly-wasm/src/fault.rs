@@ -6,7 +6,7 @@ use ifonly_values::wishes::WishError;
 
 /// An error for JavaScript.
 #[derive(Debug, serde::Serialize)]
-pub struct Problem {
+pub struct JsError {
     /// Whose fault: `input`, `servers` or `integrity`, as on the command line.
     pub kind: &'static str,
     /// Which error.
@@ -16,12 +16,12 @@ pub struct Problem {
     /// The features that it is about.
     pub features: Vec<String>,
     /// The servers that it is about.
-    pub servers: Vec<ServerTrouble>,
+    pub servers: Vec<ServerFailureInfo>,
 }
 
 /// A server that gave nothing.
 #[derive(Debug, serde::Serialize)]
-pub struct ServerTrouble {
+pub struct ServerFailureInfo {
     /// Its address.
     pub server: String,
     /// Which trouble: the name of the server's own problem document, or what the transport calls it.
@@ -30,16 +30,16 @@ pub struct ServerTrouble {
     pub message: String,
 }
 
-impl Problem {
+impl JsError {
     /// A mistake of the caller, in words.
-    pub fn input(message: String) -> Problem {
-        Problem { kind: "input", code: "input", message, features: vec![], servers: vec![] }
+    pub fn input(message: String) -> JsError {
+        JsError { kind: "input", code: "input", message, features: vec![], servers: vec![] }
     }
 }
 
-impl From<&ClientError> for Problem {
-    fn from(error: &ClientError) -> Problem {
-        let kind = error.blame().name();
+impl From<&ClientError> for JsError {
+    fn from(error: &ClientError) -> JsError {
+        let kind = error.category().name();
         let code = match error {
             ClientError::Url { .. } => "url",
             ClientError::NobodyThere(_) => "nobody-there",
@@ -76,23 +76,23 @@ impl From<&ClientError> for Problem {
         let servers = match error {
             ClientError::ManifestsDiffer(said) => said
                 .iter()
-                .map(|(server, digest)| ServerTrouble {
+                .map(|(server, digest)| ServerFailureInfo {
                     server: server.clone(),
                     code: "offers",
                     message: digest.clone(),
                 })
                 .collect(),
             error => error
-                .troubles()
+                .failures()
                 .iter()
-                .map(|trouble| ServerTrouble {
+                .map(|trouble| ServerFailureInfo {
                     server: trouble.server.clone(),
                     code: name(&trouble.error),
                     message: trouble.error.to_string(),
                 })
                 .collect(),
         };
-        Problem { kind, code, message: error.to_string(), features, servers }
+        JsError { kind, code, message: error.to_string(), features, servers }
     }
 }
 
@@ -126,15 +126,15 @@ fn about(error: &SchemaError) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_client::Trouble;
+    use ifonly_client::ServerFailure;
     use ifonly_core::service::ProblemType;
 
     #[test]
     fn an_error_says_whose_fault_it_is_which_fields_and_which_servers() {
-        let problem = Problem::from(&ClientError::Missing(vec!["age".into(), "job".into()]));
+        let problem = JsError::from(&ClientError::Missing(vec!["age".into(), "job".into()]));
         assert_eq!((problem.kind, problem.code, problem.features.len()), ("input", "missing", 2));
         let wish = WishError::Impossible { feature: "age".into() };
-        assert_eq!(Problem::from(&ClientError::Wish(wish)).features, ["age"]);
+        assert_eq!(JsError::from(&ClientError::Wish(wish)).features, ["age"]);
         let refused = |problem| TransportError::Refused { status: 401, problem, detail: "no token".into() };
         let busy = |problem| TransportError::Busy {
             status: 503,
@@ -142,21 +142,21 @@ mod tests {
             detail: Some("rows 4 to 8 are away".into()),
             retry_after: std::time::Duration::from_secs(1),
         };
-        let trouble = |error| Trouble { server: "https://a.example".into(), error };
+        let trouble = |error| ServerFailure { server: "https://a.example".into(), error };
         let troubles = vec![
             trouble(refused(Some(ProblemType::Unauthorised))),
             trouble(refused(None)),
-            trouble(TransportError::NobodyListens),
+            trouble(TransportError::ConnectionRefused),
             trouble(busy(Some(ProblemType::Shards))),
             trouble(busy(None)),
         ];
-        let problem = Problem::from(&ClientError::NobodyThere(troubles));
+        let problem = JsError::from(&ClientError::NobodyThere(troubles));
         assert_eq!((problem.kind, problem.code), ("servers", "nobody-there"));
         let codes: Vec<&str> = problem.servers.iter().map(|server| server.code).collect();
         assert_eq!(codes, ["unauthorised", "refused", "unreachable", "shards", "busy"]);
         assert!(problem.message.contains("rows 4 to 8"), "{}", problem.message);
         let differ = ClientError::ManifestsDiffer(vec![("a".into(), "1".into()), ("b".into(), "2".into())]);
-        let problem = Problem::from(&differ);
+        let problem = JsError::from(&differ);
         assert_eq!((problem.kind, problem.servers.len()), ("integrity", 2));
     }
 }

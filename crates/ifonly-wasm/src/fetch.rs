@@ -3,8 +3,8 @@
 //! The browser's own rules hold beside ours: the server must allow the page's origin (CORS), no cookie or referrer is sent, no redirect
 //! is followed and nothing is cached. It does not say why a connection failed.
 
-use crate::clock::Timer;
-use crate::watch::Watch;
+use crate::clock::BrowserClock;
+use crate::watch::TrafficMonitor;
 use ifonly_client::reply;
 use ifonly_client::transport::{Call, Checked, Exchange, Greeting, Pending, Receive, TransportError};
 use ifonly_client::{ClientError, Clock};
@@ -29,15 +29,15 @@ extern "C" {
 }
 
 /// A server at a URL.
-pub(crate) struct Server {
+pub(crate) struct FetchServer {
     base: String,
     token: Option<String>,
-    watch: Rc<Watch>,
+    watch: Rc<TrafficMonitor>,
 }
 
-impl Server {
+impl FetchServer {
     /// The server at `url`, by the same rules as everywhere: TLS, except on this machine.
-    pub(crate) fn new(url: &str, token: Option<String>, watch: Rc<Watch>) -> Result<Server, ClientError> {
+    pub(crate) fn new(url: &str, token: Option<String>, watch: Rc<TrafficMonitor>) -> Result<FetchServer, ClientError> {
         let refuse = |reason| Err(ClientError::Url { url: url.into(), reason });
         let Ok(parsed) = Url::new(url) else { return refuse("it cannot be read; write https://host:port") };
         match parsed.protocol().as_str() {
@@ -52,7 +52,7 @@ impl Server {
         if !parsed.username().is_empty() || !parsed.password().is_empty() {
             return refuse("it names a user; give the address only");
         }
-        Ok(Server { base: url.trim_end_matches('/').into(), token, watch })
+        Ok(FetchServer { base: url.trim_end_matches('/').into(), token, watch })
     }
 
     /// The response to a request, if it is one.
@@ -144,7 +144,7 @@ impl Exchanged {
     }
 }
 
-impl Exchange for Server {
+impl Exchange for FetchServer {
     fn name(&self) -> String {
         self.base.clone()
     }
@@ -154,7 +154,7 @@ impl Exchange for Server {
     }
 
     fn clock(&self) -> Option<Arc<dyn Clock>> {
-        Some(Arc::new(Timer))
+        Some(Arc::new(BrowserClock))
     }
 
     fn greet(&self) -> Pending<'_, Greeting> {

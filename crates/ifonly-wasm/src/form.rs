@@ -1,10 +1,10 @@
 //! What a page needs to know to make a form: every column with its kind, bounds and words, and who would get what.
 
-use ifonly_client::Trouble;
-use ifonly_core::scheme::{Gate, Metric};
+use ifonly_client::ServerFailure;
+use ifonly_core::scheme::{ConstraintKind, CostModel};
 use ifonly_core::sealed;
-use ifonly_values::manifest::{Dataset, Manifest, Offered, Operator};
-use ifonly_values::schema::{Column, Feature, Kind, Notation, Schema, Value};
+use ifonly_values::manifest::{Dataset, Manifest, OfferedScheme, Operator};
+use ifonly_values::schema::{Column, Feature, FeatureKind, Notation, Schema, Value};
 
 /// What the servers offer, for people.
 #[derive(Debug, serde::Serialize)]
@@ -87,8 +87,8 @@ pub struct ColumnInfo<'a> {
 
 impl<'a> Inspection<'a> {
     /// What this manifest offers.
-    pub fn new(manifest: &'a Manifest, troubles: &[Trouble]) -> Inspection<'a> {
-        let contents = manifest.contents();
+    pub fn new(manifest: &'a Manifest, troubles: &[ServerFailure]) -> Inspection<'a> {
+        let contents = manifest.fields();
         let schema = manifest.schema();
         let columns = schema.columns();
         Inspection {
@@ -102,18 +102,18 @@ impl<'a> Inspection<'a> {
             top_limit: manifest.top_limit(),
             operators: manifest.operators(),
             default_scheme: &contents.default_scheme,
-            schemes: manifest.offers().iter().map(|offered| scheme(offered, manifest)).collect(),
+            schemes: manifest.schemes().iter().map(|offered| scheme(offered, manifest)).collect(),
             columns: columns.iter().map(|column| info(schema, column)).collect(),
             troubles: troubles.iter().map(ToString::to_string).collect(),
         }
     }
 }
 
-fn scheme(offered: &Offered, manifest: &Manifest) -> SchemeInfo {
+fn scheme(offered: &OfferedScheme, manifest: &Manifest) -> SchemeInfo {
     let scheme = offered.scheme();
     let (phases, top_limit) = match offered {
-        Offered::Scans(deployment) => (deployment.phases(), manifest.top_limit()),
-        Offered::Sealed(_) => (1, manifest.top_limit().min(sealed::MOST_TOP)),
+        OfferedScheme::Scans(deployment) => (deployment.phases(), manifest.top_limit()),
+        OfferedScheme::Sealed(_) => (1, manifest.top_limit().min(sealed::MOST_TOP)),
     };
     SchemeInfo {
         name: scheme.name,
@@ -122,8 +122,8 @@ fn scheme(offered: &Offered, manifest: &Manifest) -> SchemeInfo {
         phases,
         fetches: offered.scans().is_some(),
         top_limit,
-        in_values: scheme.metric == Metric::Table,
-        any_wish: scheme.gate == Gate::Table,
+        in_values: scheme.cost_model == CostModel::Table,
+        any_wish: scheme.constraint == ConstraintKind::Table,
     }
 }
 
@@ -132,7 +132,7 @@ pub fn info<'a>(schema: &'a Schema, column: &Column<'a>) -> ColumnInfo<'a> {
     let features = &schema.features()[column.features.clone()];
     let first = &features[0];
     let (kind, bounds) = match &first.kind {
-        Kind::Numeric { scale, notation } => {
+        FeatureKind::Numeric { scale, notation } => {
             let (min, max) = scale.bounds();
             let kind = match notation {
                 Notation::Plain | Notation::Written { .. } => "number",
@@ -141,8 +141,8 @@ pub fn info<'a>(schema: &'a Schema, column: &Column<'a>) -> ColumnInfo<'a> {
             };
             (kind, Some((notation.write(min), notation.write(max))))
         }
-        Kind::Ordinal { .. } => ("ordinal", None),
-        Kind::Categorical { .. } => ("category", None),
+        FeatureKind::Ordinal { .. } => ("ordinal", None),
+        FeatureKind::Categorical { .. } => ("category", None),
     };
     let (min, max) = bounds.unzip();
     let deviation = first.is_categorical() || first.deviation.is_some();
@@ -171,7 +171,7 @@ fn words(features: &[Feature]) -> Vec<&str> {
 
 /// How a value is understood.
 #[derive(Debug, PartialEq, serde::Serialize)]
-pub struct Understood {
+pub struct InterpretedValue {
     /// Whether it is missing, so that the default stands for it.
     pub missing: bool,
     /// Whether it lies beyond the bounds, so that a bound stands for it.
@@ -183,7 +183,7 @@ pub struct Understood {
 }
 
 /// How the schema understands a value of a column.
-pub fn understood(schema: &Schema, name: &str, text: &str) -> Result<Understood, String> {
+pub fn understood(schema: &Schema, name: &str, text: &str) -> Result<InterpretedValue, String> {
     let columns = schema.columns();
     let Some(column) = columns.iter().find(|column| column.name == name) else {
         return Err(schema.named(name).err().map_or_else(
@@ -200,7 +200,7 @@ pub fn understood(schema: &Schema, name: &str, text: &str) -> Result<Understood,
     let Some(own) = encoded.first().copied() else { return Err(format!("{name:?} has no level")) };
     let missing = schema.is_missing(column, &value);
     let (level, place) = match (&first.kind, features) {
-        (Kind::Numeric { scale, .. }, _) => {
+        (FeatureKind::Numeric { scale, .. }, _) => {
             let (min, max) = scale.bounds();
             let number = own.number.unwrap_or(min).clamp(min, max);
             (first.show_level(own.level), Some((number - min) / (max - min)))
@@ -215,7 +215,7 @@ pub fn understood(schema: &Schema, name: &str, text: &str) -> Result<Understood,
             (shown, hit.map(|hit| share(hit, first.words().len())))
         }
     };
-    Ok(Understood { missing, clamped: own.clamped, level, place })
+    Ok(InterpretedValue { missing, clamped: own.clamped, level, place })
 }
 
 fn share(place: usize, count: usize) -> f64 {
@@ -225,7 +225,7 @@ fn share(place: usize, count: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_values::manifest::Contents;
+    use ifonly_values::manifest::ManifestFields;
     use ifonly_values::schema::{OneHot, Scale};
 
     fn schema() -> Schema {
@@ -234,17 +234,17 @@ mod tests {
             suggest_immutable: true,
             ..Feature::new("age", Scale::whole_numbers(20, 60).unwrap().into())
         };
-        let since = Kind::Numeric { scale: Scale::whole_numbers(0, 10).unwrap(), notation: Notation::Date };
+        let since = FeatureKind::Numeric { scale: Scale::whole_numbers(0, 10).unwrap(), notation: Notation::Date };
         let ranks = vec!["low".into(), "middle".into(), "high".into()];
-        let grade = Feature { default: Some("low".into()), ..Feature::new("grade", Kind::Ordinal { ranks }) };
+        let grade = Feature { default: Some("low".into()), ..Feature::new("grade", FeatureKind::Ordinal { ranks }) };
         let part = |category: &str| Feature {
             one_hot: Some(OneHot { column: "city".into(), category: category.into() }),
             ..Feature::new(
                 format!("city={category}"),
-                Kind::Categorical { categories: vec!["no".into(), "yes".into()], range: 10 },
+                FeatureKind::Categorical { categories: vec!["no".into(), "yes".into()], range: 10 },
             )
         };
-        let housing = Kind::Categorical { categories: vec!["rent".into(), "own".into()], range: 50 };
+        let housing = FeatureKind::Categorical { categories: vec!["rent".into(), "own".into()], range: 50 };
         Schema::new(vec![
             age,
             Feature::new("since", since),
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn every_column_says_what_it_takes() {
-        let manifest = Manifest::new(Contents::new("people", schema(), 9, 64, 2)).unwrap();
+        let manifest = Manifest::new(ManifestFields::new("people", schema(), 9, 64, 2)).unwrap();
         let offered = Inspection::new(&manifest, &[]);
         let kinds: Vec<_> = offered.columns.iter().map(|column| (column.name, column.kind)).collect();
         assert_eq!(

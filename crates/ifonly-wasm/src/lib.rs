@@ -1,6 +1,6 @@
 //! Asking from a browser or from Node: `ifonly-client` over `fetch`, for JavaScript.
 //!
-//! All of the protocol is Rust. What JavaScript calls is a `Session`: `connect`, `inspect`, `check`, `ask`; plain data goes
+//! All of the protocol is Rust. What JavaScript calls is a `WasmClient`: `connect`, `inspect`, `check`, `ask`; plain data goes
 //! in and out as JSON, so that there is one form of it on the command line, in Python and here. Randomness is
 //! `crypto.getRandomValues` and nothing else.
 //!

@@ -1,10 +1,10 @@
 //! What JavaScript calls: servers that were met, and questions to them.
 
-use crate::clock::Timer;
+use crate::clock::BrowserClock;
 use crate::fault::Problem;
 use crate::fetch::Server;
 use crate::form::{self, Inspection};
-use crate::watch::Watch;
+use crate::watch::TrafficMonitor;
 use futures_util::future::{Either, select};
 use ifonly_client::{Client, ClientError, Patient, Pins, Policy, Transport, Values, WishList};
 use js_sys::{Function, Promise};
@@ -18,15 +18,15 @@ use wasm_bindgen_futures::JsFuture;
 /// Servers that agree about what they offer.
 #[wasm_bindgen]
 #[derive(Debug)]
-pub struct Session {
+pub struct WasmClient {
     client: Client,
-    watch: Rc<Watch>,
+    watch: Rc<TrafficMonitor>,
 }
 
 /// Whom to meet.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Meeting {
+struct ConnectOptions {
     servers: Vec<Address>,
     #[serde(default)]
     pins: Pins,
@@ -42,20 +42,20 @@ struct Address {
 
 /// Meets the servers of `{"servers": [{"url", "token"}], "pins": {…}}`. Gives up when `stop` resolves.
 #[wasm_bindgen]
-pub async fn connect(meeting: String, stop: Promise) -> Result<Session, JsValue> {
-    let Meeting { servers, pins } = read(&meeting)?;
-    let watch = Watch::new();
+pub async fn connect(meeting: String, stop: Promise) -> Result<WasmClient, JsValue> {
+    let ConnectOptions { servers, pins } = read(&meeting)?;
+    let watch = TrafficMonitor::new();
     let transport = |Address { url, token }| -> Result<Arc<dyn Transport>, ClientError> {
         let server = Arc::new(Server::new(&url, token, watch.clone())?);
-        Ok(Arc::new(Patient::new(server, Policy::default(), Arc::new(Timer))))
+        Ok(Arc::new(Patient::new(server, Policy::default(), Arc::new(BrowserClock))))
     };
     let transports = servers.into_iter().map(transport).collect::<Result<Vec<_>, _>>().map_err(refused)?;
     let client = unless(stop, Client::connect(transports, &pins)).await?.map_err(refused)?;
-    Ok(Session { client, watch })
+    Ok(WasmClient { client, watch })
 }
 
 #[wasm_bindgen]
-impl Session {
+impl WasmClient {
     /// What they offer, as JSON.
     pub fn inspect(&self) -> Result<String, JsValue> {
         text(&Inspection::new(self.client.manifest(), self.client.troubles()))

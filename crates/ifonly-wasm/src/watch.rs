@@ -11,7 +11,7 @@ const SHOWN: usize = 96;
 
 /// One message, as its server saw it.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct Sent {
+pub(crate) struct SentMessage {
     server: u8,
     address: String,
     path: &'static str,
@@ -27,13 +27,13 @@ pub(crate) struct Sent {
 
 /// Looks over the servers' shoulders for one person.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct TrafficMonitor {
     progress: RefCell<Option<Function>>,
-    sent: RefCell<Vec<(Tau, Sent)>>,
+    sent: RefCell<Vec<(Tau, SentMessage)>>,
 }
 
-impl Watch {
-    pub(crate) fn new() -> Rc<Watch> {
+impl TrafficMonitor {
+    pub(crate) fn new() -> Rc<TrafficMonitor> {
         Rc::default()
     }
 
@@ -43,7 +43,7 @@ impl Watch {
         self.sent.borrow_mut().clear();
     }
 
-    pub(crate) fn sent(&self) -> Vec<Sent> {
+    pub(crate) fn sent(&self) -> Vec<SentMessage> {
         self.sent.borrow().iter().map(|(_, sent)| sent.clone()).collect()
     }
 
@@ -52,9 +52,9 @@ impl Watch {
         let Ok(opened) = Message::decode(message) else { return 0 };
         let (tau, payload) = (opened.tau(), &opened.payload);
         let mut sent = self.sent.borrow_mut();
-        let known = |(known, sent): &(Tau, Sent)| *known == tau && sent.server == opened.server;
+        let known = |(known, sent): &(Tau, SentMessage)| *known == tau && sent.server == opened.server;
         if !sent.iter().any(known) {
-            let new = Sent {
+            let new = SentMessage {
                 server: opened.server,
                 address: address.to_owned(),
                 path,

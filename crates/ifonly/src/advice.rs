@@ -5,7 +5,7 @@ use ifonly_core::service::ProblemType;
 
 /// The error, and what to do about it.
 pub(crate) fn explained(error: &ClientError) -> String {
-    let mut advice: Vec<&str> = error.troubles().iter().filter_map(|trouble| advice(&trouble.error)).collect();
+    let mut advice: Vec<&str> = error.failures().iter().filter_map(|trouble| advice(&trouble.error)).collect();
     advice.sort_unstable();
     advice.dedup();
     match advice.is_empty() {
@@ -27,7 +27,7 @@ fn advice(error: &TransportError) -> Option<&'static str> {
             "if the operator's authority is their own, get its certificate from them by a way that you trust and give it with \
              --ca FILE",
         ),
-        TransportError::NobodyListens => Some("check the address and the port, and whether the server runs"),
+        TransportError::ConnectionRefused => Some("check the address and the port, and whether the server runs"),
         TransportError::NoTls => Some(
             "the server has no certificate: ask its operator for the https:// address; http:// is for servers on this machine",
         ),

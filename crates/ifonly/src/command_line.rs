@@ -52,7 +52,7 @@ enum Command {
 /// Does what the arguments say, the program's own name first, and gives the exit code. For whoever owns the process: arguments that cannot
 /// be read and a call for help end it at once.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    exit::bear_closed_pipes();
+    exit::ignore_broken_pipe();
     let result = match Cli::parse_from(arguments).command {
         #[cfg(all(feature = "ask", feature = "serve"))]
         Command::Demo(args) => commands::demo::run(&args),
@@ -90,8 +90,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 
 /// Commands of other crates end well or say why not.
 #[cfg(feature = "lab")]
-fn done<E: std::fmt::Display>(result: Result<(), E>) -> Result<exit::Done, exit::Failure> {
-    result.map(|()| exit::Done::Fine).map_err(exit::Failure::machine)
+fn done<E: std::fmt::Display>(result: Result<(), E>) -> Result<exit::CommandOutcome, exit::CommandError> {
+    result.map(|()| exit::CommandOutcome::Fine).map_err(exit::CommandError::machine)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The way to servers: whom to trust, which token to show, how long to wait, what to insist on. The same flags wherever servers are asked.
 
-use crate::exit::Failure;
-use ifonly_client::http::{self, Trust};
-use ifonly_client::{Client, Pins, Policy, Transport};
+use crate::exit::CommandError;
+use ifonly_client::http::{self, TlsTrust};
+use ifonly_client::{Client, Pins, RetryPolicy, Transport};
 use ifonly_core::signature::PublicKey;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl PinArgs {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionArgs {
     /// Trust only the authorities in this PEM file.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -62,19 +62,19 @@ pub(crate) struct Connection {
     plain_http: bool,
 }
 
-impl Connection {
+impl ConnectionArgs {
     /// Meets the servers at these addresses.
-    pub(crate) async fn connect(&self, urls: &[String], pins: &Pins) -> Result<Client, Failure> {
+    pub(crate) async fn connect(&self, urls: &[String], pins: &Pins) -> Result<Client, CommandError> {
         let trust = match &self.ca {
-            Some(path) => Trust::pem(&read(path)?)?,
-            None => Trust::system()?,
+            Some(path) => TlsTrust::pem(&read(path)?)?,
+            None => TlsTrust::system()?,
         };
         let trust = trust.plain_http(self.plain_http);
-        let policy = Policy { deadline: Duration::from_secs(self.timeout), ..Policy::default() };
+        let policy = RetryPolicy { deadline: Duration::from_secs(self.timeout), ..RetryPolicy::default() };
         let tokens = self.tokens()?;
         let named = |token: &&(Option<String>, String)| token.0.as_ref().is_some_and(|url| !urls.contains(url));
         if let Some((Some(url), _)) = tokens.iter().find(named) {
-            return Err(Failure::Input(format!("--token {url}=…: none of the servers has this address")));
+            return Err(CommandError::Input(format!("--token {url}=…: none of the servers has this address")));
         }
         let mut servers: Vec<Arc<dyn Transport>> = vec![];
         for url in urls {
@@ -87,9 +87,9 @@ impl Connection {
     }
 
     /// All tokens, each with the address that it is for, if it is for one only.
-    fn tokens(&self) -> Result<Vec<(Option<String>, String)>, Failure> {
+    fn tokens(&self) -> Result<Vec<(Option<String>, String)>, CommandError> {
         let file = self.token_file.as_ref().map(read).transpose()?.unwrap_or_default();
-        let file = String::from_utf8(file).map_err(|_| Failure::Input("--token-file: it is not text".into()))?;
+        let file = String::from_utf8(file).map_err(|_| CommandError::Input("--token-file: it is not text".into()))?;
         let lines = file.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let parse = |text: &str| match text.rsplit_once('=') {
             Some((url, token)) if url.starts_with("http://") || url.starts_with("https://") => {
@@ -101,13 +101,13 @@ impl Connection {
     }
 }
 
-fn read(path: &PathBuf) -> Result<Vec<u8>, Failure> {
-    std::fs::read(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+fn read(path: &PathBuf) -> Result<Vec<u8>, CommandError> {
+    std::fs::read(path).map_err(|error| CommandError::Input(format!("{}: {error}", path.display())))
 }
 
 /// Runs something that asks servers.
-pub(crate) fn run<T>(asking: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Runtime::new().map_err(Failure::machine)?.block_on(asking)
+pub(crate) fn run<T>(asking: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
+    tokio::runtime::Runtime::new().map_err(CommandError::machine)?.block_on(asking)
 }
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
     #[derive(Parser)]
     struct Flags {
         #[command(flatten)]
-        connection: Connection,
+        connection: ConnectionArgs,
     }
 
     #[test]

@@ -7,10 +7,10 @@ use ifonly_lab::attack::radix::Target;
 pub fn target(bundle: &Bundle) -> Target {
     let manifest = bundle.manifest();
     Target {
-        name: format!("{}, {} rows", manifest.contents().dataset.name, manifest.rows()),
-        params: manifest.contents().params(),
+        name: format!("{}, {} rows", manifest.fields().dataset.name, manifest.rows()),
+        params: manifest.fields().params(),
         rows: bundle.rows().levels().collect(),
-        schemes: manifest.deployments().map(|deployment| deployment.scheme()).collect(),
+        schemes: manifest.instances().map(|deployment| deployment.scheme()).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 // Some of them only asking needs.
 #![cfg_attr(not(feature = "ask"), allow(dead_code))]
 
-use ifonly::Blame;
+use ifonly::ErrorCategory;
 use ifonly::text::{json, plain};
 #[cfg(feature = "ask")]
 use ifonly_client::ClientError;
@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Write};
 
 /// How a command ends when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Done {
+pub(crate) enum CommandOutcome {
     /// 0.
     Fine,
     /// 3: nobody in the database qualifies. An answer, not a fault.
@@ -19,7 +19,7 @@ pub(crate) enum Done {
 
 /// What went wrong, by whose fault.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum CommandError {
     /// 4: what the caller gave: a file, a flag, a profile, a wish. Nothing was sent.
     #[error("{0}")]
     Input(String),
@@ -34,44 +34,44 @@ pub(crate) enum Failure {
     Machine(String),
 }
 
-impl Failure {
+impl CommandError {
     /// Whatever the caller gave.
-    pub(crate) fn input(error: impl std::fmt::Display) -> Failure {
-        Failure::Input(error.to_string())
+    pub(crate) fn input(error: impl std::fmt::Display) -> CommandError {
+        CommandError::Input(error.to_string())
     }
 
     /// Whatever this machine could not do.
-    pub(crate) fn machine(error: impl std::fmt::Display) -> Failure {
-        Failure::Machine(error.to_string())
+    pub(crate) fn machine(error: impl std::fmt::Display) -> CommandError {
+        CommandError::Machine(error.to_string())
     }
 
     /// What somebody is to blame for.
-    pub(crate) fn of(blame: Blame, error: impl std::fmt::Display) -> Failure {
+    pub(crate) fn of(blame: ErrorCategory, error: impl std::fmt::Display) -> CommandError {
         let text = error.to_string();
         match blame {
-            Blame::Machine => Failure::Machine(text),
-            Blame::Input => Failure::Input(text),
-            Blame::Servers => Failure::Servers(text),
-            Blame::Integrity => Failure::Integrity(text),
+            ErrorCategory::Machine => CommandError::Machine(text),
+            ErrorCategory::Input => CommandError::Input(text),
+            ErrorCategory::Servers => CommandError::Servers(text),
+            ErrorCategory::Integrity => CommandError::Integrity(text),
         }
     }
 
-    fn blame(&self) -> Blame {
+    fn blame(&self) -> ErrorCategory {
         match self {
-            Failure::Machine(_) => Blame::Machine,
-            Failure::Input(_) => Blame::Input,
-            Failure::Servers(_) => Blame::Servers,
-            Failure::Integrity(_) => Blame::Integrity,
+            CommandError::Machine(_) => ErrorCategory::Machine,
+            CommandError::Input(_) => ErrorCategory::Input,
+            CommandError::Servers(_) => ErrorCategory::Servers,
+            CommandError::Integrity(_) => ErrorCategory::Integrity,
         }
     }
 
     /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
-            Failure::Machine(_) => 1,
-            Failure::Input(_) => 4,
-            Failure::Servers(_) => 5,
-            Failure::Integrity(_) => 6,
+            CommandError::Machine(_) => 1,
+            CommandError::Input(_) => 4,
+            CommandError::Servers(_) => 5,
+            CommandError::Integrity(_) => 6,
         }
     }
 
@@ -82,17 +82,17 @@ impl Failure {
 }
 
 #[cfg(feature = "ask")]
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Failure {
-        Failure::of(error.blame(), crate::advice::explained(&error))
+impl From<ClientError> for CommandError {
+    fn from(error: ClientError) -> CommandError {
+        CommandError::of(error.category(), crate::advice::explained(&error))
     }
 }
 
 /// Prints what went wrong and gives the code.
-pub(crate) fn finish(result: Result<Done, Failure>) -> u8 {
+pub(crate) fn finish(result: Result<CommandOutcome, CommandError>) -> u8 {
     match result {
-        Ok(Done::Fine) => 0,
-        Ok(Done::NothingQualifies) => 3,
+        Ok(CommandOutcome::Fine) => 0,
+        Ok(CommandOutcome::NothingQualifies) => 3,
         Err(failure) => {
             eprintln!("ifonly: {}", plain(&failure.to_string()));
             failure.code()
@@ -101,7 +101,7 @@ pub(crate) fn finish(result: Result<Done, Failure>) -> u8 {
 }
 /// `println!` panics where standard output cannot be written to. A reader who stops (`| head`) is no fault, a full disk is
 /// one of this machine; neither is a fault of the program.
-pub(crate) fn bear_closed_pipes() {
+pub(crate) fn ignore_broken_pipe() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let message = panic.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
@@ -117,21 +117,21 @@ pub(crate) fn bear_closed_pipes() {
 }
 
 /// Prints text to standard output, without anything in it that steers a terminal.
-pub(crate) fn out(text: &str) -> Result<(), Failure> {
+pub(crate) fn out(text: &str) -> Result<(), CommandError> {
     write(&plain(text))
 }
 
 /// Prints JSON to standard output, with escapes for what steers a terminal.
-pub(crate) fn out_json(value: &impl serde::Serialize) -> Result<(), Failure> {
-    write(&(json(value).map_err(Failure::machine)? + "\n"))
+pub(crate) fn out_json(value: &impl serde::Serialize) -> Result<(), CommandError> {
+    write(&(json(value).map_err(CommandError::machine)? + "\n"))
 }
 
 /// Whoever reads it may stop (`| head`), which is no fault; a full disk is.
-fn write(text: &str) -> Result<(), Failure> {
+fn write(text: &str) -> Result<(), CommandError> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::Machine(format!("cannot write to standard output: {error}")))
+            Err(CommandError::Machine(format!("cannot write to standard output: {error}")))
         }
         _ => Ok(()),
     }

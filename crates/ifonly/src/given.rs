@@ -1,7 +1,7 @@
 //! A profile from a file or from standard input: JSON, TOML, or a row of any table that `ifonly build` reads.
 
-use crate::exit::Failure;
-use ifonly_client::Values;
+use crate::exit::CommandError;
+use ifonly_client::ProfileValues;
 #[cfg(not(feature = "build"))]
 use std::io::Read;
 use std::path::Path;
@@ -15,12 +15,12 @@ pub(crate) fn too_long() -> String {
 }
 
 /// Reads a profile: JSON, TOML, or the row `row` (counted from 1) of a table; `-` is standard input.
-pub(crate) fn profile(path: &Path, row: u64) -> Result<Values, Failure> {
-    let given = Given::open(path)?;
-    let refuse = |error: String| Failure::Input(format!("profile {}: {error}", path.display()));
+pub(crate) fn profile(path: &Path, row: u64) -> Result<ProfileValues, CommandError> {
+    let given = InputFile::open(path)?;
+    let refuse = |error: String| CommandError::Input(format!("profile {}: {error}", path.display()));
     match given.format(path)? {
-        Format::Json => Values::from_json(&given.text()?).map_err(refuse),
-        Format::Toml => Values::from_toml(&given.text()?).map_err(refuse),
+        Format::Json => ProfileValues::from_json(&given.text()?).map_err(refuse),
+        Format::Toml => ProfileValues::from_toml(&given.text()?).map_err(refuse),
         Format::Table => given.row(row),
     }
 }
@@ -32,9 +32,9 @@ enum Format {
     Table,
 }
 
-impl Given {
+impl InputFile {
     /// Its ending says what it is, and without a known one its beginning.
-    fn format(&self, path: &Path) -> Result<Format, Failure> {
+    fn format(&self, path: &Path) -> Result<Format, CommandError> {
         let packed = path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
         let bare = if packed { Path::new(path.file_stem().unwrap_or_default()) } else { path };
         let ending = bare.extension().unwrap_or_default().to_ascii_lowercase();
@@ -58,28 +58,28 @@ impl Given {
 
 /// What was given: any file that a build reads.
 #[cfg(feature = "build")]
-struct Given(ifonly_bundle::Input);
+struct InputFile(ifonly_bundle::Input);
 
 #[cfg(feature = "build")]
-impl Given {
-    fn open(path: &Path) -> Result<Given, Failure> {
-        ifonly_bundle::Input::open(path, &mut |_| {}).map(Given).map_err(Given::refuse)
+impl InputFile {
+    fn open(path: &Path) -> Result<InputFile, CommandError> {
+        ifonly_bundle::Input::open(path, &mut |_| {}).map(InputFile).map_err(InputFile::refuse)
     }
 
-    fn refuse(error: ifonly_bundle::BuildError) -> Failure {
-        Failure::Input(format!("profile {error}"))
+    fn refuse(error: ifonly_bundle::BuildError) -> CommandError {
+        CommandError::Input(format!("profile {error}"))
     }
 
-    fn is_parquet(&self) -> Result<bool, Failure> {
-        self.0.is_parquet().map_err(Given::refuse)
+    fn is_parquet(&self) -> Result<bool, CommandError> {
+        self.0.is_parquet().map_err(InputFile::refuse)
     }
 
-    fn text(&self) -> Result<String, Failure> {
-        self.0.text(LONGEST).map_err(Given::refuse)
+    fn text(&self) -> Result<String, CommandError> {
+        self.0.text(LONGEST).map_err(InputFile::refuse)
     }
 
-    fn row(self, row: u64) -> Result<Values, Failure> {
-        Ok(self.0.row(row).map_err(Given::refuse)?.into_iter().collect())
+    fn row(self, row: u64) -> Result<ProfileValues, CommandError> {
+        Ok(self.0.row(row).map_err(InputFile::refuse)?.into_iter().collect())
     }
 }
 
@@ -91,10 +91,10 @@ struct Given {
 }
 
 #[cfg(not(feature = "build"))]
-impl Given {
-    fn open(path: &Path) -> Result<Given, Failure> {
+impl InputFile {
+    fn open(path: &Path) -> Result<InputFile, CommandError> {
         let name = path.display().to_string();
-        let refuse = |error: String| Failure::Input(format!("profile {name}: {error}"));
+        let refuse = |error: String| CommandError::Input(format!("profile {name}: {error}"));
         let mut bytes = vec![];
         let read = match name.as_str() {
             "-" => std::io::stdin().lock().take(LONGEST + 1).read_to_end(&mut bytes),
@@ -111,21 +111,21 @@ impl Given {
             return Err(refuse(reason.into()));
         }
         let text = String::from_utf8(bytes).map_err(|_| refuse("it is not UTF-8; save it as UTF-8".into()))?;
-        Ok(Given { name, text })
+        Ok(InputFile { name, text })
     }
 
-    fn is_parquet(&self) -> Result<bool, Failure> {
+    fn is_parquet(&self) -> Result<bool, CommandError> {
         Ok(false)
     }
 
-    fn text(&self) -> Result<String, Failure> {
+    fn text(&self) -> Result<String, CommandError> {
         Ok(self.text.clone())
     }
 
-    fn row(self, row: u64) -> Result<Values, Failure> {
-        let refuse = |error: String| Failure::Input(format!("profile {}: {error}", self.name));
+    fn row(self, row: u64) -> Result<ProfileValues, CommandError> {
+        let refuse = |error: String| CommandError::Input(format!("profile {}: {error}", self.name));
         let tabs = self.text.lines().next().is_some_and(|header| header.contains('\t'));
-        let read = if tabs { Values::from_tsv } else { Values::from_csv };
+        let read = if tabs { ProfileValues::from_tsv } else { ProfileValues::from_csv };
         read(&self.text, row as usize).map_err(refuse)
     }
 }

@@ -6,15 +6,17 @@
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use ifonly_bundle::Bundle;
-use ifonly_client::transport::{Call, Exchange, Greeting, Pending, Receive, Transport, TransportError};
-use ifonly_core::replica::{Refusal, Request, SealedAsk};
+use ifonly_client::transport::{
+    Exchange, ManifestResponse, ResponseSink, ServerRequest, Transport, TransportError, TransportFuture,
+};
+use ifonly_core::replica::{CheckedRequest, Refusal, SealedRequest};
 use ifonly_core::sealed::SERVERS;
 use ifonly_core::service::Route;
 use ifonly_core::transcript::Tau;
-use ifonly_sealed::{Party, Randomness, simulate};
-use ifonly_server::Holding;
-use ifonly_server::database::{Database, Ended};
-use ifonly_server::holding::HoldingError;
+use ifonly_sealed::{Party, PartyRandomness, simulate};
+use ifonly_server::LoadedBundle;
+use ifonly_server::database::{AnswerError, Database};
+use ifonly_server::holding::LoadError;
 use ifonly_server::problem::Problem;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -24,34 +26,34 @@ use tokio::sync::oneshot;
 /// The way to a server that this process holds itself. It computes where it is polled.
 #[derive(Clone, Debug)]
 pub struct InProcess {
-    holding: Arc<Holding>,
+    holding: Arc<LoadedBundle>,
     /// Where the three of a sealed search meet.
-    meeting: Option<Arc<Meeting>>,
+    meeting: Option<Arc<SealedRendezvous>>,
 }
 
 impl InProcess {
     /// The way to this server.
-    pub fn new(holding: impl Into<Arc<Holding>>) -> InProcess {
+    pub fn new(holding: impl Into<Arc<LoadedBundle>>) -> InProcess {
         InProcess { holding: holding.into(), meeting: None }
     }
 
     /// All servers of a bundle, under a key that nobody else has.
-    pub fn servers(bundle: &Bundle) -> Result<Vec<Arc<dyn Transport>>, HoldingError> {
+    pub fn servers(bundle: &Bundle) -> Result<Vec<Arc<dyn Transport>>, LoadError> {
         let servers = bundle.manifest().servers() as u8;
-        let meeting = bundle.manifest().sealed().map(|_| Arc::new(Meeting::default()));
-        let key = RootKey::generate(bundle.manifest().audience().epoch, &mut OsRandom::default());
-        let server = |index| -> Result<Arc<dyn Transport>, HoldingError> {
-            let holding = Holding::new(bundle, index, vec![key.clone()])?.into();
+        let meeting = bundle.manifest().sealed().map(|_| Arc::new(SealedRendezvous::default()));
+        let key = RootKey::generate(bundle.manifest().header_context().epoch, &mut OsRandom::default());
+        let server = |index| -> Result<Arc<dyn Transport>, LoadError> {
+            let holding = LoadedBundle::new(bundle, index, vec![key.clone()])?.into();
             Ok(Arc::new(InProcess { holding, meeting: meeting.clone() }))
         };
         (1..=servers).map(server).collect()
     }
 
-    async fn respond(&self, call: Call, response: &mut dyn Receive) -> Result<(), TransportError> {
+    async fn respond(&self, call: ServerRequest, response: &mut dyn ResponseSink) -> Result<(), TransportError> {
         let (holding, database) = (&self.holding, self.holding.database());
-        let request = holding.replica().open(&call.message).map_err(|refusal| refused(&refusal.into()))?;
+        let request = holding.protocol().open(&call.message).map_err(|refusal| refused(&refusal.into()))?;
         let request = match (request, &self.meeting) {
-            (Request::Sealed(ask), Some(meeting)) => {
+            (CheckedRequest::Sealed(ask), Some(meeting)) => {
                 let answer = meeting.join(holding.clone(), ask).await.map_err(|problem| refused(&problem))?;
                 response.part(&answer);
                 return Ok(());
@@ -59,11 +61,11 @@ impl InProcess {
             (request, _) => request,
         };
         let have = match (&request, call.route) {
-            (Request::Answer(ask), Route::Answer) => Database::answer_length(ask),
-            (Request::Record(ask), Route::Record) => Database::record_length(ask),
-            (Request::Answer(_), _) => return Err(refused(&Problem::WrongPath { path: Route::Answer.path() })),
-            (Request::Sealed(_), _) => return Err(refused(&Refusal::Alone.into())),
-            (Request::Record(_), _) => return Err(refused(&Problem::WrongPath { path: Route::Record.path() })),
+            (CheckedRequest::Answer(ask), Route::Answer) => Database::answer_length(ask),
+            (CheckedRequest::Record(ask), Route::Record) => Database::record_length(ask),
+            (CheckedRequest::Answer(_), _) => return Err(refused(&Problem::WrongPath { path: Route::Answer.path() })),
+            (CheckedRequest::Sealed(_), _) => return Err(refused(&Refusal::Alone.into())),
+            (CheckedRequest::Record(_), _) => return Err(refused(&Problem::WrongPath { path: Route::Record.path() })),
         };
         if have != call.length {
             return Err(TransportError::Length { have: have as u64, need: call.length });
@@ -73,13 +75,13 @@ impl InProcess {
             ControlFlow::Continue(())
         };
         let whole = match &request {
-            Request::Answer(ask) => database.answer(ask, &mut sink),
-            Request::Record(ask) => database.record(holding.index(), ask, &mut sink),
-            Request::Sealed(_) => Err(Ended::Stopped),
+            CheckedRequest::Answer(ask) => database.answer(ask, &mut sink),
+            CheckedRequest::Record(ask) => database.record(holding.index(), ask, &mut sink),
+            CheckedRequest::Sealed(_) => Err(AnswerError::Stopped),
         };
         whole.map_err(|ended| match ended {
-            Ended::Failed(problem) => refused(&problem),
-            Ended::Stopped => refused(&Problem::Internal),
+            AnswerError::Failed(problem) => refused(&problem),
+            AnswerError::Stopped => refused(&Problem::Internal),
         })
     }
 }
@@ -89,35 +91,36 @@ impl Exchange for InProcess {
         format!("server {} in this process", self.holding.index())
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
-        let greeting = Greeting { index: self.holding.index(), manifest: self.holding.manifest(), earlier: vec![] };
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
+        let greeting =
+            ManifestResponse { index: self.holding.index(), manifest: self.holding.manifest(), earlier: vec![] };
         Box::pin(std::future::ready(Ok(greeting)))
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(self.respond(call, response))
     }
 }
 
 /// Servers that wait for the others of a sealed search, by its transcript. The last of the three computes for all.
 #[derive(Debug, Default)]
-struct Meeting(Mutex<HashMap<Tau, Vec<Guest>>>);
+struct SealedRendezvous(Mutex<HashMap<Tau, Vec<WaitingServer>>>);
 
 #[derive(Debug)]
-struct Guest {
-    holding: Arc<Holding>,
-    ask: SealedAsk,
+struct WaitingServer {
+    holding: Arc<LoadedBundle>,
+    ask: SealedRequest,
     answer: oneshot::Sender<Result<Vec<u8>, Problem>>,
 }
 
-impl Meeting {
-    async fn join(&self, holding: Arc<Holding>, ask: SealedAsk) -> Result<Vec<u8>, Problem> {
+impl SealedRendezvous {
+    async fn join(&self, holding: Arc<LoadedBundle>, ask: SealedRequest) -> Result<Vec<u8>, Problem> {
         let (answer, response) = oneshot::channel();
         let tau = ask.tau;
         let all = {
             let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let guests = waiting.entry(tau).or_default();
-            guests.push(Guest { holding, ask, answer });
+            guests.push(WaitingServer { holding, ask, answer });
             if guests.len() == SERVERS { waiting.remove(&tau) } else { None }
         };
         if let Some(guests) = all {
@@ -127,10 +130,11 @@ impl Meeting {
     }
 }
 
-fn search(mut guests: Vec<Guest>) {
+fn search(mut guests: Vec<WaitingServer>) {
     guests.sort_by_key(|guest| guest.holding.index());
-    let party =
-        |Guest { holding, ask, .. }: &Guest| holding.party(ask, &holding.circuit(ask).ok()?, Randomness::Drawn).ok();
+    let party = |WaitingServer { holding, ask, .. }: &WaitingServer| {
+        holding.party(ask, &holding.circuit(ask).ok()?, PartyRandomness::Drawn).ok()
+    };
     let parties: Option<Vec<Party>> = guests.iter().map(party).collect();
     let Some(mut parties) = parties.and_then(|parties| <[Party; SERVERS]>::try_from(parties).ok()) else { return };
     let ran = simulate::run(&mut parties, &mut OsRandom::default(), |frame| vec![frame]);

@@ -110,7 +110,7 @@ pub use ifonly_bundle::{self as bundle, Bundle};
 #[cfg(feature = "build")]
 pub use ifonly_bundle::{BuildOptions, build};
 #[cfg(feature = "ask")]
-pub use ifonly_client::{self as client, Answer, Client, Explanation, Pins, Values, WishList};
+pub use ifonly_client::{self as client, Answer, Client, Explanation, Pins, ProfileValues, WishList};
 pub use ifonly_core as core;
 #[cfg(feature = "lab")]
 pub use ifonly_lab as lab;
@@ -118,7 +118,7 @@ pub use ifonly_lab as lab;
 pub use ifonly_scan as scan;
 #[cfg(feature = "serve")]
 pub use ifonly_server::{self as server, Server};
-pub use ifonly_values::{self as values, blame::Blame, manifest::Manifest, wishes::Wishes};
+pub use ifonly_values::{self as values, blame::ErrorCategory, manifest::Manifest, wishes::Wishes};
 #[cfg(all(feature = "ask", feature = "serve"))]
 pub use in_process::InProcess;
 #[cfg(feature = "serve")]

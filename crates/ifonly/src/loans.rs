@@ -3,8 +3,8 @@
 //! A lender scores an application and accepts from a threshold on. Whoever was accepted is in the database; the person
 //! who asks was not. Everything follows from a seed.
 
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_values::schema::{Feature, Kind, Scale, Schema, SchemaError};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema, SchemaError};
 
 /// What the lender decides by, in words.
 pub(crate) const RULE: &str = "0.6·income + 0.3·savings − 0.45·debt − 0.9·amount (all in thousands) + 1.5·years employed − 9·late payments, +8 for owners: accepted from 20";
@@ -73,7 +73,7 @@ pub(crate) fn schema() -> Result<Schema, SchemaError> {
     };
     let years = |name: &str, unit: &str, max: i64| feature(name, unit, Scale::whole_numbers(0, max));
     let euros = |name: &str, unit: &str, max: f64| feature(name, unit, Scale::equal_steps(0.0, max, 250));
-    let housing = Kind::Categorical { categories: vec!["rent".into(), "own".into()], range: 50 };
+    let housing = FeatureKind::Categorical { categories: vec!["rent".into(), "own".into()], range: 50 };
     Schema::new(vec![
         Feature { suggest_immutable: true, ..years("age", "years", 80)? },
         euros("income", "euros a year", 120_000.0)?,

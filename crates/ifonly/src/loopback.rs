@@ -6,13 +6,13 @@ use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use ifonly_bundle::Bundle;
 use ifonly_server::config::Limits;
-use ifonly_server::holding::HoldingError;
-use ifonly_server::peers::{PeerLimits, Peers};
-use ifonly_server::routes::App;
+use ifonly_server::holding::LoadError;
+use ifonly_server::peers::{PeerLimits, PeerNetwork};
+use ifonly_server::routes::AppState;
 use ifonly_server::serve::ServeError;
 use ifonly_server::tokens::Tokens;
-use ifonly_server::{Holding, Server};
-use ifonly_values::blame::Blame;
+use ifonly_server::{LoadedBundle, Server};
+use ifonly_values::blame::ErrorCategory;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -32,7 +32,7 @@ pub enum LoopbackError {
     },
     /// The bundle or the keys do not fit.
     #[error(transparent)]
-    Holding(#[from] HoldingError),
+    Holding(#[from] LoadError),
     /// No port.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -46,10 +46,10 @@ pub enum LoopbackError {
 
 impl LoopbackError {
     /// Whose fault it is.
-    pub fn blame(&self) -> Blame {
+    pub fn category(&self) -> ErrorCategory {
         match self {
-            LoopbackError::Serve(_) => Blame::Machine,
-            _ => Blame::Input,
+            LoopbackError::Serve(_) => ErrorCategory::Machine,
+            _ => ErrorCategory::Input,
         }
     }
 }
@@ -77,20 +77,20 @@ impl Loopback {
             return Err(LoopbackError::Servers { wanted, most });
         }
         let keys = match keys.is_empty() {
-            true => vec![RootKey::generate(bundle.manifest().audience().epoch, &mut OsRandom::default())],
+            true => vec![RootKey::generate(bundle.manifest().header_context().epoch, &mut OsRandom::default())],
             false => keys,
         };
         let origin = |text: &&str| text.parse().map_err(|_| LoopbackError::Origin((*text).into()));
         let origins: Vec<_> = origins.iter().map(origin).collect::<Result<_, _>>()?;
         let (stop, stopped) = watch::channel(());
-        let mut peers = Peers::in_memory(PeerLimits::default()).map(Arc::new).into_iter();
+        let mut peers = PeerNetwork::in_memory(PeerLimits::default()).map(Arc::new).into_iter();
         let mut loopback = Loopback { urls: vec![], stop, tasks: vec![] };
         for index in 1..=wanted as u8 {
-            let holding = Holding::new(bundle, index, keys.clone())?;
+            let holding = LoadedBundle::new(bundle, index, keys.clone())?;
             let tokens = Tokens::new(vec![], None).map_err(|error| LoopbackError::Tokens(error.to_string()))?;
             // Everybody here has one address.
             let limits = Limits { address_share: 100, ..Limits::default() };
-            let app = App::new(holding, tokens, limits, origins.clone()).with_peers(peers.next());
+            let app = AppState::new(holding, tokens, limits, origins.clone()).with_peers(peers.next());
             let server = Server::bind(app, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None, None).await?;
             loopback.urls.push(format!("http://{}", server.address()));
             let mut stopped = stopped.clone();

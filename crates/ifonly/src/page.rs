@@ -3,9 +3,9 @@
 //! Whom to ask stands in `config.json`; that the page may connect to nobody else, in the policy of its HTML. Everything else is the built
 //! page, byte by byte, so that anybody can compare it with the published one.
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use ifonly_client::Pins;
-use ifonly_client::http::{HttpServer, Trust};
+use ifonly_client::http::{HttpServer, TlsTrust};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -30,15 +30,17 @@ impl std::fmt::Debug for Page {
 
 impl Page {
     /// The built page: in this folder, or beside the program, or in the workspace that the program was built in.
-    pub(crate) fn find(given: Option<&Path>) -> Result<Page, Failure> {
+    pub(crate) fn find(given: Option<&Path>) -> Result<Page, CommandError> {
         let folder = match given {
             Some(folder) => folder.to_owned(),
             None => usual().ok_or_else(|| {
-                Failure::Input(format!("the page is not built yet: run {BUILD}, or name its folder with --page-dir"))
+                CommandError::Input(format!(
+                    "the page is not built yet: run {BUILD}, or name its folder with --page-dir"
+                ))
             })?,
         };
         Page::read(&folder).map_err(|error| {
-            Failure::Input(format!("{}: {error}; {BUILD} makes the page in web/page/dist", folder.display()))
+            CommandError::Input(format!("{}: {error}; {BUILD} makes the page in web/page/dist", folder.display()))
         })
     }
 
@@ -69,18 +71,20 @@ impl Page {
         servers: &[String],
         pins: &Pins,
         example: Option<serde_json::Value>,
-    ) -> Result<Page, Failure> {
-        let trust = Trust::system()?;
+    ) -> Result<Page, CommandError> {
+        let trust = TlsTrust::system()?;
         for url in servers {
             HttpServer::new(url, &trust, None)?;
             // The policy is a list between semicolons.
             if !url.bytes().all(|byte| byte.is_ascii_graphic() && !b";,'\"<>&".contains(&byte)) {
-                return Err(Failure::Input(format!("--server {url}: such characters cannot stand in a page's policy")));
+                return Err(CommandError::Input(format!(
+                    "--server {url}: such characters cannot stand in a page's policy"
+                )));
             }
         }
         let html = self.files.get("index.html").map(|html| String::from_utf8_lossy(html).into_owned());
         let html = html.filter(|html| html.matches(ANYBODY).count() == 1).ok_or_else(|| {
-            Failure::Input(format!(
+            CommandError::Input(format!(
                 "index.html is not the built page of this version, or configured already; run {BUILD}"
             ))
         })?;
@@ -95,10 +99,10 @@ impl Page {
     }
 
     /// Writes all files into a new folder.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), Failure> {
-        let failed = |path: &Path, error: std::io::Error| Failure::Machine(format!("{}: {error}", path.display()));
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), CommandError> {
+        let failed = |path: &Path, error: std::io::Error| CommandError::Machine(format!("{}: {error}", path.display()));
         if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-            return Err(Failure::Input(format!("{} is not empty; name a new folder", folder.display())));
+            return Err(CommandError::Input(format!("{} is not empty; name a new folder", folder.display())));
         }
         std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
         for (name, bytes) in &self.files {

@@ -4,21 +4,21 @@
 //! go through proxies that hold back every byte for half of it. In every round one search goes over the network and one
 //! through the same code in this thread. Each part keeps its best time; all times are the wall's.
 
-use crate::end_to_end::{Listing, Part, Times, World};
-use crate::exit::Failure;
+use crate::end_to_end::{BenchDataset, RowOrder, TimedPart, Times};
+use crate::exit::CommandError;
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::random::OsRandom;
-use ifonly_client::http::{HttpServer, Trust};
+use ifonly_client::http::{HttpServer, TlsTrust};
 use ifonly_client::{Answer, Client, Pins, Transport};
-use ifonly_core::replica::{Request, SealedAsk};
+use ifonly_core::replica::{CheckedRequest, SealedRequest};
 use ifonly_core::sealed::SERVERS;
-use ifonly_scan::bench::Options;
-use ifonly_sealed::{Circuit, Party, Randomness, Search, simulate};
+use ifonly_scan::bench::BenchOptions;
+use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedSearch, simulate};
 use ifonly_server::config::Limits;
-use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Source, Station};
-use ifonly_server::routes::App;
+use ifonly_server::peers::{NextServer, PeerLimits, PeerListener, PeersConfig, PreviousServer, RandomnessMode};
+use ifonly_server::routes::AppState;
 use ifonly_server::tokens::Tokens;
-use ifonly_server::{Holding, Server, tls};
+use ifonly_server::{LoadedBundle, Server, tls};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ use tokio::runtime::Runtime;
 
 /// What was measured.
 #[derive(Clone, Debug, serde::Serialize)]
-pub(crate) struct SealedSearch {
+pub(crate) struct SealedBenchReport {
     /// Rows.
     rows: usize,
     /// Bits of a value.
@@ -48,14 +48,14 @@ pub(crate) struct SealedSearch {
     /// What was added between servers.
     round_trip_milliseconds: f64,
     /// The search without a network, part by part, all three servers one after another.
-    parts: Vec<Part>,
+    parts: Vec<TimedPart>,
     /// All parts.
     sum_milliseconds: f64,
     /// The search over TLS.
     pub(crate) search_milliseconds: f64,
 }
 
-impl std::fmt::Display for SealedSearch {
+impl std::fmt::Display for SealedBenchReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
@@ -65,7 +65,7 @@ impl std::fmt::Display for SealedSearch {
         writeln!(f, "{:<52} {:>10.1}", "bytes sent per row and server", self.bytes_between_servers_per_row)?;
         writeln!(f, "{:<52} {:>10.1}", "bytes of memory per row and server", self.memory_per_row)?;
         writeln!(f, "{:<52} {:>10}", "without a network, all three servers in one thread", "ms")?;
-        for Part { part, milliseconds } in &self.parts {
+        for TimedPart { part, milliseconds } in &self.parts {
             writeln!(f, "{part:<52} {milliseconds:>10.3}")?;
         }
         writeln!(f, "{:<52} {:>10.3}", "sum of these parts", self.sum_milliseconds)?;
@@ -85,17 +85,22 @@ const OPEN: &str = "answers put together, record opened and confirmed";
 const ENOUGH: Duration = Duration::from_secs(60);
 
 /// Measures; the answers are compared with brute force before. What it is at goes to standard error, since large databases take a while.
-pub(crate) fn measure(options: &Options, round_trip: Duration, source: Source) -> Result<SealedSearch, Failure> {
+pub(crate) fn measure(
+    options: &BenchOptions,
+    round_trip: Duration,
+    source: RandomnessMode,
+) -> Result<SealedBenchReport, CommandError> {
     let started = Instant::now();
     let now = |what: &str| eprintln!("{:>7.1} s  {what}", started.elapsed().as_secs_f64());
     now("making rows and looking for the nearest by brute force");
-    let world = World::make(options, ifonly_core::sealed::SCHEME.name, Listing::Stored)?;
+    let world = BenchDataset::make(options, ifonly_core::sealed::SCHEME.name, RowOrder::Stored)?;
     now("making records and sealing them for three servers");
     let servers = Servers::start(&world, round_trip, source)?;
     now("comparing answers with brute force");
-    let runtime = Runtime::new().map_err(Failure::machine)?;
+    let runtime = Runtime::new().map_err(CommandError::machine)?;
     let asking = runtime.block_on(Client::connect(servers.transports.clone(), &Pins::default()))?;
-    let over_tls = || -> Result<Answer, Failure> { Ok(runtime.block_on(asking.ask(&world.values, &world.wishes))?) };
+    let over_tls =
+        || -> Result<Answer, CommandError> { Ok(runtime.block_on(asking.ask(&world.values, &world.wishes))?) };
     let answer = over_tls()?;
     world.check(answer.found.first().map(|found| found.decoded()))?;
     world.check(in_process(&world, &servers.holdings, source, &mut Times::default())?)?;
@@ -114,19 +119,19 @@ pub(crate) fn measure(options: &Options, round_trip: Duration, source: Source) -
         times.keep_best(&parts);
     }
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
-    let parts: Vec<Part> =
-        times.0.iter().map(|&(part, time)| Part { part, milliseconds: milliseconds(time) }).collect();
-    let sealed = world.manifest.sealed().ok_or_else(|| Failure::Machine("sealed is not on offer".into()))?;
-    let shape = ifonly_sealed::shape(sealed, 1, world.manifest.record_length()).map_err(Failure::machine)?;
+    let parts: Vec<TimedPart> =
+        times.0.iter().map(|&(part, time)| TimedPart { part, milliseconds: milliseconds(time) }).collect();
+    let sealed = world.manifest.sealed().ok_or_else(|| CommandError::Machine("sealed is not on offer".into()))?;
+    let shape = ifonly_sealed::shape(sealed, 1, world.manifest.record_length()).map_err(CommandError::machine)?;
     let (cost, rows) = (Circuit::new(&shape).cost(), world.manifest.rows());
-    Ok(SealedSearch {
+    Ok(SealedBenchReport {
         rows,
         bits: sealed.bits(),
         randomness: source.to_string(),
         rounds: cost.rounds,
         bytes_between_servers_per_row: match source {
-            Source::System => cost.bytes,
-            Source::Keys => cost.bytes_keyed,
+            RandomnessMode::System => cost.bytes,
+            RandomnessMode::Keys => cost.bytes_keyed,
         } as f64
             / rows as f64,
         memory_per_row: cost.memory as f64 / rows as f64,
@@ -141,85 +146,87 @@ pub(crate) fn measure(options: &Options, round_trip: Duration, source: Source) -
 
 /// The whole search by plain calls.
 fn in_process(
-    world: &World,
-    holdings: &[Arc<Holding>],
-    source: Source,
+    world: &BenchDataset,
+    holdings: &[Arc<LoadedBundle>],
+    source: RandomnessMode,
     times: &mut Times,
-) -> Result<Option<u64>, Failure> {
+) -> Result<Option<u64>, CommandError> {
     let random = &mut OsRandom::default();
     let keys: [TranscriptKeys; SERVERS] =
         std::array::from_fn(|_| RootKey::generate(0, &mut OsRandom::default()).transcript(&[0; 32]));
     let randomness = |place: usize| match source {
-        Source::System => Randomness::Drawn,
-        Source::Keys => Randomness::Keyed {
+        RandomnessMode::System => PartyRandomness::Drawn,
+        RandomnessMode::Keys => PartyRandomness::Keyed {
             with_previous: keys[(place + SERVERS - 1) % SERVERS].clone(),
             with_next: keys[place].clone(),
         },
     };
-    let sealed = world.manifest.sealed().ok_or_else(|| Failure::Machine("sealed is not on offer".into()))?;
-    let search = Search::new(sealed.clone(), world.secret.clone(), world.manifest.audience(), 1);
-    let mut search = search.map_err(Failure::machine)?;
+    let sealed = world.manifest.sealed().ok_or_else(|| CommandError::Machine("sealed is not on offer".into()))?;
+    let search = SealedSearch::new(sealed.clone(), world.secret.clone(), world.manifest.header_context(), 1);
+    let mut search = search.map_err(CommandError::machine)?;
     let outgoing = times.lap(SHARES, || search.next(random));
     let messages = outgoing.map(|outgoing| outgoing.messages).unwrap_or_default();
-    let (asks, mut parties) = times.lap(SUMS, || -> Result<_, Failure> {
-        let mut asks: Vec<SealedAsk> = vec![];
+    let (asks, mut parties) = times.lap(SUMS, || -> Result<_, CommandError> {
+        let mut asks: Vec<SealedRequest> = vec![];
         let mut parties: Vec<Party> = vec![];
         for (place, (holding, message)) in holdings.iter().zip(&messages).enumerate() {
-            let Request::Sealed(ask) = holding.replica().open(message).map_err(Failure::machine)? else {
-                return Err(Failure::Machine("a sealed message is something else".into()));
+            let CheckedRequest::Sealed(ask) = holding.protocol().open(message).map_err(CommandError::machine)? else {
+                return Err(CommandError::Machine("a sealed message is something else".into()));
             };
-            let circuit = holding.circuit(&ask).map_err(Failure::machine)?;
-            parties.push(holding.party(&ask, &circuit, randomness(place)).map_err(Failure::machine)?);
+            let circuit = holding.circuit(&ask).map_err(CommandError::machine)?;
+            parties.push(holding.party(&ask, &circuit, randomness(place)).map_err(CommandError::machine)?);
             asks.push(ask);
         }
         let parties = <[Party; SERVERS]>::try_from(parties);
-        Ok((asks, parties.map_err(|_| Failure::Machine("there are not three servers".into()))?))
+        Ok((asks, parties.map_err(|_| CommandError::Machine("there are not three servers".into()))?))
     })?;
     for result in times.lap(MACHINE, || simulate::run(&mut parties, random, |frame| vec![frame])) {
-        result.map_err(Failure::machine)?;
+        result.map_err(CommandError::machine)?;
     }
-    let responses = times.lap(RECORDS, || -> Result<Vec<_>, Failure> {
+    let responses = times.lap(RECORDS, || -> Result<Vec<_>, CommandError> {
         let all = holdings.iter().zip(&asks).zip(parties);
-        all.map(|((holding, ask), party)| Ok(Some(holding.sealed_answer(ask, party).map_err(Failure::machine)?)))
+        all.map(|((holding, ask), party)| Ok(Some(holding.sealed_answer(ask, party).map_err(CommandError::machine)?)))
             .collect()
     })?;
     times.lap(OPEN, || {
         search.receive(responses);
-        world.explain(&search.finish().map_err(Failure::machine)?)
+        world.explain(&search.finish().map_err(CommandError::machine)?)
     })
 }
 
 /// The servers, each on a runtime of its own, and the way to each.
 struct Servers {
     runtimes: Vec<Runtime>,
-    holdings: Vec<Arc<Holding>>,
+    holdings: Vec<Arc<LoadedBundle>>,
     transports: Vec<Arc<dyn Transport>>,
     /// Their certificates and keys.
     _folder: tempfile::TempDir,
 }
 
 impl Servers {
-    fn start(world: &World, round_trip: Duration, source: Source) -> Result<Servers, Failure> {
-        let folder = tempfile::tempdir().map_err(Failure::machine)?;
+    fn start(world: &BenchDataset, round_trip: Duration, source: RandomnessMode) -> Result<Servers, CommandError> {
+        let folder = tempfile::tempdir().map_err(CommandError::machine)?;
         let file = |server: usize, what: &str| -> PathBuf { folder.path().join(format!("{server}.{what}")) };
         let mut trusted = String::new();
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut listeners = vec![];
-        let runtimes = (0..SERVERS).map(|_| Runtime::new()).collect::<Result<Vec<_>, _>>().map_err(Failure::machine)?;
+        let runtimes =
+            (0..SERVERS).map(|_| Runtime::new()).collect::<Result<Vec<_>, _>>().map_err(CommandError::machine)?;
         for (server, runtime) in (1..).zip(&runtimes) {
             let names = vec!["localhost".into(), "127.0.0.1".into()];
-            let made = rcgen::generate_simple_self_signed(names).map_err(Failure::machine)?;
-            std::fs::write(file(server, "pem"), made.cert.pem()).map_err(Failure::machine)?;
-            std::fs::write(file(server, "key"), made.signing_key.serialize_pem()).map_err(Failure::machine)?;
+            let made = rcgen::generate_simple_self_signed(names).map_err(CommandError::machine)?;
+            std::fs::write(file(server, "pem"), made.cert.pem()).map_err(CommandError::machine)?;
+            std::fs::write(file(server, "key"), made.signing_key.serialize_pem()).map_err(CommandError::machine)?;
             trusted += &made.cert.pem();
-            listeners.push(runtime.block_on(TcpListener::bind(local)).map_err(Failure::machine)?);
+            listeners.push(runtime.block_on(TcpListener::bind(local)).map_err(CommandError::machine)?);
         }
         let addresses: Vec<SocketAddr> =
-            listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(Failure::machine)?;
-        let trust = Trust::pem(trusted.as_bytes())?;
+            listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>().map_err(CommandError::machine)?;
+        let trust = TlsTrust::pem(trusted.as_bytes())?;
         let key = RootKey::generate(0, &mut OsRandom::default());
         // Each has rows of its own, as on machines of their own.
-        let hold = &|index: u8| Holding::new(&world.bundle()?, index, vec![key.clone()]).map_err(Failure::machine);
+        let hold =
+            &|index: u8| LoadedBundle::new(&world.bundle()?, index, vec![key.clone()]).map_err(CommandError::machine);
         let held = std::thread::scope(|scope| {
             let threads: Vec<_> = (1..=SERVERS as u8).map(|index| scope.spawn(move || hold(index))).collect();
             threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
@@ -229,7 +236,7 @@ impl Servers {
             let (next, previous) = (server % SERVERS + 1, (server + 1) % SERVERS + 1);
             let mut address = addresses[next - 1];
             if !round_trip.is_zero() {
-                address = proxy(address, round_trip / 2).map_err(Failure::machine)?;
+                address = proxy(address, round_trip / 2).map_err(CommandError::machine)?;
             }
             let config = PeersConfig {
                 listen: local,
@@ -241,14 +248,16 @@ impl Servers {
             let (certificate, private) = (file(server, "pem"), file(server, "key"));
             let index = server as u8;
             let _inside = runtime.enter();
-            let station = Station::on(listener, &config, index, &certificate, &private).map_err(Failure::machine)?;
-            let holding = held.map_err(|_| Failure::Machine("a thread that sealed records panicked".into()))??;
-            let tokens = Tokens::new(vec![], None).map_err(Failure::machine)?;
-            let app = App::new(holding, tokens, Limits::default(), vec![]).with_peers(Some(Arc::new(station.run())));
-            let tls = tls::server(&certificate, &private).map_err(Failure::machine)?;
-            let bound = runtime.block_on(Server::bind(app, local, None, Some(tls))).map_err(Failure::machine)?;
+            let station =
+                PeerListener::on(listener, &config, index, &certificate, &private).map_err(CommandError::machine)?;
+            let holding = held.map_err(|_| CommandError::Machine("a thread that sealed records panicked".into()))??;
+            let tokens = Tokens::new(vec![], None).map_err(CommandError::machine)?;
+            let app =
+                AppState::new(holding, tokens, Limits::default(), vec![]).with_peers(Some(Arc::new(station.run())));
+            let tls = tls::server(&certificate, &private).map_err(CommandError::machine)?;
+            let bound = runtime.block_on(Server::bind(app, local, None, Some(tls))).map_err(CommandError::machine)?;
             transports.push(Arc::new(HttpServer::new(&format!("https://{}", bound.address()), &trust, None)?));
-            holdings.extend(bound.app().shelf().current());
+            holdings.extend(bound.app().versions().current());
             runtime.spawn(bound.run(std::future::pending()));
         }
         Ok(Servers { runtimes, holdings, transports, _folder: folder })

@@ -5,23 +5,23 @@
 //! record, with requests that leave at once and with paced ones. AUC is how well one time tells two cases apart: 0.5 is not
 //! at all, 1 always.
 
-use crate::exit::Failure;
+use crate::exit::CommandError;
 use bytes::Bytes;
-use ifonly_algebra::field::Symbol;
+use ifonly_algebra::field::FieldElement;
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
-use ifonly_client::patience::Timer;
-use ifonly_client::transport::{Call, Exchange, Pending};
-use ifonly_client::{Client, Clock, Greeting, Pins, Receive, Route, Transport};
-use ifonly_core::deployment::Deployment;
-use ifonly_core::replica::Replica;
-use ifonly_core::scheme::{self, Gate, Metric};
-use ifonly_core::secret::Secret;
+use ifonly_client::patience::TokioClock;
+use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
+use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
+use ifonly_core::deployment::SchemeInstance;
+use ifonly_core::replica::ServerProtocol;
+use ifonly_core::scheme::{self, ConstraintKind, CostModel};
+use ifonly_core::secret::SecretQuery;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
-use ifonly_core::transcript::Stage;
-use ifonly_values::manifest::{Contents, Manifest};
-use ifonly_values::schema::{Feature, Kind, Scale, Schema};
+use ifonly_core::transcript::MessageKind;
+use ifonly_values::manifest::{Manifest, ManifestFields};
+use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -31,7 +31,7 @@ const ROWS: [usize; 2] = [300_000, 2_000_000];
 
 /// What was measured.
 #[derive(Debug, serde::Serialize)]
-pub(crate) struct Timing {
+pub(crate) struct TimingReport {
     scheme: &'static str,
     searches_per_case: usize,
     lines: Vec<Line>,
@@ -48,7 +48,7 @@ struct Line {
     auc: [f64; 3],
 }
 
-impl std::fmt::Display for Timing {
+impl std::fmt::Display for TimingReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
@@ -70,8 +70,8 @@ impl std::fmt::Display for Timing {
 }
 
 /// Measures, with so many searches of each case.
-pub(crate) fn measure(searches: usize, seed: u64) -> Result<Timing, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(Failure::machine)?;
+pub(crate) fn measure(searches: usize, seed: u64) -> Result<TimingReport, CommandError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(CommandError::machine)?;
     let mut lines = vec![];
     for rows in ROWS {
         let scene = Scene::new(rows, seed)?;
@@ -79,12 +79,12 @@ pub(crate) fn measure(searches: usize, seed: u64) -> Result<Timing, Failure> {
             lines.push(runtime.block_on(scene.line(searches, paced, seed))?);
         }
     }
-    Ok(Timing { scheme: scheme_name(), searches_per_case: searches, lines })
+    Ok(TimingReport { scheme: scheme_name(), searches_per_case: searches, lines })
 }
 
 /// Of the scheme that is measured: two symbols per row, of which the first says whether the second is a cost.
 fn scheme_name() -> &'static str {
-    scheme::leanest(Metric::Squared, Gate::Zeros).name
+    scheme::leanest(CostModel::Squared, ConstraintKind::Zeros).name
 }
 
 /// A manifest, and what servers say in each case.
@@ -97,16 +97,16 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(rows: usize, seed: u64) -> Result<Scene, Failure> {
-        let kind = Kind::from(Scale::whole_numbers(0, 255).map_err(Failure::Input)?);
+    fn new(rows: usize, seed: u64) -> Result<Scene, CommandError> {
+        let kind = FeatureKind::from(Scale::whole_numbers(0, 255).map_err(CommandError::Input)?);
         let features = (0..4).map(|k| Feature::new(format!("feature {k}"), kind.clone())).collect();
-        let schema = Schema::new(features).map_err(Failure::input)?;
+        let schema = Schema::new(features).map_err(CommandError::input)?;
         let key = SigningKey::new(&[1; 32]);
-        let mut contents = Contents::new("timing", schema, rows, 64 + SIGNATURE_LENGTH, 2);
+        let mut contents = ManifestFields::new("timing", schema, rows, 64 + SIGNATURE_LENGTH, 2);
         contents.signer = Some(key.public());
         let subject = contents.subject();
-        let manifest = Manifest::new(contents).map_err(Failure::machine)?;
-        let deployment = manifest.deployment(scheme_name()).map_err(Failure::machine)?;
+        let manifest = Manifest::new(contents).map_err(CommandError::machine)?;
+        let deployment = manifest.instance(scheme_name()).map_err(CommandError::machine)?;
         let random = &mut SeededRandom::new(seed);
         let answers = [false, true, true].map(|half| answer(deployment, half, random));
         let lie = lied(deployment, &answers[2])?;
@@ -114,16 +114,16 @@ impl Scene {
         let mut record = vec![0; 64];
         record.extend(key.sign(&subject, &record));
         let root = RootKey::new(0, [2; 32]);
-        let replica = Replica::new(
+        let replica = ServerProtocol::new(
             1,
             manifest.digest(),
-            manifest.deployments().cloned(),
+            manifest.instances().cloned(),
             vec![root.clone()],
             manifest.record_length(),
         );
-        let sealed = replica.seal(&root, [record.as_slice()].into_iter()).concat();
+        let sealed = replica.encode_records(&root, [record.as_slice()].into_iter()).concat();
         let shares = |wanted: bool, random: &mut SeededRandom| {
-            let lead = Stage::Record.lead();
+            let lead = MessageKind::Record.lead();
             let mut first = vec![0; lead + sealed.len()];
             random.fill(&mut first[lead..]);
             let mut second = first.clone();
@@ -136,17 +136,17 @@ impl Scene {
         Ok(Scene { manifest, answers: [nothing, half, lie], records })
     }
 
-    async fn line(&self, searches: usize, paced: bool, seed: u64) -> Result<Line, Failure> {
+    async fn line(&self, searches: usize, paced: bool, seed: u64) -> Result<Line, CommandError> {
         let watch = Arc::new(Watch::default());
-        let clock = paced.then(|| Arc::new(Timer::start()) as Arc<dyn Clock>);
+        let clock = paced.then(|| Arc::new(TokioClock::start()) as Arc<dyn Clock>);
         let server = |index: u8| -> Arc<dyn Transport> {
             let manifest = self.manifest.json().to_owned().into();
             let records = [0, 1, 2].map(|case: usize| self.records[case][usize::from(index) - 1].clone());
             let (watch, clock, answers) = (watch.clone(), clock.clone(), self.answers.clone());
-            Arc::new(Canned { index, manifest, answers, records, watch, clock })
+            Arc::new(ScriptedServer { index, manifest, answers, records, watch, clock })
         };
         let client = Client::connect(vec![server(1), server(2)], &Pins::default()).await?;
-        let deployment = client.manifest().deployment(scheme_name()).map_err(Failure::machine)?;
+        let deployment = client.manifest().instance(scheme_name()).map_err(CommandError::machine)?;
         let mut times: [Vec<f64>; 3] = Default::default();
         let random = &mut SeededRandom::new(seed);
         // A few to warm up. Cases come in a fresh order, so that nothing that drifts is on the side of one.
@@ -157,13 +157,16 @@ impl Scene {
             }
             for case in order {
                 watch.case.store(case, Ordering::Relaxed);
-                let found = client.search(deployment, Secret::new(vec![0; 4]), 1).await;
+                let found = client.search(deployment, SecretQuery::new(vec![0; 4]), 1).await;
                 let right = match &found {
                     Ok(report) => case == usize::from(!report.outcome.found.is_empty()),
                     Err(_) => case == 2,
                 };
                 if !right {
-                    return Err(Failure::Machine(format!("the case {:?} ended as another: {found:?}", CASES[case])));
+                    return Err(CommandError::Machine(format!(
+                        "the case {:?} ended as another: {found:?}",
+                        CASES[case]
+                    )));
                 }
                 if round >= 3 {
                     times[case].push(watch.took());
@@ -176,28 +179,28 @@ impl Scene {
 }
 
 /// Gates and costs, in an answer's form: half of the rows qualify, or none.
-fn answer(deployment: &Deployment, half: bool, random: &mut SeededRandom) -> Bytes {
+fn answer(deployment: &SchemeInstance, half: bool, random: &mut SeededRandom) -> Bytes {
     let field = deployment.field();
-    let mut symbols: Vec<Symbol> = vec![];
+    let mut symbols: Vec<FieldElement> = vec![];
     for _ in 0..deployment.params().rows {
         // Costs are distances here, so all values are possible but few.
         let qualifies = half && random.below(2) == 0;
-        let gate = if qualifies { Symbol::ZERO } else { field.sample_nonzero(random) };
+        let gate = if qualifies { FieldElement::ZERO } else { field.sample_nonzero(random) };
         let cost = if qualifies { field.reduce(random.below(200_000)) } else { field.sample(random) };
         symbols.extend([gate, cost]);
     }
-    let mut bytes = vec![0; Stage::Phase(0).lead()];
+    let mut bytes = vec![0; MessageKind::Phase(0).lead()];
     bytes.extend(wire::pack(field, &symbols));
     bytes.into()
 }
 
 /// The same with a constant added to every cost, so that some are impossible.
-fn lied(deployment: &Deployment, answer: &Bytes) -> Result<Bytes, Failure> {
+fn lied(deployment: &SchemeInstance, answer: &Bytes) -> Result<Bytes, CommandError> {
     let field = deployment.field();
-    let (check, body) = answer.split_at(Stage::Phase(0).lead());
-    let symbols = wire::unpack(field, body, deployment.answer_length(0)).map_err(Failure::machine)?;
+    let (check, body) = answer.split_at(MessageKind::Phase(0).lead());
+    let symbols = wire::unpack(field, body, deployment.answer_length(0)).map_err(CommandError::machine)?;
     let lie = field.reduce(field.q() - 100_000);
-    let bent: Vec<Symbol> = symbols.chunks_exact(2).flat_map(|pair| [pair[0], field.add(pair[1], lie)]).collect();
+    let bent: Vec<FieldElement> = symbols.chunks_exact(2).flat_map(|pair| [pair[0], field.add(pair[1], lie)]).collect();
     Ok([check, &wire::pack(field, &bent)].concat().into())
 }
 
@@ -247,7 +250,7 @@ impl Watch {
 }
 
 /// A server that says what it was given.
-struct Canned {
+struct ScriptedServer {
     index: u8,
     manifest: Bytes,
     answers: [Bytes; 3],
@@ -256,13 +259,13 @@ struct Canned {
     clock: Option<Arc<dyn Clock>>,
 }
 
-impl Exchange for Canned {
+impl Exchange for ScriptedServer {
     fn name(&self) -> String {
         format!("server {}", self.index)
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
-        Box::pin(std::future::ready(Ok(Greeting {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
+        Box::pin(std::future::ready(Ok(ManifestResponse {
             index: self.index,
             manifest: self.manifest.clone(),
             earlier: vec![],
@@ -273,7 +276,7 @@ impl Exchange for Canned {
         self.clock.clone()
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
             let case = self.watch.case.load(Ordering::Relaxed);
             match call.route {

@@ -8,12 +8,12 @@ use ifonly::{Client, Pins};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_client::Transport;
-use ifonly_client::http::{HttpServer, Trust};
+use ifonly_client::http::{HttpServer, TlsTrust};
 use ifonly_server::config::Limits;
-use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Source, Station};
-use ifonly_server::routes::App;
+use ifonly_server::peers::{NextServer, PeerLimits, PeerListener, PeersConfig, PreviousServer, RandomnessMode};
+use ifonly_server::routes::AppState;
 use ifonly_server::tokens::Tokens;
-use ifonly_server::{Holding, tls};
+use ifonly_server::{LoadedBundle, tls};
 use questions::{COUNTS, Numbers, Question, Seen, name};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ impl Certificates {
     }
 
     /// Starts three servers of these numbers, whose random bits come from where `sources` says, and gives the ways to them.
-    async fn serve(&self, numbers: &Numbers, sources: [Source; 3]) -> Vec<Arc<dyn Transport>> {
+    async fn serve(&self, numbers: &Numbers, sources: [RandomnessMode; 3]) -> Vec<Arc<dyn Transport>> {
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut listeners = vec![];
         for _ in 0..3 {
@@ -53,7 +53,7 @@ impl Certificates {
         }
         let addresses: Vec<SocketAddr> = listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
         let (key, bundle) = (RootKey::generate(0, &mut OsRandom::default()), numbers.bundle());
-        let trust = Trust::pem(self.trusted.as_bytes()).unwrap();
+        let trust = TlsTrust::pem(self.trusted.as_bytes()).unwrap();
         let mut ways: Vec<Arc<dyn Transport>> = vec![];
         for ((server, listener), randomness) in (1..).zip(listeners).zip(sources) {
             let (next, previous) = (server % 3 + 1, (server + 1) % 3 + 1);
@@ -68,11 +68,11 @@ impl Certificates {
                 limits: PeerLimits::default(),
             };
             let (certificate, private) = (self.file(server, "pem"), self.file(server, "key"));
-            let station = Station::on(listener, &config, server as u8, &certificate, &private).unwrap();
-            let holding = Holding::new(&bundle, server as u8, vec![key.clone()]).unwrap();
+            let station = PeerListener::on(listener, &config, server as u8, &certificate, &private).unwrap();
+            let holding = LoadedBundle::new(&bundle, server as u8, vec![key.clone()]).unwrap();
             // Everybody here has one address.
             let limits = Limits { address_share: 100, ..Limits::default() };
-            let app = App::new(holding, Tokens::new(vec![], None).unwrap(), limits, vec![]);
+            let app = AppState::new(holding, Tokens::new(vec![], None).unwrap(), limits, vec![]);
             let app = app.with_peers(Some(Arc::new(station.run())));
             let tls = tls::server(&certificate, &private).unwrap();
             let bound = ifonly_server::Server::bind(app, local, None, Some(tls)).await.unwrap();
@@ -103,7 +103,7 @@ fn two_hundred_random_questions_over_tls_have_the_answers_of_brute_force() {
     for (place, count) in COUNTS.into_iter().enumerate() {
         // Few levels, so that ties are common.
         let (columns, range) = [(1, 2), (2, 3), (3, 2), (2, 9), (5, 4)][place % 5];
-        let source = [Source::System, Source::Keys][place % 2];
+        let source = [RandomnessMode::System, RandomnessMode::Keys][place % 2];
         let numbers = Numbers::draw(columns, range, count, &mut random);
         let what = format!("{columns} columns to {range}, {count} rows, random bits: {source}");
         // Its servers end with it.
@@ -130,7 +130,8 @@ fn servers_that_disagree_on_where_random_bits_come_from_say_so() {
     let question = numbers.question(&mut random);
     let runtime = Runtime::new().unwrap();
     let said = runtime.block_on(async {
-        let ways = certificates.serve(&numbers, [Source::System, Source::Keys, Source::System]).await;
+        let ways =
+            certificates.serve(&numbers, [RandomnessMode::System, RandomnessMode::Keys, RandomnessMode::System]).await;
         let client = Client::connect(ways, &Pins::default()).await.unwrap();
         client.ask(&question.values(), &question.wishes).await.unwrap_err().to_string()
     });
@@ -139,14 +140,14 @@ fn servers_that_disagree_on_where_random_bits_come_from_say_so() {
 }
 
 /// A bundle of these numbers for three servers, and whom to trust.
-fn built(place: &Place, numbers: &Numbers) -> Trust {
+fn built(place: &Place, numbers: &Numbers) -> TlsTrust {
     let header: Vec<String> = (0..3).map(name).collect();
     let lines = numbers.rows.iter().map(|row| row.iter().map(i64::to_string).collect::<Vec<_>>().join(","));
     let text: String = [header.join(",")].into_iter().chain(lines).map(|line| line + "\n").collect();
     std::fs::write(place.path("numbers.csv"), text).unwrap();
     let (data, bundle) = (place.path("numbers.csv"), place.path("bundle"));
     fine(&["build", &data, "-o", &bundle, "--servers", "3", "--scheme", "sealed", "--scale", "exact"]);
-    Trust::pem(&std::fs::read(place.path("cert.pem")).unwrap()).unwrap()
+    TlsTrust::pem(&std::fs::read(place.path("cert.pem")).unwrap()).unwrap()
 }
 
 /// Numbers from 0 to 9, both of which occur: whoever reads the file sees from where to where they go.
@@ -156,7 +157,7 @@ fn digits(random: &mut SeededRandom) -> Numbers {
     numbers
 }
 
-fn way(server: &Server, trust: &Trust) -> Arc<dyn Transport> {
+fn way(server: &Server, trust: &TlsTrust) -> Arc<dyn Transport> {
     Arc::new(HttpServer::new(&server.url, trust, None).unwrap())
 }
 

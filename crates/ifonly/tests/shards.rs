@@ -2,12 +2,12 @@
 
 mod support;
 
-use ifonly::client::transport::Call;
-use ifonly::client::{Policy, http};
+use ifonly::client::transport::ServerRequest;
+use ifonly::client::{RetryPolicy, http};
 use ifonly::{Bundle, Manifest};
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_core::search::Search;
-use ifonly_core::secret::Secret;
+use ifonly_core::secret::SecretQuery;
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
 use support::{COLUMNS, Door, Place, Server, Truth, fine, ifonly};
@@ -52,20 +52,20 @@ fn front(place: &Place, bundle: &str, shards: &[Server], extra: &[&str]) -> Serv
 /// What every server answers to the messages of one search with each scheme, which must be the same.
 fn compare(place: &Place, urls: &[String], random: &mut SeededRandom) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let trust = http::Trust::system().unwrap();
+    let trust = http::TlsTrust::system().unwrap();
     // A front on a busy machine may still be looking for its shards.
-    let patient = Policy { attempts: 60, ..Policy::default() };
+    let patient = RetryPolicy { attempts: 60, ..RetryPolicy::default() };
     let servers = http::servers(urls, &trust, None, patient).unwrap();
     let manifest: Manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
-    for deployment in manifest.deployments() {
-        let ranges = manifest.schema().ranges();
+    for deployment in manifest.instances() {
+        let ranges = manifest.schema().max_levels();
         let own = ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u32).collect();
-        let mut search = Search::new(deployment.clone(), Secret::new(own), manifest.audience()).unwrap();
+        let mut search = Search::new(deployment.clone(), SecretQuery::new(own), manifest.header_context()).unwrap();
         let mut steps = 0;
         while let Some(outgoing) = search.next(random) {
             let answers = servers.iter().map(|server| {
                 let (message, mut answer) = (outgoing.messages[0].to_vec().into(), vec![]);
-                let call = Call { route: outgoing.route, message, length: outgoing.response_length };
+                let call = ServerRequest { route: outgoing.route, message, length: outgoing.response_length };
                 let sent = server.send(call, &mut answer);
                 runtime.block_on(sent).unwrap_or_else(|error| panic!("{}: {error}", server.name()));
                 answer
@@ -138,9 +138,9 @@ fn slow_readers_keep_nobody_out(place: &Place, whole: &Server) {
     std::fs::write(&limits, format!("[limits]\ntransit_megabytes = 16\n{patient}")).unwrap();
     let front = front(place, "bundle", &shards, &["--config", &limits, one[0], one[1]]);
     let manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
-    let own = vec![0; manifest.schema().ranges().len()];
-    let deployment = manifest.deployments().next().unwrap().clone();
-    let mut search = Search::new(deployment, Secret::new(own), manifest.audience()).unwrap();
+    let own = vec![0; manifest.schema().max_levels().len()];
+    let deployment = manifest.instances().next().unwrap().clone();
+    let mut search = Search::new(deployment, SecretQuery::new(own), manifest.header_context()).unwrap();
     let outgoing = search.next(&mut SeededRandom::new(18)).unwrap();
     // A front holds 128 kB of it.
     assert!(outgoing.response_length > 200_000, "{}", outgoing.response_length);
@@ -449,9 +449,9 @@ fn a_shard_that_stands_still_is_named_until_it_goes_on() {
 /// What a server says, head and all, to the first message of a search that it cannot answer.
 fn problem(place: &Place, address: &str) -> String {
     let manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
-    let own = vec![0; manifest.schema().ranges().len()];
-    let deployment = manifest.deployments().next().unwrap().clone();
-    let mut search = Search::new(deployment, Secret::new(own), manifest.audience()).unwrap();
+    let own = vec![0; manifest.schema().max_levels().len()];
+    let deployment = manifest.instances().next().unwrap().clone();
+    let mut search = Search::new(deployment, SecretQuery::new(own), manifest.header_context()).unwrap();
     let message = search.next(&mut SeededRandom::new(14)).unwrap().messages[0].to_vec();
     let head = format!(
         "POST /v1/answer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",

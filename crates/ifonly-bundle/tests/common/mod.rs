@@ -1,7 +1,7 @@
 //! Small files, and what a build makes of them.
 #![allow(dead_code, unreachable_pub)]
 
-use ifonly_bundle::{BuildError, BuildOptions, Bundle, Report, build, save_key};
+use ifonly_bundle::{BuildError, BuildOptions, BuildReport, Bundle, build, save_key};
 use ifonly_core::signature::SigningKey;
 use ifonly_values::record::Record;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Desk {
     }
 }
 
-pub fn quietly(options: &BuildOptions) -> Result<Report, BuildError> {
+pub fn quietly(options: &BuildOptions) -> Result<BuildReport, BuildError> {
     build(options, &mut |_| {})
 }
 
@@ -57,7 +57,7 @@ pub fn signing_key(desk: &Desk) -> PathBuf {
 }
 
 /// Builds from a CSV text, always with the same key, and opens the bundle.
-pub fn bundle(csv: impl AsRef<[u8]>, schema: &str) -> (Report, Bundle) {
+pub fn bundle(csv: impl AsRef<[u8]>, schema: &str) -> (BuildReport, Bundle) {
     let desk = Desk::new();
     let options = BuildOptions { sign: Some(signing_key(&desk)), ..desk.csv(csv, schema) };
     let report = quietly(&options).unwrap_or_else(|error| panic!("{error}"));

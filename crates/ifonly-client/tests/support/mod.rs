@@ -7,33 +7,36 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_client::patience::Timer;
-use ifonly_client::transport::{Call, Checked, Exchange, Pending};
-use ifonly_client::{Client, Greeting, Patient, Pins, Policy, Receive, Route, Transport, TransportError, Values};
+use ifonly_client::patience::TokioClock;
+use ifonly_client::transport::{ChecksumVerifier, Exchange, ServerRequest, TransportFuture};
+use ifonly_client::{
+    Client, ManifestResponse, Pins, ProfileValues, ResponseSink, RetryPolicy, Retrying, Route, Transport,
+    TransportError,
+};
 use ifonly_core::service::{MANIFEST_PATH, SERVER_HEADER};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Message;
 use ifonly_scan::RowStore;
-use ifonly_server::Holding;
+use ifonly_server::LoadedBundle;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::{self, App};
+use ifonly_server::routes::{self, AppState};
 use ifonly_server::tokens::Tokens;
-use ifonly_values::manifest::{Contents, Manifest};
+use ifonly_values::manifest::{Manifest, ManifestFields};
 use ifonly_values::record;
-use ifonly_values::schema::{Feature, Kind, Quantiser, Scale, Schema};
+use ifonly_values::schema::{Feature, FeatureKind, Quantiser, Scale, Schema};
 use std::sync::{Arc, Mutex};
 use tower::ServiceExt;
 
 pub fn schema() -> Schema {
-    let numeric = |max, levels| Kind::from(Scale::levels(0.0, max, levels, Quantiser::Round).unwrap());
+    let numeric = |max, levels| FeatureKind::from(Scale::levels(0.0, max, levels, Quantiser::Round).unwrap());
     let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     Schema::new(vec![
         Feature::new("income", numeric(90.0, 9)),
         Feature::new("debt", numeric(6.0, 6)),
-        Feature::new("housing", Kind::Categorical { categories: words(&["rent", "own"]), range: 4 }),
-        Feature::new("grade", Kind::Ordinal { ranks: words(&["low", "middle", "high"]) }),
+        Feature::new("housing", FeatureKind::Categorical { categories: words(&["rent", "own"]), range: 4 }),
+        Feature::new("grade", FeatureKind::Ordinal { ranks: words(&["low", "middle", "high"]) }),
     ])
     .unwrap()
 }
@@ -52,7 +55,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(rows: usize, servers: u8, seed: u64, tune: impl FnOnce(&mut Contents)) -> World {
+    pub fn new(rows: usize, servers: u8, seed: u64, tune: impl FnOnce(&mut ManifestFields)) -> World {
         let schema = schema();
         let mut random = SeededRandom::new(seed);
         let levels: Vec<Vec<u16>> = (0..rows)
@@ -67,7 +70,7 @@ impl World {
             })
             .collect();
         let length = texts.iter().map(|texts| record::encoded_length(texts)).max().unwrap();
-        let mut contents = Contents::new("test", schema, rows, length + SIGNATURE_LENGTH, servers);
+        let mut contents = ManifestFields::new("test", schema, rows, length + SIGNATURE_LENGTH, servers);
         contents.signer = Some(signing_key().public());
         tune(&mut contents);
         contents.offer_all();
@@ -86,17 +89,17 @@ impl World {
 
     pub fn bundle(&self) -> Bundle {
         let records = self.texts.iter().flat_map(|texts| self.record(texts, &signing_key()));
-        let rows = RowStore::build(&self.manifest.schema().ranges(), &self.levels).unwrap();
+        let rows = RowStore::build(&self.manifest.schema().max_levels(), &self.levels).unwrap();
         Bundle::in_memory(self.manifest.clone(), rows, records.collect()).unwrap()
     }
 
-    pub fn holding(&self, index: u8) -> Holding {
-        Holding::new(&self.bundle(), index, vec![RootKey::new(0, self.key)]).unwrap()
+    pub fn holding(&self, index: u8) -> LoadedBundle {
+        LoadedBundle::new(&self.bundle(), index, vec![RootKey::new(0, self.key)]).unwrap()
     }
 
     pub fn router(&self, index: u8) -> Router {
         let tokens = Tokens::new(vec![], None).unwrap();
-        routes::public(Arc::new(App::new(self.holding(index), tokens, Limits::default(), vec![])))
+        routes::public(Arc::new(AppState::new(self.holding(index), tokens, Limits::default(), vec![])))
     }
 
     pub fn servers(&self) -> Vec<Arc<dyn Transport>> {
@@ -113,17 +116,17 @@ impl World {
     }
 
     /// The values of somebody with these levels.
-    pub fn values(&self, x: &[u32]) -> Values {
+    pub fn values(&self, x: &[u32]) -> ProfileValues {
         let features = self.manifest.schema().features().iter().zip(x);
         features.map(|(feature, &level)| (feature.name.clone(), feature.decode_level(level).unwrap())).collect()
     }
 }
 
 /// The same servers, asked with patience.
-pub fn patient(servers: Vec<Arc<dyn Transport>>, policy: Policy) -> Vec<Arc<dyn Transport>> {
+pub fn patient(servers: Vec<Arc<dyn Transport>>, policy: RetryPolicy) -> Vec<Arc<dyn Transport>> {
     servers
         .into_iter()
-        .map(|server| Arc::new(Patient::new(server, policy, Arc::new(Timer::start()))) as Arc<dyn Transport>)
+        .map(|server| Arc::new(Retrying::new(server, policy, Arc::new(TokioClock::start()))) as Arc<dyn Transport>)
         .collect()
 }
 
@@ -159,18 +162,18 @@ impl Exchange for InProcess {
         self.name.clone()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         Box::pin(async {
             let (parts, manifest) = self.ask(Method::GET, MANIFEST_PATH, Bytes::new()).await?;
             let index = parts.headers[SERVER_HEADER].to_str().unwrap().parse().unwrap();
-            Ok(Greeting { index, manifest, earlier: vec![] })
+            Ok(ManifestResponse { index, manifest, earlier: vec![] })
         })
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
             let (_, body) = self.ask(Method::POST, call.route.path(), call.message).await?;
-            let mut checked = Checked::new(call.length, response);
+            let mut checked = ChecksumVerifier::new(call.length, response);
             body.chunks(100).try_for_each(|part| checked.part(part))?;
             checked.finish()
         })
@@ -196,12 +199,12 @@ impl Exchange for Recorder {
         self.inner.name()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         self.log.lock().unwrap().push((self.number, Seen::Greeting));
         self.inner.greet()
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         let seen = Seen::Message { route: call.route, bytes: call.message.len(), answer: call.length };
         self.log.lock().unwrap().push((self.number, seen));
         self.inner.send(call, response)
@@ -242,11 +245,11 @@ impl Exchange for Misbehaving {
         self.inner.name()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         self.inner.greet()
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         self.attempts.lock().unwrap().push(call.message.clone());
         let first = self.attempts.lock().unwrap().len() == 1;
         Box::pin(async move {

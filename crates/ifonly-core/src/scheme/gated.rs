@@ -5,13 +5,13 @@
 //! for all others both symbols are uniform. The constant of E is multiplied by ρ_i and σ_i, so it is shared, not subtracted.
 //! Cost and gate are quadratic (few symbols up) or tables (anything separable).
 
-use super::Length::{Features, Levels, One};
-use super::{Gate, Metric, Opening, Origin, Phase, Reading, Scheme, Setting, Slot, linear};
-use crate::field::Symbol;
-use crate::form::{Form, Output, Program};
+use super::SlotLength::{Features, Levels, One};
+use super::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot, linear};
+use crate::field::FieldElement;
+use crate::form::{OutputExpr, RowFunction, RowProgram};
 use crate::params::Params;
-use crate::secret::Secret;
-use crate::share::Vectors;
+use crate::secret::SecretQuery;
+use crate::share::SlotVectors;
 
 const X: Slot = Slot::fresh("x", Features);
 const W: Slot = linear::W_WX[0];
@@ -26,35 +26,35 @@ const LEARNS: &str = "which rows qualify, and their costs";
 
 // The three costs, each with what the user opens and what the servers make of it.
 
-fn plain_cost(secret: &Secret, setting: &Setting<'_>) -> Opening {
+fn plain_cost(secret: &SecretQuery, setting: &PhaseContext<'_>) -> PhaseSecrets {
     let x = secret.x(setting.field);
     let offset = setting.field.dot(&x, &x);
-    Opening::new([x.to_vec()]).with_offset(offset)
+    PhaseSecrets::new([x.to_vec()]).with_offset(offset)
 }
 
-fn plain_form(setting: &Setting<'_>, q: &Vectors, one: Symbol) -> Form {
-    Form { constant: Symbol::ZERO, ..setting.distance(q.slot(0), one) }
+fn plain_form(setting: &PhaseContext<'_>, q: &SlotVectors, one: FieldElement) -> RowFunction {
+    RowFunction { constant: FieldElement::ZERO, ..setting.distance(q.slot(0), one) }
 }
 
-fn weighted_cost(secret: &Secret, setting: &Setting<'_>) -> Opening {
+fn weighted_cost(secret: &SecretQuery, setting: &PhaseContext<'_>) -> PhaseSecrets {
     linear::open(setting, &secret.x(setting.field), secret.w(setting.field))
 }
 
-fn weighted_form(setting: &Setting<'_>, q: &Vectors, _: Symbol) -> Form {
+fn weighted_form(setting: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowFunction {
     linear::form(setting, q.slot(0), q.slot(1))
 }
 
-fn table_cost(secret: &Secret, setting: &Setting<'_>) -> Opening {
-    Opening::new([secret.cost(setting.field, setting.params)])
+fn table_cost(secret: &SecretQuery, setting: &PhaseContext<'_>) -> PhaseSecrets {
+    PhaseSecrets::new([secret.cost(setting.field, setting.params)])
 }
 
-fn table_form(setting: &Setting<'_>, q: &Vectors, _: Symbol) -> Form {
+fn table_form(setting: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowFunction {
     setting.table(q.slot(0))
 }
 
 // The two gates, whose slots follow those of the cost.
 
-fn immutable_gate(mut opening: Opening, secret: &Secret, setting: &Setting<'_>) -> Opening {
+fn immutable_gate(mut opening: PhaseSecrets, secret: &SecretQuery, setting: &PhaseContext<'_>) -> PhaseSecrets {
     let (h, x) = (secret.h(setting.field), secret.x(setting.field));
     let hx = setting.times(&h, &x);
     let constant = setting.field.dot(&hx, &x);
@@ -64,19 +64,19 @@ fn immutable_gate(mut opening: Opening, secret: &Secret, setting: &Setting<'_>) 
     opening
 }
 
-fn table_gate(mut opening: Opening, secret: &Secret, setting: &Setting<'_>) -> Opening {
+fn table_gate(mut opening: PhaseSecrets, secret: &SecretQuery, setting: &PhaseContext<'_>) -> PhaseSecrets {
     opening.vectors.push(secret.gate(setting.field, setting.params));
     opening
 }
 
-fn immutable_form(setting: &Setting<'_>, q: &Vectors) -> Form {
+fn immutable_form(setting: &PhaseContext<'_>, q: &SlotVectors) -> RowFunction {
     let first = q.iter().len() - 3;
     let constant = q.slot(first + 2)[0];
-    Form { constant, ..linear::form(setting, q.slot(first), q.slot(first + 1)) }
+    RowFunction { constant, ..linear::form(setting, q.slot(first), q.slot(first + 1)) }
 }
 
-fn program(cost: Form, gate: Form) -> Program {
-    Program::new([cost, gate], [Output::Blinded(1), Output::Hidden { cost: 0, gate: 1 }])
+fn program(cost: RowFunction, gate: RowFunction) -> RowProgram {
+    RowProgram::new([cost, gate], [OutputExpr::Blinded(1), OutputExpr::Hidden { cost: 0, gate: 1 }])
 }
 
 /// Violations of a table gate count features.
@@ -92,15 +92,15 @@ macro_rules! gated {
             name: $name,
             origin: Origin::Ours,
             learns: LEARNS,
-            metric: Metric::$metric,
-            gate: Gate::$gate,
+            cost_model: CostModel::$metric,
+            constraint: ConstraintKind::$gate,
             bound: $bound,
             phases: &[Phase {
                 slots: &[$($slot),*],
                 degree: |_| 1,
                 secrets: |secret, setting, _| $open_gate($cost(secret, setting), secret, setting),
                 program: |$setting, $q, one| program($cost_form($setting, $q, one), $gate_form),
-                reading: Reading::Gated,
+                decode_rule: DecodeRule::Gated,
             }],
         };
     };

@@ -4,11 +4,11 @@
 //! documentation (see [`Deployment`](crate::deployment::Deployment)). Threshold, silence, lies, verification and shuffle
 //! are the engine's business and appear in no scheme. To add one, write a short file here and list it in [`ALL`].
 
-use crate::field::{Field, Symbol};
-use crate::form::{Form, Program, Shape};
+use crate::field::{Field, FieldElement};
+use crate::form::{RowFunction, RowFunctionKind, RowProgram};
 use crate::params::Params;
-use crate::secret::Secret;
-use crate::share::Vectors;
+use crate::secret::SecretQuery;
+use crate::share::SlotVectors;
 
 mod gated;
 mod linear;
@@ -29,9 +29,9 @@ pub struct Scheme {
     /// What the user learns beside the record, for the documentation.
     pub learns: &'static str,
     /// How rows are compared.
-    pub metric: Metric,
+    pub cost_model: CostModel,
     /// Which rows qualify.
-    pub gate: Gate,
+    pub constraint: ConstraintKind,
     /// Decoded values stay at or below this; q must exceed it.
     pub bound: fn(&Params) -> u128,
     /// One round each.
@@ -40,25 +40,25 @@ pub struct Scheme {
 
 impl Scheme {
     /// Whether a person's costs of this kind can be asked for: tables hold any, and weights are more than the rest has.
-    pub fn carries_costs(&self, wanted: Metric) -> bool {
+    pub fn carries_costs(&self, wanted: CostModel) -> bool {
         match wanted {
-            Metric::Table => self.metric == Metric::Table,
-            Metric::Weighted => matches!(self.metric, Metric::Weighted | Metric::Table),
+            CostModel::Table => self.cost_model == CostModel::Table,
+            CostModel::Weighted => matches!(self.cost_model, CostModel::Weighted | CostModel::Table),
             _ => true,
         }
     }
 
     /// Whether it belongs to the gated family: one round, and rows that do not qualify reveal nothing.
     pub fn is_gated(&self) -> bool {
-        matches!(self.phases, [Phase { reading: Reading::Gated, .. }])
+        matches!(self.phases, [Phase { decode_rule: DecodeRule::Gated, .. }])
     }
 
     /// Whether constraints of this kind can be asked for: tables hold any, and every gate holds immutable features.
-    pub fn carries_gate(&self, wanted: Gate) -> bool {
+    pub fn carries_gate(&self, wanted: ConstraintKind) -> bool {
         match wanted {
-            Gate::None => true,
-            Gate::Zeros | Gate::Scaled => self.gate != Gate::None,
-            Gate::Table => self.gate == Gate::Table,
+            ConstraintKind::None => true,
+            ConstraintKind::Zeros | ConstraintKind::Scaled => self.constraint != ConstraintKind::None,
+            ConstraintKind::Table => self.constraint == ConstraintKind::Table,
         }
     }
 }
@@ -74,7 +74,7 @@ pub enum Origin {
 
 /// How rows are compared; the later, the more a user may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Metric {
+pub enum CostModel {
     /// Σ (y − x)².
     Squared,
     /// Σ w(y − x)².
@@ -89,7 +89,7 @@ pub enum Metric {
 
 /// Which rows qualify; the later, the more a user may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Gate {
+pub enum ConstraintKind {
     /// All.
     None,
     /// Those that agree with x on I; others reveal nothing.
@@ -108,11 +108,11 @@ pub struct Phase {
     /// The highest degree in the shares that the user cannot cancel; κ = degree·T.
     pub(crate) degree: fn(&Params) -> usize,
     /// What the user shares.
-    pub(crate) secrets: fn(&Secret, &Setting<'_>, &[bool]) -> Opening,
+    pub(crate) secrets: fn(&SecretQuery, &PhaseContext<'_>, &[bool]) -> PhaseSecrets,
     /// What a server computes from its shares. The last argument is 1, or a share of r in a verified query.
-    pub(crate) program: fn(&Setting<'_>, &Vectors, Symbol) -> Program,
+    pub(crate) program: fn(&PhaseContext<'_>, &SlotVectors, FieldElement) -> RowProgram,
     /// How the decoded values are read.
-    pub reading: Reading,
+    pub decode_rule: DecodeRule,
 }
 
 /// A shared vector.
@@ -121,7 +121,7 @@ pub struct Slot {
     /// Its name in the vectors and the documentation.
     pub name: &'static str,
     /// Its length.
-    pub length: Length,
+    pub length: SlotLength,
     /// Whether the share is the one of the same name in the phase before.
     pub carried: bool,
     /// Whether the phase before commits to the share.
@@ -130,24 +130,24 @@ pub struct Slot {
 
 impl Slot {
     /// A vector that is shared in this phase.
-    pub(crate) const fn fresh(name: &'static str, length: Length) -> Slot {
+    pub(crate) const fn fresh(name: &'static str, length: SlotLength) -> Slot {
         Slot { name, length, carried: false, promised: false }
     }
 
     /// A vector of the second phase whose share is chosen in the first.
-    pub(crate) const fn promised(name: &'static str, length: Length) -> Slot {
+    pub(crate) const fn committed(name: &'static str, length: SlotLength) -> Slot {
         Slot { name, length, carried: false, promised: true }
     }
 
     /// A vector whose share the servers know from the phase before.
-    pub(crate) const fn carried(name: &'static str, length: Length) -> Slot {
+    pub(crate) const fn carried(name: &'static str, length: SlotLength) -> Slot {
         Slot { name, length, carried: true, promised: true }
     }
 }
 
 /// The length of a shared vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Length {
+pub enum SlotLength {
     /// 1.
     One,
     /// d.
@@ -160,22 +160,22 @@ pub enum Length {
     Rows,
 }
 
-impl Length {
+impl SlotLength {
     /// In symbols.
     pub(crate) fn symbols(self, params: &Params) -> usize {
         match self {
-            Length::One => 1,
-            Length::Features => params.features(),
-            Length::Powers => (params.exponent as usize - 1) * params.features(),
-            Length::Levels => params.levels(),
-            Length::Rows => params.rows,
+            SlotLength::One => 1,
+            SlotLength::Features => params.features(),
+            SlotLength::Powers => (params.exponent as usize - 1) * params.features(),
+            SlotLength::Levels => params.levels(),
+            SlotLength::Rows => params.rows,
         }
     }
 }
 
 /// How the decoded values of a phase become costs.
 #[derive(Clone, Copy, Debug)]
-pub enum Reading {
+pub enum DecodeRule {
     /// The value is the cost.
     Cost,
     /// The value is the cost, and the largest wins.
@@ -194,16 +194,16 @@ pub enum Reading {
     Gated,
 }
 
-impl Reading {
+impl DecodeRule {
     /// Symbols per row.
     pub(crate) fn outputs(self) -> usize {
-        if matches!(self, Reading::Gated) { 2 } else { 1 }
+        if matches!(self, DecodeRule::Gated) { 2 } else { 1 }
     }
 }
 
 /// What user and servers both know.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Setting<'a> {
+pub(crate) struct PhaseContext<'a> {
     /// F_q.
     pub field: &'a Field,
     /// The deployment's parameters.
@@ -212,63 +212,66 @@ pub(crate) struct Setting<'a> {
 
 /// The user's vectors for one phase, and what to add to the decoded cost.
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct PhaseSecrets {
     /// One vector per slot.
-    pub vectors: Vectors,
+    pub vectors: SlotVectors,
     /// The part of the cost that only the user knows and never shares.
-    pub offset: Symbol,
+    pub offset: FieldElement,
 }
 
-impl Opening {
-    fn new(vectors: impl Into<Vec<Vec<Symbol>>>) -> Opening {
-        Opening { vectors: Vectors::new(vectors), offset: Symbol::ZERO }
+impl PhaseSecrets {
+    fn new(vectors: impl Into<Vec<Vec<FieldElement>>>) -> PhaseSecrets {
+        PhaseSecrets { vectors: SlotVectors::new(vectors), offset: FieldElement::ZERO }
     }
 
-    fn with_offset(self, offset: Symbol) -> Opening {
-        Opening { offset, ..self }
+    fn with_offset(self, offset: FieldElement) -> PhaseSecrets {
+        PhaseSecrets { offset, ..self }
     }
 }
 
 // The few vector expressions that schemes are written in.
-impl Setting<'_> {
-    fn times(&self, a: &[Symbol], b: &[Symbol]) -> Vec<Symbol> {
+impl PhaseContext<'_> {
+    fn times(&self, a: &[FieldElement], b: &[FieldElement]) -> Vec<FieldElement> {
         a.iter().zip(b).map(|(&a, &b)| self.field.mul(a, b)).collect()
     }
 
-    fn scaled(&self, factor: i64, a: &[Symbol]) -> Vec<Symbol> {
+    fn scaled(&self, factor: i64, a: &[FieldElement]) -> Vec<FieldElement> {
         let factor = self.field.reduce_signed(factor);
         a.iter().map(|&a| self.field.mul(factor, a)).collect()
     }
 
     /// Σ a_k·b_k².
-    fn weighted_norm(&self, a: &[Symbol], b: &[Symbol]) -> Symbol {
+    fn weighted_norm(&self, a: &[FieldElement], b: &[FieldElement]) -> FieldElement {
         self.field.dot(a, &self.times(b, b))
     }
 
     /// ‖y‖²·one − 2⟨x, y⟩ + ‖x‖²: the squared distance when `one` is 1.
-    fn distance(&self, x: &[Symbol], one: Symbol) -> Form {
-        Form { shape: Shape::Linear { norm: one, slope: self.scaled(-2, x) }, constant: self.field.dot(x, x) }
+    fn distance(&self, x: &[FieldElement], one: FieldElement) -> RowFunction {
+        RowFunction {
+            shape: RowFunctionKind::Linear { norm: one, slope: self.scaled(-2, x) },
+            constant: self.field.dot(x, x),
+        }
     }
 
     /// Σ_k square_k·y_k² + linear_k·y_k + constant.
-    fn quadratic(&self, square: Vec<Symbol>, linear: Vec<Symbol>, constant: Symbol) -> Form {
-        Form { shape: Shape::Polynomial(vec![linear, square]), constant }
+    fn quadratic(&self, square: Vec<FieldElement>, linear: Vec<FieldElement>, constant: FieldElement) -> RowFunction {
+        RowFunction { shape: RowFunctionKind::Polynomial(vec![linear, square]), constant }
     }
 
     /// Σ_k w_k(y_k − x_k)².
-    fn weighted_distance(&self, x: &[Symbol], w: &[Symbol]) -> Form {
+    fn weighted_distance(&self, x: &[FieldElement], w: &[FieldElement]) -> RowFunction {
         self.quadratic(w.to_vec(), self.scaled(-2, &self.times(w, x)), self.weighted_norm(w, x))
     }
 
     /// Σ_k T_k[y_k], the tables one after another in `entries`.
-    fn table(&self, mut entries: &[Symbol]) -> Form {
+    fn table(&self, mut entries: &[FieldElement]) -> RowFunction {
         let mut tables = Vec::with_capacity(self.params.features());
         for &range in &self.params.ranges {
             let (table, rest) = entries.split_at(range as usize + 1);
             tables.push(table.to_vec());
             entries = rest;
         }
-        Form { shape: Shape::Table(tables), constant: Symbol::ZERO }
+        RowFunction { shape: RowFunctionKind::Table(tables), constant: FieldElement::ZERO }
     }
 }
 
@@ -311,10 +314,10 @@ pub fn named(name: &str) -> Option<&'static Scheme> {
 }
 
 /// The leanest scheme of one round for just these costs and constraints: the one with the fewest servers.
-pub fn leanest(metric: Metric, gate: Gate) -> &'static Scheme {
+pub fn leanest(metric: CostModel, gate: ConstraintKind) -> &'static Scheme {
     // No degree but that of ℓ_p depends on the parameters.
     let params = Params::new(vec![1], 1);
-    let fits = |scheme: &&Scheme| scheme.phases.len() == 1 && (scheme.metric, scheme.gate) == (metric, gate);
+    let fits = |scheme: &&Scheme| scheme.phases.len() == 1 && (scheme.cost_model, scheme.constraint) == (metric, gate);
     let fitting = ALL.iter().copied().filter(fits);
     fitting.min_by_key(|scheme| (scheme.phases[0].degree)(&params)).unwrap_or(DEFAULT)
 }
@@ -325,7 +328,7 @@ pub fn preferred(mut schemes: impl Iterator<Item = &'static Scheme> + Clone) -> 
     schemes
         .clone()
         .filter(|scheme| scheme.is_gated())
-        .max_by_key(|scheme| (scheme.metric, scheme.gate))
+        .max_by_key(|scheme| (scheme.cost_model, scheme.constraint))
         .or_else(|| schemes.next())
 }
 
@@ -353,15 +356,15 @@ mod tests {
     #[test]
     fn the_leanest_scheme_carries_what_is_asked_and_no_more() {
         for (metric, gate, name) in [
-            (Metric::Squared, Gate::None, "baseline"),
-            (Metric::Weighted, Gate::None, "linear-baseline+"),
-            (Metric::Table, Gate::None, "table"),
-            (Metric::Squared, Gate::Zeros, "gated"),
-            (Metric::Weighted, Gate::Zeros, "gated+"),
-            (Metric::Table, Gate::Zeros, "gated-costs"),
-            (Metric::Squared, Gate::Table, "gated-ranges"),
-            (Metric::Weighted, Gate::Table, "gated-ranges+"),
-            (Metric::Table, Gate::Table, "gated-tables"),
+            (CostModel::Squared, ConstraintKind::None, "baseline"),
+            (CostModel::Weighted, ConstraintKind::None, "linear-baseline+"),
+            (CostModel::Table, ConstraintKind::None, "table"),
+            (CostModel::Squared, ConstraintKind::Zeros, "gated"),
+            (CostModel::Weighted, ConstraintKind::Zeros, "gated+"),
+            (CostModel::Table, ConstraintKind::Zeros, "gated-costs"),
+            (CostModel::Squared, ConstraintKind::Table, "gated-ranges"),
+            (CostModel::Weighted, ConstraintKind::Table, "gated-ranges+"),
+            (CostModel::Table, ConstraintKind::Table, "gated-tables"),
         ] {
             assert_eq!(leanest(metric, gate).name, name);
         }

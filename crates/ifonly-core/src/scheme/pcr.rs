@@ -1,8 +1,8 @@
 //! Baseline, Diff and Mask PCR: x is shared and each server answers `‖y_i − Q‖²`, its differences, or with a mask.
 
-use super::Length::Features;
-use super::{Gate, Metric, Opening, Origin, Phase, Reading, Scheme, Slot};
-use crate::form::{Output, Program};
+use super::SlotLength::Features;
+use super::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseSecrets, Scheme, Slot};
+use crate::form::{OutputExpr, RowProgram};
 
 const X: &[Slot] = &[Slot::fresh("x", Features)];
 
@@ -11,15 +11,15 @@ pub(super) const BASELINE: Scheme = Scheme {
     name: "baseline",
     origin: Origin::Paper,
     learns: "every distance",
-    metric: Metric::Squared,
-    gate: Gate::None,
+    cost_model: CostModel::Squared,
+    constraint: ConstraintKind::None,
     bound: |params| params.delta(),
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
-        program: |setting, q, one| Program::new([setting.distance(q.slot(0), one)], [Output::Plain(0)]),
-        reading: Reading::Cost,
+        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
+        program: |setting, q, one| RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Plain(0)]),
+        decode_rule: DecodeRule::Cost,
     }],
 };
 
@@ -28,15 +28,15 @@ pub(super) const DIFF: Scheme = Scheme {
     name: "diff",
     origin: Origin::Paper,
     learns: "every difference of distances",
-    metric: Metric::Squared,
-    gate: Gate::None,
+    cost_model: CostModel::Squared,
+    constraint: ConstraintKind::None,
     bound: |params| 2 * params.delta(),
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
-        program: |setting, q, one| Program::new([setting.distance(q.slot(0), one)], [Output::Difference(0)]),
-        reading: Reading::Difference,
+        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
+        program: |setting, q, one| RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Difference(0)]),
+        decode_rule: DecodeRule::Difference,
     }],
 };
 
@@ -45,16 +45,16 @@ pub(super) const MASK: Scheme = Scheme {
     name: "mask",
     origin: Origin::Paper,
     learns: "every distance up to d_min − 1",
-    metric: Metric::Squared,
-    gate: Gate::None,
+    cost_model: CostModel::Squared,
+    constraint: ConstraintKind::None,
     bound: |params| params.delta() + u128::from(params.mask) - 1,
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
-        secrets: |secret, setting, _| Opening::new([secret.x(setting.field).to_vec()]),
+        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
         program: |setting, q, one| {
-            Program::new([setting.distance(q.slot(0), one)], [Output::Masked { form: 0, unit: one }])
+            RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Masked { form: 0, unit: one }])
         },
-        reading: Reading::Masked,
+        decode_rule: DecodeRule::Masked,
     }],
 };

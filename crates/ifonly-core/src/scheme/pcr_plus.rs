@@ -3,19 +3,19 @@
 //! Mask-PCR+ is exact only for weights under which distances still differ by d_min: weights do shrink gaps (the
 //! paper's Lemma 2 says otherwise).
 
-use super::Length::Features;
-use super::{Gate, Metric, Opening, Origin, Phase, Reading, Scheme, Setting, Slot};
-use crate::form::{Form, Output, Program};
-use crate::secret::Secret;
-use crate::share::Vectors;
+use super::SlotLength::Features;
+use super::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
+use crate::form::{OutputExpr, RowFunction, RowProgram};
+use crate::secret::SecretQuery;
+use crate::share::SlotVectors;
 
 const X_W: &[Slot] = &[Slot::fresh("x", Features), Slot::fresh("w", Features)];
 
-fn secrets(secret: &Secret, setting: &Setting<'_>, _: &[bool]) -> Opening {
-    Opening::new([secret.x(setting.field).to_vec(), secret.w(setting.field)])
+fn secrets(secret: &SecretQuery, setting: &PhaseContext<'_>, _: &[bool]) -> PhaseSecrets {
+    PhaseSecrets::new([secret.x(setting.field).to_vec(), secret.w(setting.field)])
 }
 
-fn form(setting: &Setting<'_>, q: &Vectors) -> Form {
+fn form(setting: &PhaseContext<'_>, q: &SlotVectors) -> RowFunction {
     setting.weighted_distance(q.slot(0), q.slot(1))
 }
 
@@ -24,15 +24,15 @@ pub(super) const BASELINE: Scheme = Scheme {
     name: "baseline+",
     origin: Origin::Paper,
     learns: "every weighted distance",
-    metric: Metric::Weighted,
-    gate: Gate::None,
+    cost_model: CostModel::Weighted,
+    constraint: ConstraintKind::None,
     bound: |params| params.weighted_delta(),
     phases: &[Phase {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, _| Program::new([form(setting, q)], [Output::Plain(0)]),
-        reading: Reading::Cost,
+        program: |setting, q, _| RowProgram::new([form(setting, q)], [OutputExpr::Plain(0)]),
+        decode_rule: DecodeRule::Cost,
     }],
 };
 
@@ -41,15 +41,15 @@ pub(super) const DIFF: Scheme = Scheme {
     name: "diff+",
     origin: Origin::Paper,
     learns: "every difference of weighted distances",
-    metric: Metric::Weighted,
-    gate: Gate::None,
+    cost_model: CostModel::Weighted,
+    constraint: ConstraintKind::None,
     bound: |params| params.weighted_delta().saturating_mul(2),
     phases: &[Phase {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, _| Program::new([form(setting, q)], [Output::Difference(0)]),
-        reading: Reading::Difference,
+        program: |setting, q, _| RowProgram::new([form(setting, q)], [OutputExpr::Difference(0)]),
+        decode_rule: DecodeRule::Difference,
     }],
 };
 
@@ -58,14 +58,14 @@ pub(super) const MASK: Scheme = Scheme {
     name: "mask+",
     origin: Origin::Paper,
     learns: "every weighted distance up to d_min − 1",
-    metric: Metric::Weighted,
-    gate: Gate::None,
+    cost_model: CostModel::Weighted,
+    constraint: ConstraintKind::None,
     bound: |params| params.weighted_delta().saturating_add(params.mask.into()) - 1,
     phases: &[Phase {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, one| Program::new([form(setting, q)], [Output::Masked { form: 0, unit: one }]),
-        reading: Reading::Masked,
+        program: |setting, q, one| RowProgram::new([form(setting, q)], [OutputExpr::Masked { form: 0, unit: one }]),
+        decode_rule: DecodeRule::Masked,
     }],
 };

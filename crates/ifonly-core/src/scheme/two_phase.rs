@@ -5,21 +5,26 @@
 //! The paper lets the user stop when |Θ| ≤ 1; that would tell the servers, so both phases always run. Its four-server
 //! Remark multiplies a term that only the user could cancel by a secret ρ_i; the form here has the same N and cost.
 
-use super::Length::{Features, Rows};
-use super::{Gate, Metric, Opening, Origin, Phase, Reading, Scheme, Setting, Slot};
-use crate::field::{Field, Symbol};
-use crate::form::{Form, Output, Program};
-use crate::secret::Secret;
-use crate::share::Vectors;
+use super::SlotLength::{Features, Rows};
+use super::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
+use crate::field::{Field, FieldElement};
+use crate::form::{OutputExpr, RowFunction, RowProgram};
+use crate::secret::SecretQuery;
+use crate::share::SlotVectors;
 
-fn theta_symbols(field: &Field, theta: &[bool]) -> Vec<Symbol> {
+fn theta_symbols(field: &Field, theta: &[bool]) -> Vec<FieldElement> {
     theta.iter().map(|&selected| field.reduce(selected.into())).collect()
 }
 
 /// `s²·U + s·V + c` for the forms `U = Σ a·y²` and `V = Σ b·y`.
-fn selected(square: Form, linear: Form, constant: Symbol, row_shares: &[Symbol]) -> Program {
-    let output = Output::Selected { square: 0, linear: 1, constant };
-    Program { row_shares: row_shares.to_vec(), ..Program::new([square, linear], [output]) }
+fn selected(
+    square: RowFunction,
+    linear: RowFunction,
+    constant: FieldElement,
+    row_shares: &[FieldElement],
+) -> RowProgram {
+    let output = OutputExpr::Selected { square: 0, linear: 1, constant };
+    RowProgram { row_shares: row_shares.to_vec(), ..RowProgram::new([square, linear], [output]) }
 }
 
 /// Shares h1 and x∘h1; zero exactly where a row agrees with x on I.
@@ -29,27 +34,27 @@ const MATCH: Phase = Phase {
     secrets: |secret, setting, _| {
         let h1 = secret.h(setting.field);
         let xh1 = setting.times(&h1, &secret.x(setting.field));
-        Opening::new([h1, xh1])
+        PhaseSecrets::new([h1, xh1])
     },
     program: |setting, q, _| {
         let (h1, xh1) = (q.slot(0), q.slot(1));
         let linear = setting.scaled(-2, &setting.times(h1, xh1));
         let form = setting.quadratic(setting.times(h1, h1), linear, setting.field.dot(xh1, xh1));
-        Program::new([form], [Output::Blinded(0)])
+        RowProgram::new([form], [OutputExpr::Blinded(0)])
     },
-    reading: Reading::Zeros,
+    decode_rule: DecodeRule::Zeros,
 };
 
 /// `‖s·y − Q‖²` with the slots h2, x.
-fn select_distance(setting: &Setting<'_>, q: &Vectors, one: Symbol) -> Program {
-    let zeros = vec![Symbol::ZERO; setting.params.features()];
+fn select_distance(setting: &PhaseContext<'_>, q: &SlotVectors, one: FieldElement) -> RowProgram {
+    let zeros = vec![FieldElement::ZERO; setting.params.features()];
     let square = setting.distance(&zeros, one);
-    let linear = Form { constant: Symbol::ZERO, ..setting.distance(q.slot(1), Symbol::ZERO) };
+    let linear = RowFunction { constant: FieldElement::ZERO, ..setting.distance(q.slot(1), FieldElement::ZERO) };
     selected(square, linear, setting.field.dot(q.slot(1), q.slot(1)), q.slot(0))
 }
 
-fn select_secrets(secret: &Secret, setting: &Setting<'_>, theta: &[bool]) -> Opening {
-    Opening::new([theta_symbols(setting.field, theta), secret.x(setting.field).to_vec()])
+fn select_secrets(secret: &SecretQuery, setting: &PhaseContext<'_>, theta: &[bool]) -> PhaseSecrets {
+    PhaseSecrets::new([theta_symbols(setting.field, theta), secret.x(setting.field).to_vec()])
 }
 
 /// Three servers, two rounds.
@@ -57,17 +62,17 @@ pub(super) const TWO_PHASE: Scheme = Scheme {
     name: "two-phase",
     origin: Origin::Paper,
     learns: "which rows qualify, and their distances",
-    metric: Metric::Squared,
-    gate: Gate::Zeros,
+    cost_model: CostModel::Squared,
+    constraint: ConstraintKind::Zeros,
     bound: |params| params.delta(),
     phases: &[
         MATCH,
         Phase {
-            slots: &[Slot::fresh("h2", Rows), Slot::promised("x", Features)],
+            slots: &[Slot::fresh("h2", Rows), Slot::committed("x", Features)],
             degree: |_| 2,
             secrets: select_secrets,
             program: select_distance,
-            reading: Reading::Selected,
+            decode_rule: DecodeRule::Selected,
         },
     ],
 };
@@ -77,25 +82,27 @@ pub(super) const FOUR_SERVERS: Scheme = Scheme {
     name: "two-phase-4",
     origin: Origin::Paper,
     learns: "which rows qualify, and their distances",
-    metric: Metric::Squared,
-    gate: Gate::Zeros,
+    cost_model: CostModel::Squared,
+    constraint: ConstraintKind::Zeros,
     bound: |params| params.delta(),
     phases: &[
         Phase {
             slots: &[Slot::fresh("h1", Features), Slot::fresh("x", Features)],
             degree: |_| 3,
-            secrets: |secret, setting, _| Opening::new([secret.h(setting.field), secret.x(setting.field).to_vec()]),
-            program: |setting, q, _| {
-                Program::new([setting.weighted_distance(q.slot(1), q.slot(0))], [Output::Blinded(0)])
+            secrets: |secret, setting, _| {
+                PhaseSecrets::new([secret.h(setting.field), secret.x(setting.field).to_vec()])
             },
-            reading: Reading::Zeros,
+            program: |setting, q, _| {
+                RowProgram::new([setting.weighted_distance(q.slot(1), q.slot(0))], [OutputExpr::Blinded(0)])
+            },
+            decode_rule: DecodeRule::Zeros,
         },
         Phase {
             slots: &[Slot::fresh("h2", Rows), Slot::carried("x", Features)],
             degree: |_| 2,
             secrets: select_secrets,
             program: select_distance,
-            reading: Reading::Selected,
+            decode_rule: DecodeRule::Selected,
         },
     ],
 };
@@ -105,26 +112,26 @@ pub(super) const PLUS: Scheme = Scheme {
     name: "two-phase+",
     origin: Origin::Paper,
     learns: "which rows qualify, and their weighted distances",
-    metric: Metric::Weighted,
-    gate: Gate::Zeros,
+    cost_model: CostModel::Weighted,
+    constraint: ConstraintKind::Zeros,
     bound: |params| params.weighted_delta(),
     phases: &[
         MATCH,
         Phase {
-            slots: &[Slot::fresh("h2", Rows), Slot::promised("x", Features), Slot::promised("w", Features)],
+            slots: &[Slot::fresh("h2", Rows), Slot::committed("x", Features), Slot::committed("w", Features)],
             degree: |_| 3,
             secrets: |secret, setting, theta| {
                 let field = setting.field;
-                Opening::new([theta_symbols(field, theta), secret.x(field).to_vec(), secret.w_with(field, 1)])
+                PhaseSecrets::new([theta_symbols(field, theta), secret.x(field).to_vec(), secret.w_with(field, 1)])
             },
             program: |setting, q, _| {
                 let (x, w) = (q.slot(1), q.slot(2));
-                let zeros = vec![Symbol::ZERO; setting.params.features()];
-                let square = setting.quadratic(w.to_vec(), zeros.clone(), Symbol::ZERO);
-                let linear = setting.quadratic(zeros, setting.scaled(-2, &setting.times(w, x)), Symbol::ZERO);
+                let zeros = vec![FieldElement::ZERO; setting.params.features()];
+                let square = setting.quadratic(w.to_vec(), zeros.clone(), FieldElement::ZERO);
+                let linear = setting.quadratic(zeros, setting.scaled(-2, &setting.times(w, x)), FieldElement::ZERO);
                 selected(square, linear, setting.weighted_norm(w, x), q.slot(0))
             },
-            reading: Reading::Selected,
+            decode_rule: DecodeRule::Selected,
         },
     ],
 };

@@ -1,8 +1,8 @@
 //! What a client that breaks the protocol gets where servers are to spare, and why masks are not verified.
 
-use crate::deployment::{Deployment, DeploymentError};
-use crate::field::FieldRule;
-use crate::field::Symbol;
+use crate::deployment::{SchemeInstance, SchemeInstanceError};
+use crate::field::FieldElement;
+use crate::field::ModulusRule;
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
@@ -10,14 +10,14 @@ use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
 use crate::service::CHECK_LENGTH;
-use crate::spir::Fetch;
-use crate::transcript::{Message, Parent, Stage, Ticket, messages};
+use crate::spir::RecordFetch;
+use crate::transcript::{Message, MessageKind, SearchRef, Ticket, messages};
 use crate::{package, wire};
 
 const ROWS: [[u16; 2]; 5] = [[3, 1], [0, 2], [4, 4], [1, 0], [2, 3]];
 
 struct World {
-    deployment: Deployment,
+    deployment: SchemeInstance,
     servers: Vec<MemoryServer>,
 }
 
@@ -25,15 +25,15 @@ impl World {
     fn new(name: &str, silent: usize, lying: usize) -> World {
         let rows = Rows::new(&[4, 4], ROWS).unwrap();
         let params = Params { silent, lying, ..Params::new(vec![4, 4], rows.iter().len()) };
-        let deployment = Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap();
+        let deployment = SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
         let server = |index| MemoryServer::new(index, &deployment, &key, &rows);
         World { servers: (1..=deployment.servers() as u8).map(server).collect(), deployment }
     }
 
     /// Asks every server what the cheat likes, under one transcript.
-    fn ask(&self, stage: Stage, parent: Parent, payloads: Vec<Vec<u8>>) -> (Parent, Vec<Vec<u8>>) {
-        let header = self.servers[0].audience().header(&self.deployment, stage, payloads.len(), parent);
+    fn ask(&self, stage: MessageKind, parent: SearchRef, payloads: Vec<Vec<u8>>) -> (SearchRef, Vec<Vec<u8>>) {
+        let header = self.servers[0].header_context().header(&self.deployment, stage, payloads.len(), parent);
         let sent = messages(&header, payloads, &mut SeededRandom::new(4));
         let answer = |(server, message): (&MemoryServer, &Message)| server.respond(&message.encode()).unwrap();
         let responses: Vec<Vec<u8>> = self.servers.iter().zip(&sent).map(answer).collect();
@@ -41,12 +41,12 @@ impl World {
         let mut ticket = Ticket::default();
         ticket.iter_mut().zip(&lead[CHECK_LENGTH..]).for_each(|(to, &from)| *to = from);
         let bodies = responses.iter().map(|response| response[stage.lead()..].to_vec()).collect();
-        (Parent { tau: sent[0].tau(), ticket }, bodies)
+        (SearchRef { tau: sent[0].tau(), ticket }, bodies)
     }
 
     fn table(&self, entry: impl Fn(usize, u16) -> u64) -> Vec<u8> {
         let field = self.deployment.field();
-        let entries: Vec<Symbol> = (0..2)
+        let entries: Vec<FieldElement> = (0..2)
             .flat_map(|k| (0..=4).map(move |level| (k, level)))
             .map(|(k, level)| field.reduce(entry(k, level)))
             .collect();
@@ -59,14 +59,14 @@ fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
     for (silent, lying, symbols) in [(0, 0, 1), (1, 0, 2), (0, 1, 3), (1, 1, 4)] {
         let world = World::new("table", silent, lying);
         let (deployment, field) = (&world.deployment, world.deployment.field());
-        assert_eq!(deployment.cheated_symbols(), symbols);
+        assert_eq!(deployment.cheated_elements(), symbols);
         // Server 1 is asked for nothing, so its answer is the pad; every other one for a table of its own.
         let table = |server: usize| {
             world.table(|k, level| if server == 0 { 0 } else { 7 * server as u64 + u64::from(level) * [1, 10][k] })
         };
         let payloads = (0..deployment.servers()).map(table).collect();
-        let (parent, answers) = world.ask(Stage::Phase(0), Parent::default(), payloads);
-        let answers: Vec<Vec<Symbol>> =
+        let (parent, answers) = world.ask(MessageKind::Phase(0), SearchRef::default(), payloads);
+        let answers: Vec<Vec<FieldElement>> =
             answers.iter().map(|bytes| wire::unpack(field, bytes, ROWS.len()).unwrap()).collect();
         let points = deployment.points();
         let mut opened = 0;
@@ -80,7 +80,7 @@ fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
         }
         assert_eq!(opened, symbols);
         // The same with records: server 1 sends the pad, every other one the record that it was asked for.
-        let fetch = Fetch::new(deployment.params(), deployment.servers(), 4);
+        let fetch = RecordFetch::new(deployment.params(), deployment.servers(), 4);
         assert_eq!((fetch.cheated_records(), fetch.stripes()), (symbols, 1));
         let wish = |server: usize| {
             let mut payload = vec![0; fetch.query_length()];
@@ -91,10 +91,10 @@ fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
             }
             payload
         };
-        let (_, answers) = world.ask(Stage::Record, parent, (0..deployment.servers()).map(wish).collect());
+        let (_, answers) = world.ask(MessageKind::Record, parent, (0..deployment.servers()).map(wish).collect());
         let records = (1..deployment.servers()).filter(|&server| {
             let sealed: Vec<u8> = answers[server].iter().zip(&answers[0]).map(|(a, b)| a ^ b).collect();
-            package::open(&sealed).is_some_and(|record| crate::memory::levels(&record) == ROWS[server])
+            package::decode(&sealed).is_some_and(|record| crate::memory::levels(&record) == ROWS[server])
         });
         assert_eq!(records.count(), symbols, "S = {silent}, B = {lying}");
     }
@@ -105,12 +105,12 @@ fn masks_are_not_verified_because_r_zero_takes_them_off() {
     for name in ["mask", "linear-mask+"] {
         let params = Params { verified: true, mask: 3, ..Params::new(vec![4], 2) };
         let scheme = scheme::named(name).unwrap();
-        let refused = Deployment::new(scheme, params.clone(), FieldRule::Deployment).unwrap_err();
-        assert_eq!(refused, DeploymentError::MaskNotVerifiable { scheme: scheme.name });
+        let refused = SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).unwrap_err();
+        assert_eq!(refused, SchemeInstanceError::MaskNotVerifiable { scheme: scheme.name });
         let plain =
-            Deployment::new(scheme, Params { verified: false, ..params.clone() }, FieldRule::Deployment).unwrap();
+            SchemeInstance::new(scheme, Params { verified: false, ..params.clone() }, ModulusRule::Deployment).unwrap();
         let alphas: Vec<i64> = plain.points().iter().map(|&point| plain.field().signed(point)).collect();
-        let read = Deployment::with_field(scheme, params, plain.field().q(), &alphas).unwrap_err();
-        assert_eq!(read, DeploymentError::MaskNotVerifiable { scheme: scheme.name });
+        let read = SchemeInstance::with_field(scheme, params, plain.field().q(), &alphas).unwrap_err();
+        assert_eq!(read, SchemeInstanceError::MaskNotVerifiable { scheme: scheme.name });
     }
 }

@@ -1,17 +1,17 @@
 //! What the proofs share: random instances, an independent brute force, and a search at the level of symbols.
 
-use crate::candidates::{Candidates, Price};
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
-use crate::field::Symbol;
-use crate::form::{self, Job, RowRandomness, Rows};
+use crate::candidates::{Candidates, DecodedCost};
+use crate::deployment::SchemeInstance;
+use crate::field::FieldElement;
+use crate::field::ModulusRule;
+use crate::form::{self, RowRandomness, Rows, ScanJob};
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::random::{Random, SeededRandom};
-use crate::round::Round;
-use crate::scheme::{Gate, Metric, Scheme};
-use crate::search::Fault;
-use crate::secret::Secret;
+use crate::random::{RandomSource, SeededRandom};
+use crate::round::PhaseState;
+use crate::scheme::{ConstraintKind, CostModel, Scheme};
+use crate::search::SearchError;
+use crate::secret::SecretQuery;
 
 /// (T, S, B).
 pub(super) type Faults = (usize, usize, usize);
@@ -52,18 +52,18 @@ impl Instance {
             let place = random.below(rows.len() as u64) as usize;
             rows[place] = x.iter().map(|&level| level as u16).collect();
         }
-        let gated = scheme.gate != Gate::None;
+        let gated = scheme.constraint != ConstraintKind::None;
         let everything = chance(random, 10);
         let immutable = (0..d).map(|_| gated && (everything || chance(random, 40))).collect();
         let limit = 1 + random.below(6);
-        let weighted = matches!(scheme.metric, Metric::Weighted | Metric::Table);
+        let weighted = matches!(scheme.cost_model, CostModel::Weighted | CostModel::Table);
         let weights = (0..d).map(|_| if weighted { 1 + random.below(limit) } else { 1 }).collect();
         let cost_limit = u64::from(widest).pow(2) * 6;
         let tables = |random: &mut SeededRandom| {
             ranges.iter().map(|&range| (0..=range).map(|_| random.below(5)).collect()).collect::<Vec<Vec<u64>>>()
         };
-        let cost = (scheme.metric == Metric::Table && chance(random, 70)).then(|| tables(random));
-        let gate = (scheme.gate == Gate::Table && chance(random, 70))
+        let cost = (scheme.cost_model == CostModel::Table && chance(random, 70)).then(|| tables(random));
+        let gate = (scheme.constraint == ConstraintKind::Table && chance(random, 70))
             .then(|| tables(random).iter().map(|table| table.iter().map(|&draw| draw == 0).collect()).collect());
         let params = Params {
             threshold: faults.0,
@@ -84,8 +84,9 @@ impl Instance {
         instance
     }
 
-    pub(super) fn secret(&self) -> Secret {
-        let mut secret = Secret::new(self.x.clone()).immutable(self.immutable.clone()).weights(self.weights.clone());
+    pub(super) fn secret(&self) -> SecretQuery {
+        let mut secret =
+            SecretQuery::new(self.x.clone()).immutable(self.immutable.clone()).weights(self.weights.clone());
         if let Some(cost) = &self.cost {
             secret = secret.cost_tables(cost.clone());
         }
@@ -99,8 +100,8 @@ impl Instance {
         Rows::new(&self.ranges, &self.rows).unwrap()
     }
 
-    pub(super) fn deployment(&self, scheme: &'static Scheme, rule: FieldRule) -> Deployment {
-        Deployment::new(scheme, self.params.clone(), rule).unwrap()
+    pub(super) fn deployment(&self, scheme: &'static Scheme, rule: ModulusRule) -> SchemeInstance {
+        SchemeInstance::new(scheme, self.params.clone(), rule).unwrap()
     }
 
     /// The cost of each row, from the definitions and nothing of the engine; smaller is better; `None` where hidden.
@@ -113,16 +114,16 @@ impl Instance {
                 for (k, &level) in y.iter().enumerate() {
                     let gap = i128::from(level) - i128::from(self.x[k]);
                     let forbidden = self.gate.as_ref().is_some_and(|gate| gate[k][usize::from(level)]);
-                    if scheme.gate != Gate::None && ((self.immutable[k] && gap != 0) || forbidden) {
+                    if scheme.constraint != ConstraintKind::None && ((self.immutable[k] && gap != 0) || forbidden) {
                         return None;
                     }
                     let weight = i128::from(self.weights[k]);
-                    total += match (scheme.metric, &self.cost) {
-                        (Metric::Product, _) => -i128::from(level) * i128::from(self.x[k]),
-                        (Metric::Power, _) => gap.pow(p),
-                        (Metric::Table, Some(cost)) => i128::from(cost[k][usize::from(level)]),
-                        (Metric::Squared, _) => gap * gap,
-                        (Metric::Weighted | Metric::Table, _) => weight * gap * gap,
+                    total += match (scheme.cost_model, &self.cost) {
+                        (CostModel::Product, _) => -i128::from(level) * i128::from(self.x[k]),
+                        (CostModel::Power, _) => gap.pow(p),
+                        (CostModel::Table, Some(cost)) => i128::from(cost[k][usize::from(level)]),
+                        (CostModel::Squared, _) => gap * gap,
+                        (CostModel::Weighted | CostModel::Table, _) => weight * gap * gap,
                     };
                 }
                 Some(total)
@@ -139,22 +140,22 @@ pub(super) fn best(costs: &[Option<i128>]) -> Option<(usize, i128)> {
 
 /// One search at the level of symbols; `spoil` may change or drop the answers of a phase.
 pub(super) fn play(
-    deployment: &Deployment,
-    secret: &Secret,
+    deployment: &SchemeInstance,
+    secret: &SecretQuery,
     rows: &Rows,
     random: &mut SeededRandom,
-    mut spoil: impl FnMut(&mut Vec<Option<Vec<Symbol>>>, &mut SeededRandom),
-) -> Result<(Candidates, Vec<usize>), Fault> {
+    mut spoil: impl FnMut(&mut Vec<Option<Vec<FieldElement>>>, &mut SeededRandom),
+) -> Result<(Candidates, Vec<usize>), SearchError> {
     let mut theta = vec![false; rows.iter().len()];
-    let mut rounds: Vec<Round> = vec![];
+    let mut rounds: Vec<PhaseState> = vec![];
     let mut result = None;
     let mut liars = vec![];
     for phase in 0..deployment.phases() {
-        let round = Round::new(deployment, phase, secret, &theta, rounds.last(), random);
+        let round = PhaseState::new(deployment, phase, secret, &theta, rounds.last(), random);
         let mut tau = [0; 32];
         random.fill(&mut tau);
         let keys = RootKey::new(0, [1; 32]).transcript(&tau);
-        let mut answers: Vec<Option<Vec<Symbol>>> = (0..deployment.responders(phase))
+        let mut answers: Vec<Option<Vec<FieldElement>>> = (0..deployment.responders(phase))
             .map(|server| {
                 let program = deployment.program(phase, &round.shares()[server]);
                 let kappa = deployment.kappa(phase);
@@ -178,16 +179,17 @@ pub(super) fn play(
 
 /// What one server (counted from 0) answers.
 pub(super) fn answer(
-    deployment: &Deployment,
+    deployment: &SchemeInstance,
     phase: usize,
     server: usize,
-    round: &Round,
+    round: &PhaseState,
     rows: &Rows,
     randomness: &impl RowRandomness,
-) -> Vec<Symbol> {
+) -> Vec<FieldElement> {
     let program = deployment.program(phase, &round.shares()[server]);
     let alpha = deployment.points()[server];
-    let job = Job { field: deployment.field(), alpha, kappa: deployment.kappa(phase), program: &program, order: None };
+    let job =
+        ScanJob { field: deployment.field(), alpha, kappa: deployment.kappa(phase), program: &program, order: None };
     form::answer(&job, rows, randomness)
 }
 
@@ -202,14 +204,14 @@ pub(super) fn assert_nearest(scheme: &Scheme, instance: &Instance, candidates: &
             let (position, price) = nearest[0];
             assert_eq!(costs[position], Some(cost), "{}: {context}", scheme.name);
             match price {
-                Price::Exactly(price) => assert_eq!(i128::from(price), cost.abs(), "{}: {context}", scheme.name),
-                Price::AtMost(price) => {
+                DecodedCost::Exactly(price) => assert_eq!(i128::from(price), cost.abs(), "{}: {context}", scheme.name),
+                DecodedCost::AtMost(price) => {
                     let noise = i128::from(price) - cost;
                     assert!((0..i128::from(instance.params.mask)).contains(&noise), "{}: {context}", scheme.name);
                 }
-                Price::Unknown => {}
+                DecodedCost::Unknown => {}
             }
-            if !matches!(price, Price::AtMost(_)) {
+            if !matches!(price, DecodedCost::AtMost(_)) {
                 assert_eq!(position, row, "{}: ties go to the first row: {context}", scheme.name);
             }
         }

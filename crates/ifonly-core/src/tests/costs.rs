@@ -1,7 +1,7 @@
 //! Servers, κ, field bounds and communication costs follow from the descriptions and equal the published formulas.
 
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
+use crate::deployment::SchemeInstance;
+use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme;
 
@@ -44,7 +44,8 @@ fn descriptions_give_the_tables_formulas() {
     for (r, d, m) in [(1, 1, 1), (4, 2, 5), (10, 20, 560), (100, 11, 3788)] {
         for &(name, kappas, servers, cost, bound) in TABLE {
             let params = params(r, d, m);
-            let deployment = Deployment::new(scheme::named(name).unwrap(), params.clone(), FieldRule::Paper).unwrap();
+            let deployment =
+                SchemeInstance::new(scheme::named(name).unwrap(), params.clone(), ModulusRule::Paper).unwrap();
             let (r, d, m) = (u128::from(r), d as u128, m as u128);
             assert_eq!(deployment.cost().total(), cost(d, m), "{name}");
             assert_eq!(deployment.servers(), servers, "{name}");
@@ -62,7 +63,7 @@ fn tables_cost_one_symbol_per_level() {
     // Σ(R_k + 1) = 101·11 symbols up per table and server.
     for (name, up) in [("table", 1), ("gated-tables", 2)] {
         let deployment =
-            Deployment::new(scheme::named(name).unwrap(), params(100, 11, 500), FieldRule::Deployment).unwrap();
+            SchemeInstance::new(scheme::named(name).unwrap(), params(100, 11, 500), ModulusRule::Deployment).unwrap();
         assert_eq!(deployment.servers(), 2);
         assert_eq!(deployment.cost().up, 2 * up * 101 * 11);
         assert_eq!(deployment.cost().down, 2 * up * 500);
@@ -82,7 +83,8 @@ fn thresholds_silence_and_lies_add_the_servers_they_need() {
     for &(name, kappas, ..) in TABLE {
         for (threshold, silent, lying) in [(1, 0, 0), (1, 1, 0), (1, 0, 1), (2, 0, 0), (2, 1, 1)] {
             let params = Params { threshold, silent, lying, ..params(10, 4, 9) };
-            let deployment = Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap();
+            let deployment =
+                SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
             for (phase, kappa) in kappas.iter().enumerate() {
                 assert_eq!(deployment.responders(phase), kappa * threshold + 1 + silent + 2 * lying, "{name}");
             }
@@ -93,9 +95,10 @@ fn thresholds_silence_and_lies_add_the_servers_they_need() {
 #[test]
 fn verified_answers_cost_twice_and_one_symbol() {
     for name in ["baseline", "linear-baseline+", "gated", "gated-tables"] {
-        let plain = Deployment::new(scheme::named(name).unwrap(), params(10, 4, 9), FieldRule::Deployment).unwrap();
+        let plain =
+            SchemeInstance::new(scheme::named(name).unwrap(), params(10, 4, 9), ModulusRule::Deployment).unwrap();
         let verified = Params { verified: true, ..params(10, 4, 9) };
-        let verified = Deployment::new(scheme::named(name).unwrap(), verified, FieldRule::Deployment).unwrap();
+        let verified = SchemeInstance::new(scheme::named(name).unwrap(), verified, ModulusRule::Deployment).unwrap();
         assert_eq!(verified.servers(), plain.servers());
         assert_eq!(verified.cost().up, 2 * plain.cost().up + plain.servers() as u128);
         assert_eq!(verified.cost().down, 2 * plain.cost().down);
@@ -105,35 +108,35 @@ fn verified_answers_cost_twice_and_one_symbol() {
 #[test]
 fn declared_degrees_are_the_highest_that_remain() {
     // κ + 1 answers decode (tests/exactness.rs). Here: κ answers do not, so no declared degree is too high.
-    use crate::form::{Job, RowRandomness, Rows, answer};
+    use crate::form::{RowRandomness, Rows, ScanJob, answer};
     use crate::random::SeededRandom;
-    use crate::round::Round;
-    use crate::secret::Secret;
+    use crate::round::PhaseState;
+    use crate::secret::SecretQuery;
     struct Bare;
     impl RowRandomness for Bare {
-        fn pad(&self, _: usize, _: usize, _: usize) -> crate::field::Symbol {
+        fn pad(&self, _: usize, _: usize, _: usize) -> crate::field::FieldElement {
             Default::default()
         }
-        fn rho(&self, _: usize) -> crate::field::Symbol {
-            crate::field::Symbol::ONE
+        fn rho(&self, _: usize) -> crate::field::FieldElement {
+            crate::field::FieldElement::ONE
         }
-        fn sigma(&self, _: usize) -> crate::field::Symbol {
-            crate::field::Symbol::ONE
+        fn sigma(&self, _: usize) -> crate::field::FieldElement {
+            crate::field::FieldElement::ONE
         }
-        fn mu(&self, _: usize) -> crate::field::Symbol {
+        fn mu(&self, _: usize) -> crate::field::FieldElement {
             Default::default()
         }
     }
     for scheme in scheme::ALL {
         // One server to spare, so that a polynomial of degree κ + 1 would show as a lie.
         let params = Params { silent: 1, cost_limit: 1000, ..params(9, 2, 4) };
-        let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let rows = Rows::new(&[9, 9], [[1, 2], [9, 0], [3, 3], [7, 8]]).unwrap();
-        let secret = Secret::new(vec![3, 5]);
-        let mut rounds: Vec<Round> = vec![];
+        let secret = SecretQuery::new(vec![3, 5]);
+        let mut rounds: Vec<PhaseState> = vec![];
         let mut random = SeededRandom::new(13);
         for phase in 0..deployment.phases() {
-            rounds.push(Round::new(&deployment, phase, &secret, &[true; 4], rounds.last(), &mut random));
+            rounds.push(PhaseState::new(&deployment, phase, &secret, &[true; 4], rounds.last(), &mut random));
             let (field, kappa) = (deployment.field(), deployment.kappa(phase));
             let columns: Vec<Option<Vec<_>>> = rounds[phase]
                 .shares()
@@ -141,16 +144,19 @@ fn declared_degrees_are_the_highest_that_remain() {
                 .zip(deployment.points())
                 .map(|(share, &alpha)| {
                     let program = deployment.program(phase, share);
-                    let job = Job { field, alpha, kappa, program: &program, order: None };
+                    let job = ScanJob { field, alpha, kappa, program: &program, order: None };
                     let mut symbols = answer(&job, &rows, &Bare);
                     let outputs = program.outputs.len();
-                    symbols.iter_mut().enumerate().for_each(|(i, s)| *s = field.sub(*s, program.known(i % outputs)));
+                    symbols
+                        .iter_mut()
+                        .enumerate()
+                        .for_each(|(i, s)| *s = field.sub(*s, program.known_part(i % outputs)));
                     Some(symbols)
                 })
                 .collect();
             let points = deployment.points();
             let agrees = |degree: usize| {
-                crate::decode::agree(field, points, degree, 0, &columns, &mut SeededRandom::new(1)).is_ok()
+                crate::decode::select_consistent(field, points, degree, 0, &columns, &mut SeededRandom::new(1)).is_ok()
             };
             assert!(agrees(kappa), "{} phase {phase}", scheme.name);
             assert!(!agrees(kappa - 1), "{} phase {phase}: κ is declared too high", scheme.name);

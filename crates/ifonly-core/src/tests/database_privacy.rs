@@ -2,25 +2,25 @@
 //! everything else that the user sees is uniform. Every pad coefficient of every row is needed for that.
 
 use super::common::{answer, for_all_schemes};
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
-use crate::field::{Field, Symbol};
-use crate::form::{Output, RowRandomness, Rows};
+use crate::deployment::SchemeInstance;
+use crate::field::ModulusRule;
+use crate::field::{Field, FieldElement};
+use crate::form::{OutputExpr, RowRandomness, Rows};
 use crate::params::Params;
-use crate::random::{Exhaustive, Random, SeededRandom};
-use crate::round::Round;
-use crate::scheme::{Gate, Reading, Scheme};
-use crate::secret::Secret;
+use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
+use crate::round::PhaseState;
+use crate::scheme::{ConstraintKind, DecodeRule, Scheme};
+use crate::secret::SecretQuery;
 use std::collections::BTreeMap;
 
 /// The servers' randomness as a table, with a fault where a test wants one.
 struct Tabled {
-    pads: Vec<Symbol>,
+    pads: Vec<FieldElement>,
     kappa: usize,
     outputs: usize,
-    rho: Vec<Symbol>,
-    sigma: Vec<Symbol>,
-    mu: Vec<Symbol>,
+    rho: Vec<FieldElement>,
+    sigma: Vec<FieldElement>,
+    mu: Vec<FieldElement>,
     missing: Missing,
 }
 
@@ -34,7 +34,13 @@ enum Missing {
 }
 
 impl Tabled {
-    fn draw(deployment: &Deployment, phase: usize, rows: usize, missing: Missing, all: &mut Exhaustive) -> Tabled {
+    fn draw(
+        deployment: &SchemeInstance,
+        phase: usize,
+        rows: usize,
+        missing: Missing,
+        all: &mut ExhaustiveRandom,
+    ) -> Tabled {
         let count = rows * deployment.outputs(phase) * deployment.kappa(phase);
         let pads = (0..count).map(|_| deployment.field().sample(all)).collect();
         Tabled { pads, ..Tabled::draw_secrets(deployment, phase, rows, missing, all) }
@@ -42,26 +48,28 @@ impl Tabled {
 
     /// Everything but the pads.
     fn draw_secrets(
-        deployment: &Deployment,
+        deployment: &SchemeInstance,
         phase: usize,
         rows: usize,
         missing: Missing,
-        all: &mut Exhaustive,
+        all: &mut ExhaustiveRandom,
     ) -> Tabled {
         let (field, kappa, outputs) = (deployment.field(), deployment.kappa(phase), deployment.outputs(phase));
-        let uses = |wanted: fn(&Output) -> bool| {
-            let length = |slot: &usize| vec![Symbol::ZERO; *slot];
+        let uses = |wanted: fn(&OutputExpr) -> bool| {
+            let length = |slot: &usize| vec![FieldElement::ZERO; *slot];
             let vectors =
-                crate::share::Vectors::new(deployment.slot_lengths(phase).iter().map(length).collect::<Vec<_>>());
+                crate::share::SlotVectors::new(deployment.slot_lengths(phase).iter().map(length).collect::<Vec<_>>());
             if deployment.program(phase, &vectors).outputs.iter().any(wanted) { rows } else { 0 }
         };
         Tabled {
             pads: vec![],
             kappa,
             outputs,
-            rho: (0..uses(|output| matches!(output, Output::Blinded(_)))).map(|_| field.sample_nonzero(all)).collect(),
-            sigma: (0..uses(|output| matches!(output, Output::Hidden { .. }))).map(|_| field.sample(all)).collect(),
-            mu: (0..uses(|output| matches!(output, Output::Masked { .. })))
+            rho: (0..uses(|output| matches!(output, OutputExpr::Blinded(_))))
+                .map(|_| field.sample_nonzero(all))
+                .collect(),
+            sigma: (0..uses(|output| matches!(output, OutputExpr::Hidden { .. }))).map(|_| field.sample(all)).collect(),
+            mu: (0..uses(|output| matches!(output, OutputExpr::Masked { .. })))
                 .map(|_| field.reduce(all.below(deployment.params().mask)))
                 .collect(),
             missing,
@@ -70,59 +78,59 @@ impl Tabled {
 }
 
 impl RowRandomness for Tabled {
-    fn pad(&self, output: usize, j: usize, position: usize) -> Symbol {
+    fn pad(&self, output: usize, j: usize, position: usize) -> FieldElement {
         let row = if self.missing == Missing::Freshness { 0 } else { position };
         if self.missing == Missing::Pad(output, j) {
-            return Symbol::ZERO;
+            return FieldElement::ZERO;
         }
         self.pads[(row * self.outputs + output) * self.kappa + j - 1]
     }
-    fn rho(&self, position: usize) -> Symbol {
+    fn rho(&self, position: usize) -> FieldElement {
         self.rho[position]
     }
-    fn sigma(&self, position: usize) -> Symbol {
+    fn sigma(&self, position: usize) -> FieldElement {
         self.sigma[position]
     }
-    fn mu(&self, position: usize) -> Symbol {
+    fn mu(&self, position: usize) -> FieldElement {
         self.mu[position]
     }
 }
 
 fn tiny(scheme: &Scheme, rows: usize, threshold: usize, verified: bool) -> Params {
-    let mask = if matches!(scheme.phases[0].reading, Reading::Masked) { 2 } else { 1 };
+    let mask = if matches!(scheme.phases[0].decode_rule, DecodeRule::Masked) { 2 } else { 1 };
     Params { weight_limit: 2, cost_limit: 2, exponent: 4, mask, threshold, verified, ..Params::new(vec![1], rows) }
 }
 
-fn person(scheme: &Scheme) -> Secret {
-    Secret::new(vec![1]).immutable(vec![scheme.gate != Gate::None])
+fn person(scheme: &Scheme) -> SecretQuery {
+    SecretQuery::new(vec![1]).immutable(vec![scheme.constraint != ConstraintKind::None])
 }
 
 /// Whether a row of the one-feature database qualifies for `person`.
 fn theta(scheme: &Scheme, rows: &Rows) -> Vec<bool> {
-    rows.iter().map(|row| scheme.gate == Gate::None || row[0] == 1).collect()
+    rows.iter().map(|row| scheme.constraint == ConstraintKind::None || row[0] == 1).collect()
 }
 
 type Answers = Vec<u64>;
 /// How often each vector of answers comes up, by the decoded values.
 type Views = BTreeMap<Vec<u64>, BTreeMap<Answers, u64>>;
 
-fn views(deployment: &Deployment, phase: usize, rows: &Rows, missing: Missing) -> Views {
+fn views(deployment: &SchemeInstance, phase: usize, rows: &Rows, missing: Missing) -> Views {
     let scheme = deployment.scheme();
     let theta = theta(scheme, rows);
     // The user's draws are fixed: the statement holds for each of them.
     let random = &mut SeededRandom::new(11);
     let secret = person(scheme);
-    let mut rounds: Vec<Round> = vec![];
+    let mut rounds: Vec<PhaseState> = vec![];
     for phase in 0..=phase {
-        rounds.push(Round::new(deployment, phase, &secret, &theta, rounds.last(), random));
+        rounds.push(PhaseState::new(deployment, phase, &secret, &theta, rounds.last(), random));
     }
     let round = &rounds[phase];
     let answered = deployment.answer_length(phase) / deployment.outputs(phase);
     let mut views = Views::new();
-    let mut all = Exhaustive::default();
-    while all.turn() {
+    let mut all = ExhaustiveRandom::default();
+    while all.next_run() {
         let randomness = Tabled::draw(deployment, phase, answered, missing, &mut all);
-        let answers: Vec<Vec<Symbol>> = (0..deployment.responders(phase))
+        let answers: Vec<Vec<FieldElement>> = (0..deployment.responders(phase))
             .map(|server| answer(deployment, phase, server, round, rows, &randomness))
             .collect();
         let seen = answers.iter().flatten().map(|symbol| symbol.value()).collect();
@@ -134,7 +142,7 @@ fn views(deployment: &Deployment, phase: usize, rows: &Rows, missing: Missing) -
 }
 
 /// Given the decoded values, all q^(κ·outputs·rows) vectors of answers that fit them come up equally often.
-fn is_uniform(deployment: &Deployment, phase: usize, views: &Views) -> bool {
+fn is_uniform(deployment: &SchemeInstance, phase: usize, views: &Views) -> bool {
     let free = deployment.kappa(phase) * deployment.answer_length(phase);
     let possible = deployment.field().q().pow(free as u32);
     views.values().all(|seen| {
@@ -144,14 +152,14 @@ fn is_uniform(deployment: &Deployment, phase: usize, views: &Views) -> bool {
 }
 
 /// Two rows where that can be enumerated, else one (three and two for differences).
-fn deployments(scheme: &'static Scheme) -> Vec<(Deployment, Rows)> {
-    let extra = usize::from(matches!(scheme.phases[0].reading, Reading::Difference));
+fn deployments(scheme: &'static Scheme) -> Vec<(SchemeInstance, Rows)> {
+    let extra = usize::from(matches!(scheme.phases[0].decode_rule, DecodeRule::Difference));
     [(2, 1, false), (1, 2, false), (1, 1, true)]
         .into_iter()
         .filter_map(|(rows, threshold, verified)| {
             let rows: Vec<[u16; 1]> = (0..rows + extra).map(|row| [row as u16 % 2]).collect();
             let deployment =
-                Deployment::new(scheme, tiny(scheme, rows.len(), threshold, verified), FieldRule::Paper).ok()?;
+                SchemeInstance::new(scheme, tiny(scheme, rows.len(), threshold, verified), ModulusRule::Paper).ok()?;
             Some((deployment, Rows::new(&[1], rows).unwrap()))
         })
         .filter(|(deployment, _)| {
@@ -199,17 +207,17 @@ fn every_pad_is_needed_and_every_row_needs_its_own() {
 fn gated_views(scheme: &'static Scheme, hidden: [u16; 2]) -> Vec<Views> {
     // Feature 0 is immutable, so a row that differs there does not qualify, whatever feature 1 is.
     let params = Params { weight_limit: 1, cost_limit: 1, ..Params::new(vec![1, 1], 2) };
-    let deployment = Deployment::new(scheme, params, FieldRule::Paper).unwrap();
+    let deployment = SchemeInstance::new(scheme, params, ModulusRule::Paper).unwrap();
     let rows = Rows::new(&[1, 1], [[1, 0], hidden]).unwrap();
-    let secret = Secret::new(vec![1, 1]).immutable(vec![true, false]);
+    let secret = SecretQuery::new(vec![1, 1]).immutable(vec![true, false]);
     let random = &mut SeededRandom::new(12);
-    let mut rounds: Vec<Round> = vec![];
+    let mut rounds: Vec<PhaseState> = vec![];
     (0..deployment.phases())
         .map(|phase| {
-            rounds.push(Round::new(&deployment, phase, &secret, &[true, false], rounds.last(), random));
+            rounds.push(PhaseState::new(&deployment, phase, &secret, &[true, false], rounds.last(), random));
             let mut views = Views::new();
-            let mut all = Exhaustive::default();
-            while all.turn() {
+            let mut all = ExhaustiveRandom::default();
+            while all.next_run() {
                 let randomness = Tabled::draw(&deployment, phase, 2, Missing::Nothing, &mut all);
                 let answers = (0..deployment.responders(phase))
                     .flat_map(|server| answer(&deployment, phase, server, &rounds[phase], &rows, &randomness))
@@ -228,14 +236,14 @@ fn rows_outside_the_gate_reveal_nothing() {
         if scheme.name == "two-phase+" {
             return; // four servers and κ = 3 take q = 5 and 5^6 times as long; two-phase has the same first phase
         }
-        match scheme.gate {
-            Gate::Zeros | Gate::Table => {
+        match scheme.constraint {
+            ConstraintKind::Zeros | ConstraintKind::Table => {
                 assert!(gated_views(scheme, [0, 0]) == gated_views(scheme, [0, 1]), "{}", scheme.name);
             }
-            Gate::Scaled => {
+            ConstraintKind::Scaled => {
                 assert!(gated_views(scheme, [0, 0]) != gated_views(scheme, [0, 1]), "{}", scheme.name);
             }
-            Gate::None => {}
+            ConstraintKind::None => {}
         }
     });
 }
@@ -245,7 +253,7 @@ fn a_gated_row_outside_is_uniform_by_itself() {
     // One row that does not qualify: its two decoded symbols are uniform on F_q\{0} × F_q.
     for name in ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"] {
         let scheme = crate::scheme::named(name).unwrap();
-        let deployment = Deployment::new(scheme, tiny(scheme, 1, 1, false), FieldRule::Paper).unwrap();
+        let deployment = SchemeInstance::new(scheme, tiny(scheme, 1, 1, false), ModulusRule::Paper).unwrap();
         let rows = Rows::new(&[1], [[0]]).unwrap();
         let views = views(&deployment, 0, &rows, Missing::Nothing);
         let q = deployment.field().q();
@@ -256,14 +264,14 @@ fn a_gated_row_outside_is_uniform_by_itself() {
 }
 
 /// How often each value of the first phase's only row is decoded, over all ρ, σ and μ of the servers.
-fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &Secret) -> BTreeMap<Vec<u64>, u64> {
-    let deployment = Deployment::new(scheme, params.clone(), FieldRule::Paper).unwrap();
+fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &SecretQuery) -> BTreeMap<Vec<u64>, u64> {
+    let deployment = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
     let rows = Rows::new(&params.ranges, [[row]]).unwrap();
     let random = &mut SeededRandom::new(13);
-    let round = Round::new(&deployment, 0, secret, &[false], None, random);
+    let round = PhaseState::new(&deployment, 0, secret, &[false], None, random);
     let mut counts = BTreeMap::new();
-    let mut all = Exhaustive::default();
-    while all.turn() {
+    let mut all = ExhaustiveRandom::default();
+    while all.next_run() {
         // Pads cancel in decoding, so they need not be played.
         let mut pads = SeededRandom::new(14);
         let randomness = Tabled {
@@ -287,9 +295,9 @@ fn two_phase_tells_of_a_row_outside_only_that_it_is_outside() {
     for name in ["two-phase", "two-phase-4", "two-phase+"] {
         let scheme = crate::scheme::named(name).unwrap();
         let params = Params::new(vec![2], 1);
-        let q = Deployment::new(scheme, params.clone(), FieldRule::Paper).unwrap().field().q();
+        let q = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap().field().q();
         let uniform: BTreeMap<Vec<u64>, u64> = (1..q).map(|value| (vec![value], 1)).collect();
-        let secret = Secret::new(vec![2]).immutable(vec![true]);
+        let secret = SecretQuery::new(vec![2]).immutable(vec![true]);
         for row in [0, 1] {
             assert_eq!(decoded(scheme, &params, row, &secret), uniform, "{name}");
         }
@@ -300,14 +308,14 @@ fn two_phase_tells_of_a_row_outside_only_that_it_is_outside() {
 #[test]
 fn gated_pairs_of_rows_however_far_outside_are_uniform() {
     for_all_schemes(|scheme| {
-        if !matches!(scheme.phases[0].reading, Reading::Gated) {
+        if !matches!(scheme.phases[0].decode_rule, DecodeRule::Gated) {
             return;
         }
         let params = Params::new(vec![2], 1);
-        let q = Deployment::new(scheme, params.clone(), FieldRule::Paper).unwrap().field().q();
+        let q = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap().field().q();
         let pairs = (1..q).flat_map(|gate| (0..q).map(move |cost| (vec![gate, cost], 1)));
         let uniform: BTreeMap<Vec<u64>, u64> = pairs.collect();
-        let secret = Secret::new(vec![2]).immutable(vec![true]);
+        let secret = SecretQuery::new(vec![2]).immutable(vec![true]);
         for row in [0, 1] {
             assert_eq!(decoded(scheme, &params, row, &secret), uniform, "{}", scheme.name);
         }
@@ -323,13 +331,13 @@ fn gated_pairs_of_rows_however_far_outside_are_uniform() {
 #[test]
 fn masked_costs_are_uniform_below_the_mask() {
     for_all_schemes(|scheme| {
-        if !matches!(scheme.phases[0].reading, Reading::Masked) {
+        if !matches!(scheme.phases[0].decode_rule, DecodeRule::Masked) {
             return;
         }
         let params = Params { mask: 5, ..Params::new(vec![3], 1) };
         for (row, cost) in [(0, 4), (1, 1), (2, 0), (3, 1)] {
             let masked: BTreeMap<Vec<u64>, u64> = (0..5).map(|mu| (vec![cost + mu], 1)).collect();
-            assert_eq!(decoded(scheme, &params, row, &Secret::new(vec![2])), masked, "{}", scheme.name);
+            assert_eq!(decoded(scheme, &params, row, &SecretQuery::new(vec![2])), masked, "{}", scheme.name);
         }
     });
 }
@@ -339,12 +347,12 @@ fn a_verified_lie_passes_with_probability_one_in_q_minus_one_at_most() {
     // One server adds any fixed lie to the two symbols of one row; over all r and all shares it passes at most 1/(q − 1).
     let scheme = crate::scheme::named("baseline").unwrap();
     let params = Params { verified: true, ..Params::new(vec![1], 1) };
-    let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+    let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
     let field: &Field = deployment.field();
     let q = field.q();
     let rows = Rows::new(&[1], [[1]]).unwrap();
     let zero = Tabled {
-        pads: vec![Symbol::ZERO; 2],
+        pads: vec![FieldElement::ZERO; 2],
         kappa: 1,
         outputs: 2,
         rho: vec![],
@@ -354,10 +362,10 @@ fn a_verified_lie_passes_with_probability_one_in_q_minus_one_at_most() {
     };
     for (first, second) in (0..q).flat_map(|a| (0..q).map(move |b| (a, b))).filter(|&lie| lie != (0, 0)) {
         let (mut passed, mut total) = (0, 0);
-        let mut all = Exhaustive::default();
-        while all.turn() {
-            let round = Round::new(&deployment, 0, &Secret::new(vec![0]), &[false], None, &mut all);
-            let mut answers: Vec<Option<Vec<Symbol>>> =
+        let mut all = ExhaustiveRandom::default();
+        while all.next_run() {
+            let round = PhaseState::new(&deployment, 0, &SecretQuery::new(vec![0]), &[false], None, &mut all);
+            let mut answers: Vec<Option<Vec<FieldElement>>> =
                 (0..2).map(|server| Some(answer(&deployment, 0, server, &round, &rows, &zero))).collect();
             let lying = answers[1].as_mut().unwrap();
             lying[0] = field.add(lying[0], field.reduce(first));

@@ -1,8 +1,8 @@
 //! `docs/schemes.md` is what the scheme descriptions say. `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` rewrites it.
 
-use crate::deployment::Deployment;
+use crate::deployment::SchemeInstance;
 use crate::describe::{formula, table};
-use crate::field::FieldRule;
+use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme;
 
@@ -47,7 +47,7 @@ fn the_page_of_schemes_is_up_to_date() {
 fn formulas_read_like_the_papers() {
     let deployment = |name: &str| {
         let params = Params { exponent: 4, ..Params::new(vec![9; 3], 7) };
-        Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap()
+        SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap()
     };
     for (name, expected) in [
         ("baseline", "2d+2M"),

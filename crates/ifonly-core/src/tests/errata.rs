@@ -1,17 +1,17 @@
 //! The paper's worked example, and its errata as computations.
 
 use super::common::{answer, play};
-use crate::deployment::{Deployment, DeploymentError};
+use crate::deployment::{SchemeInstance, SchemeInstanceError};
 use crate::dmin::{MaskRule, d_min};
-use crate::field::FieldRule;
-use crate::field::{Field, Symbol};
+use crate::field::ModulusRule;
+use crate::field::{Field, FieldElement};
 use crate::form::{RowRandomness, Rows};
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::random::{Random, SeededRandom};
-use crate::round::Round;
+use crate::random::{RandomSource, SeededRandom};
+use crate::round::PhaseState;
 use crate::scheme;
-use crate::secret::Secret;
+use crate::secret::SecretQuery;
 
 fn distance(x: &[i64], y: &[i64]) -> i64 {
     x.iter().zip(y).map(|(x, y)| (x - y).pow(2)).sum()
@@ -25,14 +25,16 @@ fn the_worked_example_of_masking() {
     assert_eq!(distance(&[1, 2], &[20, 0]), 365);
     assert_eq!(distance(&[1, 2], &[0, 20]), 325);
     assert_eq!(d_min(MaskRule::Closure, &rows, &rejected), Some(40));
-    let plain = Deployment::new(scheme::named("baseline").unwrap(), Params::new(vec![20, 20], 2), FieldRule::Paper);
+    let plain =
+        SchemeInstance::new(scheme::named("baseline").unwrap(), Params::new(vec![20, 20], 2), ModulusRule::Paper);
     assert_eq!(plain.unwrap().field().q(), 809);
     let params = Params { mask: 40, ..Params::new(vec![20, 20], 2) };
-    let deployment = Deployment::new(scheme::named("mask").unwrap(), params, FieldRule::Paper).unwrap();
+    let deployment = SchemeInstance::new(scheme::named("mask").unwrap(), params, ModulusRule::Paper).unwrap();
     let mut random = SeededRandom::new(14);
     for (x, nearest) in [(vec![1, 2], 1), (vec![2, 1], 0)] {
         for _ in 0..200 {
-            let (candidates, _) = play(&deployment, &Secret::new(x.clone()), &rows, &mut random, |_, _| {}).unwrap();
+            let (candidates, _) =
+                play(&deployment, &SecretQuery::new(x.clone()), &rows, &mut random, |_, _| {}).unwrap();
             assert_eq!(candidates.nearest(1)[0].0, nearest);
         }
     }
@@ -54,10 +56,10 @@ fn a_masked_distance_wraps_at_the_papers_field_size() {
     // q = 809 holds Δ = 800, but not 800 + 39.
     let params = Params { mask: 40, ..Params::new(vec![20, 20], 1) };
     let mask = scheme::named("mask").unwrap();
-    let refused = Deployment::with_field(mask, params.clone(), 809, &[1, -1]).unwrap_err();
-    assert_eq!(refused, DeploymentError::FieldTooSmall { q: 809, bound: 839, scheme: "mask" });
+    let refused = SchemeInstance::with_field(mask, params.clone(), 809, &[1, -1]).unwrap_err();
+    assert_eq!(refused, SchemeInstanceError::FieldTooSmall { q: 809, bound: 839, scheme: "mask" });
     assert_eq!((800 + 39) % 809, 30);
-    assert_eq!(Deployment::new(mask, params, FieldRule::Paper).unwrap().field().q(), 853);
+    assert_eq!(SchemeInstance::new(mask, params, ModulusRule::Paper).unwrap().field().q(), 853);
 }
 
 #[test]
@@ -67,21 +69,21 @@ fn the_transform_by_ten_does_not_preserve_order() {
     assert_eq!(nearest(10, [100, 10]), 1);
     // And its field is too small for the levels 0..=200.
     let baseline = scheme::named("baseline").unwrap();
-    let refused = Deployment::with_field(baseline, Params::new(vec![200, 200], 1), 40_009, &[1, -1]).unwrap_err();
-    assert_eq!(refused, DeploymentError::FieldTooSmall { q: 40_009, bound: 80_000, scheme: "baseline" });
+    let refused = SchemeInstance::with_field(baseline, Params::new(vec![200, 200], 1), 40_009, &[1, -1]).unwrap_err();
+    assert_eq!(refused, SchemeInstanceError::FieldTooSmall { q: 40_009, bound: 80_000, scheme: "baseline" });
 }
 
 #[test]
 fn alpha_zero_hands_over_the_secret() {
     let baseline = scheme::named("baseline").unwrap();
-    assert!(Deployment::with_field(baseline, Params::new(vec![20], 1), 809, &[0, 1]).is_err());
+    assert!(SchemeInstance::with_field(baseline, Params::new(vec![20], 1), 809, &[0, 1]).is_err());
 }
 
 /// One row's answers of the paper's own four-server first phase, `ρ‖Q1∘y − Q1∘Q2‖²`, of which the user cancels α⁴‖Z1∘Z2‖².
 #[test]
 fn the_remarks_first_phase_loses_theta() {
     let field = Field::new(809).unwrap();
-    let points = crate::share::Points::usual(&field, 4).unwrap();
+    let points = crate::share::EvaluationPoints::usual(&field, 4).unwrap();
     let mut random = SeededRandom::new(15);
     let runs = 2_000;
     let mut wrong = 0;
@@ -90,7 +92,7 @@ fn the_remarks_first_phase_loses_theta() {
         let (h, x, y) = (random.below(2), random.below(10), random.below(10));
         let [z1, z2] = [field.sample(&mut random), field.sample(&mut random)];
         let rho = field.sample_nonzero(&mut random);
-        let answers: Vec<Option<Vec<Symbol>>> = points
+        let answers: Vec<Option<Vec<FieldElement>>> = points
             .as_slice()
             .iter()
             .map(|&alpha| {
@@ -102,7 +104,7 @@ fn the_remarks_first_phase_loses_theta() {
                 Some(vec![field.sub(field.mul(rho, field.mul(gap, gap)), cancelled)])
             })
             .collect();
-        let agreed = crate::decode::agree(&field, points.as_slice(), 3, 0, &answers, &mut random).unwrap();
+        let agreed = crate::decode::select_consistent(&field, points.as_slice(), 3, 0, &answers, &mut random).unwrap();
         let zero = agreed.coefficient(&field, 0)[0].is_zero();
         wrong += usize::from(zero != (h == 0 || x == y));
     }
@@ -115,11 +117,11 @@ fn the_tables_first_phase_with_four_servers_finds_theta() {
     let four = scheme::named("two-phase-4").unwrap();
     let params = Params::new(vec![9], 10);
     let rows = Rows::new(&[9], (0..10).map(|y| [y])).unwrap();
-    let deployment = Deployment::new(four, params, FieldRule::Paper).unwrap();
+    let deployment = SchemeInstance::new(four, params, ModulusRule::Paper).unwrap();
     let mut random = SeededRandom::new(16);
     for x in 0..10 {
         for fixed in [false, true] {
-            let secret = Secret::new(vec![x]).immutable(vec![fixed]);
+            let secret = SecretQuery::new(vec![x]).immutable(vec![fixed]);
             let (candidates, _) = play(&deployment, &secret, &rows, &mut random, |_, _| {}).unwrap();
             assert_eq!(candidates.count(), if fixed { 1 } else { 10 });
         }
@@ -131,38 +133,38 @@ fn rows_outside_theta_may_decode_to_less_than_the_nearest() {
     // ‖x‖² = 1 is below the distance 25 of the only row that qualifies; the argmin is over Θ only.
     let two_phase = scheme::named("two-phase").unwrap();
     let rows = Rows::new(&[9, 9], [[0, 0], [1, 5]]).unwrap();
-    let deployment = Deployment::new(two_phase, Params::new(vec![9, 9], 2), FieldRule::Paper).unwrap();
-    let secret = Secret::new(vec![1, 0]).immutable(vec![true, false]);
+    let deployment = SchemeInstance::new(two_phase, Params::new(vec![9, 9], 2), ModulusRule::Paper).unwrap();
+    let secret = SecretQuery::new(vec![1, 0]).immutable(vec![true, false]);
     let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(17), |_, _| {}).unwrap();
     let (position, price) = candidates.nearest(1)[0];
-    assert_eq!((position, price), (1, crate::candidates::Price::Exactly(25)));
+    assert_eq!((position, price), (1, crate::candidates::DecodedCost::Exactly(25)));
 }
 
 #[test]
 fn one_pad_for_all_rows_leaks_differences_of_rows() {
     // With Z' the same in two rows, the difference of one server's answers is (y_1 − y_2) times what the user knows.
-    struct OnePad(Symbol);
+    struct OnePad(FieldElement);
     impl RowRandomness for OnePad {
-        fn pad(&self, _: usize, _: usize, _: usize) -> Symbol {
+        fn pad(&self, _: usize, _: usize, _: usize) -> FieldElement {
             self.0
         }
-        fn rho(&self, _: usize) -> Symbol {
-            Symbol::ONE
+        fn rho(&self, _: usize) -> FieldElement {
+            FieldElement::ONE
         }
-        fn sigma(&self, _: usize) -> Symbol {
-            Symbol::ZERO
+        fn sigma(&self, _: usize) -> FieldElement {
+            FieldElement::ZERO
         }
-        fn mu(&self, _: usize) -> Symbol {
-            Symbol::ZERO
+        fn mu(&self, _: usize) -> FieldElement {
+            FieldElement::ZERO
         }
     }
     let dot = scheme::named("dot").unwrap();
-    let deployment = Deployment::new(dot, Params::new(vec![9], 2), FieldRule::Paper).unwrap();
+    let deployment = SchemeInstance::new(dot, Params::new(vec![9], 2), ModulusRule::Paper).unwrap();
     let rows = Rows::new(&[9], [[7], [3]]).unwrap();
     let mut random = SeededRandom::new(18);
     let field = deployment.field();
     for _ in 0..50 {
-        let round = Round::new(&deployment, 0, &Secret::new(vec![0]), &[], None, &mut random);
+        let round = PhaseState::new(&deployment, 0, &SecretQuery::new(vec![0]), &[], None, &mut random);
         let share = round.shares()[0].slot(0)[0];
         let answers = answer(&deployment, 0, 0, &round, &rows, &OnePad(field.sample(&mut random)));
         let leaked = field.sub(answers[0], answers[1]);
@@ -175,12 +177,12 @@ fn single_phase_gives_both_partial_distances() {
     let single = scheme::named("single-phase").unwrap();
     let params = Params::new(vec![9, 9], 1);
     let scale = params.delta() as u64 + 1;
-    let deployment = Deployment::new(single, params, FieldRule::Paper).unwrap();
+    let deployment = SchemeInstance::new(single, params, ModulusRule::Paper).unwrap();
     let mut random = SeededRandom::new(19);
     for y in [[2u16, 7], [9, 0], [4, 4]] {
         let rows = Rows::new(&[9, 9], [y]).unwrap();
-        let secret = Secret::new(vec![4, 4]).immutable(vec![true, false]);
-        let round = Round::new(&deployment, 0, &secret, &[false], None, &mut random);
+        let secret = SecretQuery::new(vec![4, 4]).immutable(vec![true, false]);
+        let round = PhaseState::new(&deployment, 0, &secret, &[false], None, &mut random);
         let keys = RootKey::new(0, [1; 32]).transcript(&[0; 32]).rows(deployment.field(), 1, 2, 1);
         let answers = (0..3).map(|server| Some(answer(&deployment, 0, server, &round, &rows, &keys))).collect();
         let value = round.decode(&deployment, answers, &mut random).unwrap().values[0].value();
@@ -193,9 +195,9 @@ fn single_phase_gives_both_partial_distances() {
 fn algorithm_1_returns_the_last_of_tied_rows_and_ours_the_first() {
     let diff = scheme::named("diff").unwrap();
     let rows = Rows::new(&[9], [[5], [1], [3], [1]]).unwrap();
-    let deployment = Deployment::new(diff, Params::new(vec![9], 4), FieldRule::Paper).unwrap();
+    let deployment = SchemeInstance::new(diff, Params::new(vec![9], 4), ModulusRule::Paper).unwrap();
     let (candidates, _) =
-        play(&deployment, &Secret::new(vec![2]), &rows, &mut SeededRandom::new(20), |_, _| {}).unwrap();
+        play(&deployment, &SecretQuery::new(vec![2]), &rows, &mut SeededRandom::new(20), |_, _| {}).unwrap();
     assert_eq!(candidates.nearest(1)[0].0, 1);
     // The paper's loop moves on whenever the running difference is not negative.
     let distances = [9i64, 1, 1, 1];
@@ -246,11 +248,11 @@ fn the_printed_parenthesis_of_two_phase_plus_is_not_the_weighted_distance() {
     assert_eq!(((s - x) * (s - x * w), w * (s - x).pow(2)), (2, 8));
     let plus = scheme::named("two-phase+").unwrap();
     let params = Params { weight_limit: 2, ..Params::new(vec![9], 1) };
-    let deployment = Deployment::new(plus, params, FieldRule::Paper).unwrap();
+    let deployment = SchemeInstance::new(plus, params, ModulusRule::Paper).unwrap();
     let rows = Rows::new(&[9], [[3]]).unwrap();
-    let secret = Secret::new(vec![1]).weights(vec![2]);
+    let secret = SecretQuery::new(vec![1]).weights(vec![2]);
     let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(21), |_, _| {}).unwrap();
-    assert_eq!(candidates.nearest(1)[0].1, crate::candidates::Price::Exactly(8));
+    assert_eq!(candidates.nearest(1)[0].1, crate::candidates::DecodedCost::Exactly(8));
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn limits_chosen_per_query_tell_how_many_features_are_held() {
     // Servers see the field. With F = |I| in place of the manifest's, each |I| has a field of its own; so it is with max w and L1.
     let q = |name: &str, immutable_limit, weight_limit| {
         let params = Params { immutable_limit, weight_limit, ..Params::new(vec![20; 3], 5) };
-        Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Paper).unwrap().field().q()
+        SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Paper).unwrap().field().q()
     };
     let held: Vec<u64> = (0..=3).map(|held| q("single-phase", held, 1)).collect();
     let weighted: Vec<u64> = (1..=10).map(|most| q("baseline+", 3, most)).collect();

@@ -2,16 +2,16 @@
 //! rules, verified or not; and every threshold with silent and lying servers.
 
 use super::common::{Instance, assert_nearest, chance, for_all_schemes, play};
-use crate::candidates::Price;
-use crate::deployment::{Deployment, DeploymentError};
-use crate::field::FieldRule;
-use crate::field::Symbol;
+use crate::candidates::DecodedCost;
+use crate::deployment::{SchemeInstance, SchemeInstanceError};
+use crate::field::FieldElement;
+use crate::field::ModulusRule;
 use crate::form::Rows;
 use crate::params::Params;
-use crate::random::{Exhaustive, Random, SeededRandom};
-use crate::scheme::{Gate, Phase, Reading};
-use crate::search::{Found, confirm};
-use crate::secret::Secret;
+use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
+use crate::scheme::{ConstraintKind, DecodeRule, Phase};
+use crate::search::{NearestRow, confirm};
+use crate::secret::SecretQuery;
 
 /// The same in each run; `IFONLY_SEED` tries another one.
 fn seed() -> u64 {
@@ -26,9 +26,9 @@ fn every_scheme_equals_brute_force() {
         for number in 0..2_000 {
             let mut instance = Instance::random(scheme, (1, 0, 0), 8, 12, &mut random);
             instance.params.verified = chance(&mut random, 30);
-            let rule = if chance(&mut random, 50) { FieldRule::Deployment } else { FieldRule::Paper };
-            let deployment = match Deployment::new(scheme, instance.params.clone(), rule) {
-                Err(DeploymentError::NotVerifiable { .. } | DeploymentError::MaskNotVerifiable { .. }) => {
+            let rule = if chance(&mut random, 50) { ModulusRule::Deployment } else { ModulusRule::Paper };
+            let deployment = match SchemeInstance::new(scheme, instance.params.clone(), rule) {
+                Err(SchemeInstanceError::NotVerifiable { .. } | SchemeInstanceError::MaskNotVerifiable { .. }) => {
                     instance.params.verified = false;
                     instance.deployment(scheme, rule)
                 }
@@ -43,7 +43,7 @@ fn every_scheme_equals_brute_force() {
     });
 }
 
-fn spoil(field: &crate::field::Field, answer: &mut Option<Vec<Symbol>>, random: &mut SeededRandom) {
+fn spoil(field: &crate::field::Field, answer: &mut Option<Vec<FieldElement>>, random: &mut SeededRandom) {
     for symbol in answer.iter_mut().flatten() {
         *symbol = field.sample(random);
     }
@@ -63,7 +63,7 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
                 while instance.rows.len() < 6 {
                     instance = Instance::random(scheme, faults, 200, 12, &mut random);
                 }
-                let deployment = instance.deployment(scheme, FieldRule::Deployment);
+                let deployment = instance.deployment(scheme, ModulusRule::Deployment);
                 let field = deployment.field().clone();
                 let mut shuffled = |n: usize| {
                     let mut places: Vec<usize> = (0..n).collect();
@@ -78,7 +78,7 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
                 let mut liars: Vec<usize> = places[silent..silent + lying].iter().map(|place| place + 1).collect();
                 liars.sort_unstable();
                 let mut random = SeededRandom::new(seed ^ number);
-                let bear = |answers: &mut Vec<Option<Vec<Symbol>>>, random: &mut SeededRandom| {
+                let bear = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
                     places[..silent].iter().for_each(|&place| answers[place] = None);
                     places[silent..silent + lying].iter().for_each(|&place| spoil(&field, &mut answers[place], random));
                 };
@@ -89,7 +89,7 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
                 if silent + lying == 0 {
                     continue; // κ + 1 answers agree with any lie; see the next test
                 }
-                let too_many = |answers: &mut Vec<Option<Vec<Symbol>>>, random: &mut SeededRandom| {
+                let too_many = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
                     places[..=lying].iter().for_each(|&place| spoil(&field, &mut answers[place], random));
                 };
                 let error = play(&deployment, &instance.secret(), &instance.rows(), &mut random, too_many);
@@ -108,20 +108,20 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
     for_all_schemes(|scheme| {
         let ranges = vec![2];
         let params = Params { cost_limit: 4, ..Params::new(ranges.clone(), 3) };
-        let deployment = Deployment::new(scheme, params.clone(), FieldRule::Paper).unwrap();
+        let deployment = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
         let rows = [[2], [1], [2]];
-        let gated = scheme.gate != Gate::None;
-        let secret = Secret::new(vec![1]).immutable(vec![gated]);
+        let gated = scheme.constraint != ConstraintKind::None;
+        let secret = SecretQuery::new(vec![1]).immutable(vec![gated]);
         let field = deployment.field().clone();
         let last = deployment.phases() - 1;
         let (mut refused, mut confirmed) = (0, 0);
-        let mut all = Exhaustive::default();
+        let mut all = ExhaustiveRandom::default();
         // Two symbols at a time, so that q^2 runs do for every scheme.
         for places in (0..deployment.answer_length(last)).collect::<Vec<_>>().windows(2) {
-            while all.turn() {
-                let lie: Vec<Symbol> = places.iter().map(|_| field.sample(&mut all)).collect();
+            while all.next_run() {
+                let lie: Vec<FieldElement> = places.iter().map(|_| field.sample(&mut all)).collect();
                 let mut phase = 0;
-                let spoil = |answers: &mut Vec<Option<Vec<Symbol>>>, _: &mut SeededRandom| {
+                let spoil = |answers: &mut Vec<Option<Vec<FieldElement>>>, _: &mut SeededRandom| {
                     if phase == last {
                         let answer = answers[0].as_mut().unwrap();
                         places
@@ -139,15 +139,15 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
                     refused += 1;
                     continue;
                 };
-                let found = Found { position: Some(position), price, record: vec![] };
+                let found = NearestRow { position: Some(position), price, record: vec![] };
                 let cost = u64::from(rows[position][0] - 1);
                 let (qualifies, cost) = (!gated || cost == 0, if scheme.name == "dot" { cost + 1 } else { cost });
                 match confirm(&deployment, &secret, &found, &rows[position]) {
                     Ok(_) => {
                         assert!(qualifies, "{}: a row outside was confirmed", scheme.name);
                         let told = match price {
-                            Price::Exactly(told) | Price::AtMost(told) => told,
-                            Price::Unknown => cost,
+                            DecodedCost::Exactly(told) | DecodedCost::AtMost(told) => told,
+                            DecodedCost::Unknown => cost,
                         };
                         assert_eq!(told, cost, "{}: a row was confirmed at another cost", scheme.name);
                         confirmed += 1;
@@ -155,7 +155,7 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
                     Err(_) => refused += 1,
                 }
             }
-            all = Exhaustive::default();
+            all = ExhaustiveRandom::default();
         }
         assert!(confirmed > 0, "{}: the truth is confirmed", scheme.name);
         assert!(refused > 0, "{}: some lie is seen", scheme.name);
@@ -167,12 +167,12 @@ fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_i
     let baseline = crate::scheme::named("baseline").unwrap();
     for verified in [false, true] {
         let params = Params { verified, ..Params::new(vec![9], 2) };
-        let deployment = Deployment::new(baseline, params, FieldRule::Deployment).unwrap();
+        let deployment = SchemeInstance::new(baseline, params, ModulusRule::Deployment).unwrap();
         let rows = Rows::new(&[9], [[5], [7]]).unwrap();
-        let secret = Secret::new(vec![5]);
+        let secret = SecretQuery::new(vec![5]);
         let field = deployment.field().clone();
         // Points 1 and −1: half of what server 1 adds reaches the decoded value.
-        let demote = |answers: &mut Vec<Option<Vec<Symbol>>>, _: &mut SeededRandom| {
+        let demote = |answers: &mut Vec<Option<Vec<FieldElement>>>, _: &mut SeededRandom| {
             let answer = answers[0].as_mut().unwrap();
             answer[0] = field.add(answer[0], field.reduce(18));
         };
@@ -181,7 +181,7 @@ fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_i
         if let Ok((candidates, _)) = result {
             let (position, price) = candidates.nearest(1)[0];
             assert_eq!(position, 1, "the true nearest row was pushed away");
-            let found = Found { position: Some(position), price, record: vec![] };
+            let found = NearestRow { position: Some(position), price, record: vec![] };
             assert!(confirm(&deployment, &secret, &found, &[7]).is_ok());
         }
     }
@@ -195,15 +195,16 @@ fn verified_answers_show_a_lie_to_two_servers() {
         for number in 0..60 {
             let mut instance = Instance::random(scheme, (1, 0, 0), 200, 12, &mut random);
             instance.params.verified = true;
-            let Ok(deployment) = Deployment::new(scheme, instance.params.clone(), FieldRule::Deployment) else {
-                let masked = |phase: &Phase| matches!(phase.reading, Reading::Masked);
+            let Ok(deployment) = SchemeInstance::new(scheme, instance.params.clone(), ModulusRule::Deployment) else {
+                let masked = |phase: &Phase| matches!(phase.decode_rule, DecodeRule::Masked);
                 assert!(scheme.phases.iter().any(|phase| (phase.degree)(&instance.params) != 1 || masked(phase)));
                 continue;
             };
-            let answers_something = !matches!(scheme.phases[0].reading, Reading::Difference) || instance.rows.len() > 1;
+            let answers_something =
+                !matches!(scheme.phases[0].decode_rule, DecodeRule::Difference) || instance.rows.len() > 1;
             let field = deployment.field().clone();
             // One symbol of one row is enough.
-            let lie = |answers: &mut Vec<Option<Vec<Symbol>>>, random: &mut SeededRandom| {
+            let lie = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
                 let answer = answers[1].as_mut().unwrap();
                 if !answer.is_empty() {
                     let place = random.below(answer.len() as u64) as usize;

@@ -1,6 +1,6 @@
 //! The servers' common randomness: labels that cannot collide, exact uniformity, random access, epochs.
 
-use crate::field::{Field, Symbol};
+use crate::field::{Field, FieldElement};
 use crate::form::RowRandomness;
 use crate::keys::{Purpose, RootKey};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ fn every_number_of_a_row_is_in_its_range_and_all_come_up() {
 fn different_rows_outputs_and_coefficients_have_pads_of_their_own() {
     let field = Field::new((1 << 61) - 1).unwrap();
     let rows = RootKey::new(1, [1; 32]).transcript(&[4; 32]).rows(&field, 3, 3, 1);
-    let mut seen: BTreeSet<Symbol> = BTreeSet::new();
+    let mut seen: BTreeSet<FieldElement> = BTreeSet::new();
     for row in 0..200 {
         for output in 0..3 {
             assert!((1..=3).all(|j| seen.insert(rows.pad(output, j, row))));

@@ -1,13 +1,13 @@
 //! What is taken up to its limit and refused beyond: parameters, secrets, numbers of servers, and the cost of a fetched record.
 
-use crate::candidates::Price;
-use crate::deployment::{Deployment, DeploymentError};
-use crate::fault::Fault;
-use crate::field::FieldRule;
+use crate::candidates::DecodedCost;
+use crate::deployment::{SchemeInstance, SchemeInstanceError};
+use crate::fault::SearchError;
+use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme::{self, Scheme};
-use crate::search::{Found, confirm_under};
-use crate::secret::{Secret, SecretError};
+use crate::search::{NearestRow, confirm_under};
+use crate::secret::{SecretQuery, SecretQueryError};
 
 fn named(name: &str) -> &'static Scheme {
     scheme::named(name).unwrap()
@@ -55,11 +55,11 @@ fn servers_are_numbered_by_a_byte() {
     // κ = 15·16 and S to spare.
     let with = |silent| {
         let params = Params { threshold: 16, exponent: 16, silent, ..Params::new(vec![2], 3) };
-        Deployment::new(named("lp"), params, FieldRule::Deployment).map(|deployment| deployment.servers())
+        SchemeInstance::new(named("lp"), params, ModulusRule::Deployment).map(|deployment| deployment.servers())
     };
     assert_eq!(with(14), Ok(255));
     for silent in [15, 16] {
-        let error = DeploymentError::TooManyServers { scheme: "lp", servers: 241 + silent };
+        let error = SchemeInstanceError::TooManyServers { scheme: "lp", servers: 241 + silent };
         assert_eq!(with(silent), Err(error));
     }
 }
@@ -67,22 +67,22 @@ fn servers_are_numbered_by_a_byte() {
 #[test]
 fn secrets_are_taken_up_to_their_limits() {
     let params = Params { weight_limit: 4, cost_limit: 9, immutable_limit: 1, ..Params::new(vec![3, 2], 5) };
-    let check = |scheme: &str, secret: Secret| secret.check(named(scheme), &params);
-    let ok = || Secret::new(vec![3, 2]);
-    let length = |what, have| Err(SecretError::Length { what, have, need: 2 });
+    let check = |scheme: &str, secret: SecretQuery| secret.check(named(scheme), &params);
+    let ok = || SecretQuery::new(vec![3, 2]);
+    let length = |what, have| Err(SecretQueryError::Length { what, have, need: 2 });
     assert_eq!(check("gated", ok()), Ok(()));
-    assert_eq!(check("gated", Secret::new(vec![3])), length("x", 1));
+    assert_eq!(check("gated", SecretQuery::new(vec![3])), length("x", 1));
     assert_eq!(check("gated", ok().immutable(vec![true])), length("the immutable set", 1));
     assert_eq!(check("gated+", ok().weights(vec![1; 3])), length("the weights", 3));
-    assert_eq!(check("gated", Secret::new(vec![3, 3])), Err(SecretError::Level { feature: 1 }));
+    assert_eq!(check("gated", SecretQuery::new(vec![3, 3])), Err(SecretQueryError::Level { feature: 1 }));
     assert_eq!(check("gated+", ok().weights(vec![1, 4])), Ok(()));
     for weight in [0, 5, 6] {
-        let error = SecretError::Weight { feature: 1, limit: 4 };
+        let error = SecretQueryError::Weight { feature: 1, limit: 4 };
         assert_eq!(check("gated+", ok().weights(vec![4, weight])), Err(error), "{weight}");
     }
     // F concerns the schemes that scale, and these alone.
     assert_eq!(check("single-phase", ok().immutable(vec![false, true])), Ok(()));
-    let error = SecretError::TooManyImmutable { limit: 1 };
+    let error = SecretQueryError::TooManyImmutable { limit: 1 };
     assert_eq!(check("single-phase", ok().immutable(vec![true, true])), Err(error));
     assert_eq!(check("gated", ok().immutable(vec![true, true])), Ok(()));
     // Tables, of costs and of what is forbidden.
@@ -90,14 +90,14 @@ fn secrets_are_taken_up_to_their_limits() {
     let costs = |first: Vec<u64>| ok().cost_tables(vec![first, vec![0, 9, 1]]);
     assert_eq!(check(tables, costs(vec![0, 1, 9, 3])), Ok(()));
     for first in [vec![0, 1, 10, 3], vec![0, 1, 11, 3], vec![0, 1, 2], vec![0; 5]] {
-        let error = SecretError::Table { feature: 0, table: "cost", entries: 4, limit: 9 };
+        let error = SecretQueryError::Table { feature: 0, table: "cost", entries: 4, limit: 9 };
         assert_eq!(check(tables, costs(first)), Err(error));
     }
     assert_eq!(check(tables, ok().cost_tables(vec![])), length("the cost tables", 0));
     let gates = |second: usize| ok().gate_tables(vec![vec![false; 4], vec![true; second]]);
     assert_eq!(check(tables, gates(3)), Ok(()));
     for second in [2, 4] {
-        let error = SecretError::Table { feature: 1, table: "gate", entries: 3, limit: 1 };
+        let error = SecretQueryError::Table { feature: 1, table: "gate", entries: 3, limit: 1 };
         assert_eq!(check(tables, gates(second)), Err(error));
     }
     assert_eq!(check(tables, ok().gate_tables(vec![])), length("the gate tables", 0));
@@ -109,7 +109,7 @@ fn secrets_are_taken_up_to_their_limits() {
         ("gated+", ok().gate_tables(vec![vec![false; 4], vec![false; 3]]), "permitted sets"),
     ] {
         let refused = secret.check(named(scheme), &params).unwrap_err();
-        let SecretError::NotCarried { what: found, instead, .. } = refused else { panic!("{scheme}: {refused}") };
+        let SecretQueryError::NotCarried { what: found, instead, .. } = refused else { panic!("{scheme}: {refused}") };
         assert_eq!(found, what);
         assert_eq!(secret.check(named(instead), &params), Ok(()), "{instead} for {what}");
     }
@@ -118,27 +118,27 @@ fn secrets_are_taken_up_to_their_limits() {
 #[test]
 fn a_record_is_confirmed_only_with_what_was_decoded_for_it() {
     let params = Params { mask: 5, weight_limit: 3, ..Params::new(vec![9, 9], 4) };
-    let secret = Secret::new(vec![2, 3]).immutable(vec![false, true]);
+    let secret = SecretQuery::new(vec![2, 3]).immutable(vec![false, true]);
     let confirm = |scheme, price, levels: &[u16]| {
-        let found = Found { position: Some(0), price, record: vec![] };
+        let found = NearestRow { position: Some(0), price, record: vec![] };
         confirm_under(named(scheme), &params, &secret, &found, levels)
     };
-    let wrong = Err(Fault::WrongRecord);
-    assert_eq!(confirm("gated", Price::Exactly(16), &[6, 3]), Ok(16));
+    let wrong = Err(SearchError::WrongRecord);
+    assert_eq!(confirm("gated", DecodedCost::Exactly(16), &[6, 3]), Ok(16));
     for price in [0, 1, 15, 17] {
-        assert_eq!(confirm("gated", Price::Exactly(price), &[6, 3]), wrong, "{price}");
+        assert_eq!(confirm("gated", DecodedCost::Exactly(price), &[6, 3]), wrong, "{price}");
     }
     // A row whose gate is closed, one that is no row, and levels that no row has.
     for levels in [&[2, 4][..], &[2], &[2, 3, 3], &[10, 3], &[2, 300]] {
-        assert_eq!(confirm("gated", Price::Unknown, levels), wrong, "{levels:?}");
+        assert_eq!(confirm("gated", DecodedCost::Unknown, levels), wrong, "{levels:?}");
     }
-    assert_eq!(confirm("gated", Price::Unknown, &[9, 3]), Ok(49));
+    assert_eq!(confirm("gated", DecodedCost::Unknown, &[9, 3]), Ok(49));
     // The dot product, which knows no gate.
-    assert_eq!(confirm("dot", Price::Exactly(21), &[6, 3]), Ok(21));
-    assert_eq!(confirm("dot", Price::Exactly(4), &[6, 3]), wrong);
+    assert_eq!(confirm("dot", DecodedCost::Exactly(21), &[6, 3]), Ok(21));
+    assert_eq!(confirm("dot", DecodedCost::Exactly(4), &[6, 3]), wrong);
     // Masks are below 5, so the cost is the price or up to 4 less.
     for (price, confirmed) in [(15, false), (16, true), (17, true), (20, true), (21, false), (22, false)] {
         let expected = if confirmed { Ok(16) } else { wrong.clone() };
-        assert_eq!(confirm("mask", Price::AtMost(price), &[6, 3]), expected, "{price}");
+        assert_eq!(confirm("mask", DecodedCost::AtMost(price), &[6, 3]), expected, "{price}");
     }
 }

@@ -1,20 +1,20 @@
 //! A search as a machine: in what pieces responses come, and in what order it is called, changes nothing but what was said.
 
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
+use crate::deployment::SchemeInstance;
+use crate::field::ModulusRule;
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
-use crate::search::{Fault, Outcome, Outgoing, Search};
-use crate::secret::Secret;
+use crate::search::{Search, SearchError, SearchResult, StepMessages};
+use crate::secret::SecretQuery;
 use crate::service::{CHECK_LENGTH, Route};
 use std::sync::Arc;
 
 struct World {
-    deployment: Arc<Deployment>,
+    deployment: Arc<SchemeInstance>,
     servers: Vec<MemoryServer>,
 }
 
@@ -22,7 +22,7 @@ impl World {
     fn new(scheme: &str, silent: usize, lying: usize) -> World {
         let rows = Rows::new(&[9, 9], [[1, 2], [8, 8], [4, 0], [3, 4]]).unwrap();
         let params = Params { silent, lying, ..Params::new(vec![9, 9], rows.iter().len()) };
-        let deployment = Deployment::new(scheme::named(scheme).unwrap(), params, FieldRule::Deployment).unwrap();
+        let deployment = SchemeInstance::new(scheme::named(scheme).unwrap(), params, ModulusRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
         let servers =
             (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();
@@ -30,15 +30,16 @@ impl World {
     }
 
     fn start(&self) -> Search {
-        Search::nearest(self.deployment.clone(), Secret::new(vec![3, 3]), self.servers[0].audience(), 2).unwrap()
+        Search::nearest(self.deployment.clone(), SecretQuery::new(vec![3, 3]), self.servers[0].header_context(), 2)
+            .unwrap()
     }
 
-    fn responses(&self, outgoing: &Outgoing) -> Vec<Vec<u8>> {
+    fn responses(&self, outgoing: &StepMessages) -> Vec<Vec<u8>> {
         self.servers.iter().zip(&outgoing.messages).map(|(server, message)| server.respond(message).unwrap()).collect()
     }
 
     /// A search whose responses are handed over by `give`.
-    fn search(&self, mut give: impl FnMut(&mut Search, Vec<Vec<u8>>)) -> Result<Outcome, Fault> {
+    fn search(&self, mut give: impl FnMut(&mut Search, Vec<Vec<u8>>)) -> Result<SearchResult, SearchError> {
         let mut random = SeededRandom::new(40);
         let mut search = self.start();
         while let Some(outgoing) = search.next(&mut random) {
@@ -56,7 +57,7 @@ fn whole(search: &mut Search, responses: Vec<Vec<u8>>) {
 
 type Summary = (Vec<(Option<usize>, Vec<u8>)>, Option<usize>, Vec<usize>);
 
-fn summary(outcome: Outcome) -> Summary {
+fn summary(outcome: SearchResult) -> Summary {
     let found = outcome.found.iter().map(|found| (found.position, found.record.clone()));
     (found.collect(), outcome.qualifying, outcome.liars)
 }
@@ -72,7 +73,7 @@ fn every_phase_and_every_record_is_asked_for_though_nobody_ever_answers() {
         expected.extend([Route::Record; 2]);
         assert_eq!(routes, expected);
         assert!(search.next(&mut random).is_none());
-        assert!(matches!(search.finish(), Err(Fault::Decode(_))));
+        assert!(matches!(search.finish(), Err(SearchError::Decode(_))));
     }
 }
 
@@ -115,7 +116,7 @@ fn what_is_taken_back_and_not_repeated_is_silence() {
         whole(search, responses);
         search.forget(1);
     });
-    assert!(matches!(fault, Err(Fault::Decode(_))), "{fault:?}");
+    assert!(matches!(fault, Err(SearchError::Decode(_))), "{fault:?}");
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn too_many_bytes_are_not_kept_and_do_not_pass() {
         search.receive_part(1, &long);
         search.receive_part(2, &responses[1]);
     });
-    assert_eq!(fault.unwrap_err(), Fault::Malformed { servers: vec![1] });
+    assert_eq!(fault.unwrap_err(), SearchError::Malformed { servers: vec![1] });
 }
 
 #[test]
@@ -146,11 +147,11 @@ fn no_order_of_calls_panics_and_half_a_search_has_no_outcome() {
     }
     search.receive(vec![None; 200]);
     search.receive(vec![]);
-    assert!(matches!(world.start().finish(), Err(Fault::Unfinished)));
+    assert!(matches!(world.start().finish(), Err(SearchError::Unfinished)));
     let mut search = world.start();
     for _ in 0..world.deployment.phases() + 2 {
         let outgoing = search.next(&mut random).unwrap();
         whole(&mut search, world.responses(&outgoing));
     }
-    assert!(matches!(search.finish(), Err(Fault::Unfinished)), "the last responses were not read");
+    assert!(matches!(search.finish(), Err(SearchError::Unfinished)), "the last responses were not read");
 }

@@ -1,61 +1,62 @@
 //! The order of a shuffled answer: one for all messages of a search, another for every search, the same at all servers.
 
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
-use crate::field::Symbol;
+use crate::deployment::SchemeInstance;
+use crate::field::FieldElement;
+use crate::field::ModulusRule;
 use crate::keys::RootKey;
 use crate::order::permutation;
 use crate::params::Params;
-use crate::promise::Promises;
+use crate::promise::ShareCommitments;
 use crate::random::SeededRandom;
-use crate::replica::{Replica, Request};
+use crate::replica::{CheckedRequest, ServerProtocol};
 use crate::scheme;
-use crate::search::Audience;
-use crate::transcript::{Message, Parent, Stage, messages};
+use crate::search::HeaderContext;
+use crate::transcript::{Message, MessageKind, SearchRef, messages};
 use crate::wire;
 use zeroize::Zeroizing;
 
 const ROWS: usize = 50;
-const AUDIENCE: Audience = Audience { digest: [5; 32], epoch: 3, record_length: 4, signer: None };
+const AUDIENCE: HeaderContext = HeaderContext { digest: [5; 32], epoch: 3, record_length: 4, signer: None };
 
 fn key() -> RootKey {
     RootKey::new(AUDIENCE.epoch, [9; 32])
 }
 
-fn deployment(shuffle: bool) -> Deployment {
+fn deployment(shuffle: bool) -> SchemeInstance {
     let params = Params { shuffle, ..Params::new(vec![9, 9], ROWS) };
-    Deployment::new(scheme::named("two-phase").unwrap(), params, FieldRule::Deployment).unwrap()
+    SchemeInstance::new(scheme::named("two-phase").unwrap(), params, ModulusRule::Deployment).unwrap()
 }
 
 /// The messages of a phase whose payload is all zeros; what is asked does not matter here.
-fn phase(deployment: &Deployment, phase: u8, parent: Parent, seed: u64) -> Vec<Message> {
+fn phase(deployment: &SchemeInstance, phase: u8, parent: SearchRef, seed: u64) -> Vec<Message> {
     let symbols = deployment.slot_lengths(phase.into()).iter().sum();
-    let payload = wire::pack(deployment.field(), &vec![Symbol::ZERO; symbols]);
-    let header = AUDIENCE.header(deployment, Stage::Phase(phase), 3, parent);
+    let payload = wire::pack(deployment.field(), &vec![FieldElement::ZERO; symbols]);
+    let header = AUDIENCE.header(deployment, MessageKind::Phase(phase), 3, parent);
     messages(&header, vec![payload; 3], &mut SeededRandom::new(seed))
 }
 
 /// Both phases of a search, and its parent.
-fn phases(deployment: &Deployment, seed: u64) -> (Vec<Message>, Vec<Message>, Parent) {
-    let mut first = phase(deployment, 0, Parent::default(), seed);
-    let part = Zeroizing::new(wire::pack(deployment.field(), &[Symbol::ZERO; 2]));
-    let promises = Promises::make(&mut first, &[part.clone(), part.clone(), part], &mut SeededRandom::new(seed));
+fn phases(deployment: &SchemeInstance, seed: u64) -> (Vec<Message>, Vec<Message>, SearchRef) {
+    let mut first = phase(deployment, 0, SearchRef::default(), seed);
+    let part = Zeroizing::new(wire::pack(deployment.field(), &[FieldElement::ZERO; 2]));
+    let promises =
+        ShareCommitments::make(&mut first, &[part.clone(), part.clone(), part], &mut SeededRandom::new(seed));
     let tau = first[0].tau();
-    let parent = Parent { tau, ticket: key().ticket("two-phase", &tau) };
+    let parent = SearchRef { tau, ticket: key().ticket("two-phase", &tau) };
     let mut second = phase(deployment, 1, parent, 10 + seed);
-    promises.keep(&mut second);
+    promises.open_in(&mut second);
     (first, second, parent)
 }
 
-fn record(deployment: &Deployment, parent: Parent, seed: u64) -> Vec<Message> {
-    let header = AUDIENCE.header(deployment, Stage::Record, 3, parent);
+fn record(deployment: &SchemeInstance, parent: SearchRef, seed: u64) -> Vec<Message> {
+    let header = AUDIENCE.header(deployment, MessageKind::Record, 3, parent);
     messages(&header, vec![vec![0; 2 * ROWS]; 3], &mut SeededRandom::new(seed))
 }
 
 /// The order in which each server lists the rows for its message.
-fn orders(deployment: &Deployment, messages: &[Message]) -> Vec<Option<Vec<u32>>> {
+fn orders(deployment: &SchemeInstance, messages: &[Message]) -> Vec<Option<Vec<u32>>> {
     let order = |message: &Message| {
-        let replica = Replica::new(
+        let replica = ServerProtocol::new(
             message.server,
             AUDIENCE.digest,
             vec![deployment.clone()],
@@ -63,9 +64,9 @@ fn orders(deployment: &Deployment, messages: &[Message]) -> Vec<Option<Vec<u32>>
             AUDIENCE.record_length,
         );
         let order = match replica.open(&message.encode()).unwrap() {
-            Request::Answer(ask) => ask.order_keys,
-            Request::Record(ask) => ask.order_keys.clone(),
-            Request::Sealed(_) => unreachable!("no such scheme is among these"),
+            CheckedRequest::Answer(ask) => ask.order_keys,
+            CheckedRequest::Record(ask) => ask.order_keys.clone(),
+            CheckedRequest::Sealed(_) => unreachable!("no such scheme is among these"),
         };
         order.map(|keys| permutation(&keys, ROWS))
     };

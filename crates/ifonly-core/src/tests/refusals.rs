@@ -1,39 +1,39 @@
 //! Servers refuse messages that are not what they should be, and clients records that are not the institution's and values that honest
 //! servers cannot give.
 
-use crate::candidates::{Implausible, Sieve};
-use crate::deployment::Deployment;
-use crate::fault::Fault;
-use crate::field::FieldRule;
+use crate::candidates::{CandidateFilter, ImpossibleValue};
+use crate::deployment::SchemeInstance;
+use crate::fault::SearchError;
+use crate::field::ModulusRule;
 use crate::form::Rows;
-use crate::interpolate::{Interpolate, Interpolating, Interpolation, Unreadable, Words};
+use crate::interpolate::{DecodedWords, InterpolationPlan, InterpolationStream, Interpolator, MalformedAnswer};
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::package;
 use crate::params::Params;
 use crate::random::SeededRandom;
-use crate::replica::{Refusal, Replica, Request};
+use crate::replica::{CheckedRequest, Refusal, ServerProtocol};
 use crate::scheme;
-use crate::sealed::Sealed;
-use crate::search::{Audience, Search};
-use crate::secret::Secret;
-use crate::signature::{Signer, SigningKey, Subject};
-use crate::transcript::{Header, Message, Parent, Stage, messages};
+use crate::sealed::SealedScheme;
+use crate::search::{HeaderContext, Search};
+use crate::secret::SecretQuery;
+use crate::signature::{RecordVerifier, SignatureContext, SigningKey};
+use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
 use std::sync::Arc;
 
-const AUDIENCE: Audience = Audience { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
+const AUDIENCE: HeaderContext = HeaderContext { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
 
 /// No scheme beside the sealed one.
-fn none() -> Vec<Deployment> {
+fn none() -> Vec<SchemeInstance> {
     vec![]
 }
 
 #[test]
 fn a_sealed_message_must_be_whole_begin_a_search_and_be_meant_for_its_server() {
-    let sealed = Arc::new(Sealed::new(Params { cost_limit: 100, ..Params::new(vec![3, 1, 2], 9) }).unwrap());
+    let sealed = Arc::new(SealedScheme::new(Params { cost_limit: 100, ..Params::new(vec![3, 1, 2], 9) }).unwrap());
     let server = |index| {
         let keys = vec![RootKey::new(2, [8; 32]), RootKey::new(3, [9; 32])];
-        Replica::new(index, AUDIENCE.digest, none(), keys, 20).with_sealed(Some(sealed.clone()))
+        ServerProtocol::new(index, AUDIENCE.digest, none(), keys, 20).with_sealed(Some(sealed.clone()))
     };
     let made = |change: &dyn Fn(&mut Header)| {
         let mut header = sealed.header(&AUDIENCE);
@@ -50,15 +50,18 @@ fn a_sealed_message_must_be_whole_begin_a_search_and_be_meant_for_its_server() {
         assert!(replica.sealed().is_some());
         assert_eq!(replica.longest_message(), message.encode().len());
         let tau = message.tau();
-        let Ok(Request::Sealed(ask)) = replica.check(message) else { panic!("server {index} refuses it") };
+        let Ok(CheckedRequest::Sealed(ask)) = replica.check(message) else { panic!("server {index} refuses it") };
         assert_eq!((ask.top, &ask.share[..], ask.tau, ask.epoch), (2, &[5; 9][..], tau, 3));
         assert_eq!(ask.keys.check_value(), RootKey::new(3, [9; 32]).transcript(&tau).check_value());
     }
     let first = |change: &dyn Fn(&mut Header)| made(change).swap_remove(0);
-    assert!(matches!(refused(1, first(&|header| header.stage = Stage::Phase(1))), Refusal::Phase { phase: 1, .. }));
-    assert!(matches!(refused(1, first(&|header| header.stage = Stage::Record)), Refusal::Parent));
+    assert!(matches!(
+        refused(1, first(&|header| header.stage = MessageKind::Phase(1))),
+        Refusal::Phase { phase: 1, .. }
+    ));
+    assert!(matches!(refused(1, first(&|header| header.stage = MessageKind::Record)), Refusal::Parent));
     assert!(matches!(refused(1, first(&|header| header.responders = vec![1, 2])), Refusal::Responders { need: 3 }));
-    let parent = Parent { tau: [1; 32], ..Parent::default() };
+    let parent = SearchRef { tau: [1; 32], ..SearchRef::default() };
     assert!(matches!(refused(1, first(&|header| header.parent = parent)), Refusal::Parent));
     assert!(matches!(refused(1, first(&|header| header.epoch = 4)), Refusal::Epoch(4)));
     // For somebody else, or to somebody who is none of the three.
@@ -76,13 +79,13 @@ fn a_sealed_message_must_be_whole_begin_a_search_and_be_meant_for_its_server() {
     short.payload.pop();
     assert!(matches!(refused(1, short), Refusal::Malformed(_)));
     // Other schemes are not meant.
-    let other = Replica::new(1, AUDIENCE.digest, none(), vec![RootKey::new(3, [9; 32])], 20);
+    let other = ServerProtocol::new(1, AUDIENCE.digest, none(), vec![RootKey::new(3, [9; 32])], 20);
     assert!(matches!(other.check(first(&|_| {})), Err(Refusal::Scheme(_))));
 }
 
 #[test]
 fn responders_are_counted_up_from_one() {
-    let sealed = Sealed::new(Params::new(vec![1], 2)).unwrap();
+    let sealed = SealedScheme::new(Params::new(vec![1], 2)).unwrap();
     let read = |responders: Vec<u8>| {
         let header = Header { responders, ..sealed.header(&AUDIENCE) };
         let payloads = vec![vec![]; header.responders.len()];
@@ -105,27 +108,27 @@ fn responders_are_counted_up_from_one() {
 #[test]
 fn a_record_is_opened_only_if_it_is_whole_and_the_institutions() {
     let key = SigningKey::new(&[5; 32]);
-    let subject = Subject::new("loans", "1", "{}");
-    let signer = Signer { key: key.public(), subject };
-    let audience = Audience { signer: Some(signer), ..AUDIENCE };
+    let subject = SignatureContext::new("loans", "1", "{}");
+    let signer = RecordVerifier { key: key.public(), subject };
+    let audience = HeaderContext { signer: Some(signer), ..AUDIENCE };
     let signed = |by: &SigningKey| [b"text".to_vec(), by.sign(&subject, b"text").to_vec()].concat();
-    let seal = |record: &[u8]| package::seal(record, &[7; 16]);
+    let seal = |record: &[u8]| package::encode(record, &[7; 16]);
     assert_eq!(audience.open_record(&seal(&signed(&key))), Ok(b"text".to_vec()));
-    assert_eq!(audience.open_record(&seal(&signed(&SigningKey::new(&[6; 32])))), Err(Fault::Forged));
+    assert_eq!(audience.open_record(&seal(&signed(&SigningKey::new(&[6; 32])))), Err(SearchError::Forged));
     let mut other = signed(&key);
     other[0] ^= 1;
-    assert_eq!(audience.open_record(&seal(&other)), Err(Fault::Forged));
-    assert_eq!(audience.open_record(&seal(b"too short to be signed")), Err(Fault::NotARecord));
+    assert_eq!(audience.open_record(&seal(&other)), Err(SearchError::Forged));
+    assert_eq!(audience.open_record(&seal(b"too short to be signed")), Err(SearchError::NotARecord));
     for place in 0..seal(&signed(&key)).len() {
         let mut sealed = seal(&signed(&key));
         sealed[place] ^= 1;
-        assert_eq!(audience.open_record(&sealed), Err(Fault::NotARecord), "byte {place}");
+        assert_eq!(audience.open_record(&sealed), Err(SearchError::NotARecord), "byte {place}");
     }
     // Servers seal where the records will stand, to the same bytes.
-    let (replica, root) = (Replica::new(1, AUDIENCE.digest, none(), vec![], 20), RootKey::new(3, [9; 32]));
+    let (replica, root) = (ServerProtocol::new(1, AUDIENCE.digest, none(), vec![], 20), RootKey::new(3, [9; 32]));
     let mut stored = [0; 4 + package::OVERHEAD];
-    replica.seal_into(&root, 0, b"text", &mut stored);
-    assert_eq!(replica.seal(&root, [&b"text"[..]].into_iter()), [stored.to_vec()]);
+    replica.encode_record_into(&root, 0, b"text", &mut stored);
+    assert_eq!(replica.encode_records(&root, [&b"text"[..]].into_iter()), [stored.to_vec()]);
     assert_eq!(AUDIENCE.open_record(&stored), Ok(b"text".to_vec()));
     // Where nobody signs, what is whole is the record.
     assert_eq!(AUDIENCE.open_record(&seal(b"text")), Ok(b"text".to_vec()));
@@ -134,11 +137,11 @@ fn a_record_is_opened_only_if_it_is_whole_and_the_institutions() {
 #[test]
 fn a_record_query_has_the_right_length_and_promises_nothing() {
     let params = Params { shuffle: true, ..Params::new(vec![9], 40) };
-    let deployment = Deployment::new(scheme::named("gated").unwrap(), params, FieldRule::Deployment).unwrap();
+    let deployment = SchemeInstance::new(scheme::named("gated").unwrap(), params, ModulusRule::Deployment).unwrap();
     let rows = Rows::new(&[9], (0..40).map(|row| [row % 10])).unwrap();
     let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
     let random = &mut SeededRandom::new(25);
-    let mut search = Search::new(deployment, Secret::new(vec![4]), servers[0].audience()).unwrap();
+    let mut search = Search::new(deployment, SecretQuery::new(vec![4]), servers[0].header_context()).unwrap();
     let sent = search.next(random).unwrap().messages;
     search.receive(sent.iter().zip(&servers).map(|(message, server)| server.respond(message).ok()).collect());
     let fetching = Message::decode(&search.next(random).unwrap().messages[0]).unwrap();
@@ -158,10 +161,10 @@ fn a_record_query_has_the_right_length_and_promises_nothing() {
 fn positions_of_a_shuffled_answer_are_not_those_of_the_rows() {
     let place = |shuffle: bool, session: u64| {
         let params = Params { shuffle, ..Params::new(vec![99], 100) };
-        let deployment = Deployment::new(scheme::named("gated").unwrap(), params, FieldRule::Deployment).unwrap();
+        let deployment = SchemeInstance::new(scheme::named("gated").unwrap(), params, ModulusRule::Deployment).unwrap();
         let rows = Rows::new(&[99], (0..100).map(|row| [row])).unwrap();
         let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
-        let search = Search::new(deployment, Secret::new(vec![42]), servers[0].audience()).unwrap();
+        let search = Search::new(deployment, SecretQuery::new(vec![42]), servers[0].header_context()).unwrap();
         let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
         let outcome = search.run(&mut SeededRandom::new(session), network).unwrap();
         assert_eq!(crate::memory::levels(&outcome.found[0].record), [42]);
@@ -175,10 +178,10 @@ fn positions_of_a_shuffled_answer_are_not_those_of_the_rows() {
 fn values_that_honest_servers_cannot_give_are_named_by_their_place() {
     let read = |name: &str, phase, before: &[bool], values: &[u64]| {
         let params = Params::new(vec![3, 3], before.len());
-        let deployment = Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap();
-        let mut sieve = Sieve::new(&deployment, phase, before, 7, 1);
-        sieve.take(Words::Wide(values));
-        sieve.finish().1.map(|Implausible { position }| position)
+        let deployment = SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
+        let mut sieve = CandidateFilter::new(&deployment, phase, before, 7, 1);
+        sieve.take(DecodedWords::Wide(values));
+        sieve.finish().1.map(|ImpossibleValue { position }| position)
     };
     // Costs are at most 2·3² = 18; rows that were not selected have the empty row's value, 7.
     for (values, fault) in [
@@ -202,11 +205,11 @@ fn the_largest_difference_that_a_field_holds_is_read_with_its_sign() {
     // One feature of two levels in the field of 3: differences are −1, 0 and 1.
     for (x, levels) in [(0, [1, 0]), (0, [0, 1]), (1, [1, 0]), (1, [0, 1])] {
         let deployment =
-            Deployment::new(scheme::named("diff").unwrap(), Params::new(vec![1], 2), FieldRule::Paper).unwrap();
+            SchemeInstance::new(scheme::named("diff").unwrap(), Params::new(vec![1], 2), ModulusRule::Paper).unwrap();
         assert_eq!(deployment.field().q(), 3);
         let rows = Rows::new(&[1], levels.map(|level| [level])).unwrap();
         let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
-        let search = Search::new(deployment, Secret::new(vec![x]), servers[0].audience()).unwrap();
+        let search = Search::new(deployment, SecretQuery::new(vec![x]), servers[0].header_context()).unwrap();
         let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
         let outcome = search.run(&mut SeededRandom::new(26), network).unwrap();
         assert_eq!(crate::memory::levels(&outcome.found[0].record), [x as u16]);
@@ -216,25 +219,26 @@ fn the_largest_difference_that_a_field_holds_is_read_with_its_sign() {
 /// Gives wrong values, then sees that it cannot read.
 struct Blind;
 
-impl Interpolate for Blind {
-    fn begin(&self, _: Interpolation, _: usize) -> Box<dyn Interpolating> {
+impl Interpolator for Blind {
+    fn begin(&self, _: InterpolationPlan, _: usize) -> Box<dyn InterpolationStream> {
         Box::new(Blind)
     }
 }
 
-impl Interpolating for Blind {
-    fn advance(&mut self, _: &[&[u8]], visit: &mut dyn FnMut(Words<'_>)) -> Result<(), Unreadable> {
-        visit(Words::Wide(&[0, 0]));
-        Err(Unreadable)
+impl InterpolationStream for Blind {
+    fn advance(&mut self, _: &[&[u8]], visit: &mut dyn FnMut(DecodedWords<'_>)) -> Result<(), MalformedAnswer> {
+        visit(DecodedWords::Wide(&[0, 0]));
+        Err(MalformedAnswer)
     }
 }
 
 #[test]
 fn what_was_read_before_an_answer_proved_unreadable_is_forgotten() {
-    let deployment = Deployment::new(scheme::named("gated").unwrap(), Params::new(vec![9], 10), FieldRule::Deployment);
+    let deployment =
+        SchemeInstance::new(scheme::named("gated").unwrap(), Params::new(vec![9], 10), ModulusRule::Deployment);
     let (deployment, rows) = (deployment.unwrap(), Rows::new(&[9], (0..10).map(|row| [row])).unwrap());
     let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
-    let search = Search::new(deployment, Secret::new(vec![7]), servers[0].audience()).unwrap();
+    let search = Search::new(deployment, SecretQuery::new(vec![7]), servers[0].header_context()).unwrap();
     let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
     let outcome = search.interpolated_by(&Blind).run(&mut SeededRandom::new(27), network).unwrap();
     assert_eq!(crate::memory::levels(&outcome.found[0].record), [7]);

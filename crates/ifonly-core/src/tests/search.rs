@@ -1,41 +1,41 @@
 //! Whole searches over the wire format: messages, transcript, shuffle, records, and what each side refuses.
 
 use super::common::{Instance, best, chance, for_all_schemes};
-use crate::candidates::Price;
+use crate::candidates::DecodedCost;
 use crate::decode::DecodeError;
-use crate::deployment::{Cost, Deployment};
-use crate::field::FieldRule;
-use crate::form::{self, Job, Rows};
+use crate::deployment::{CommunicationCost, SchemeInstance};
+use crate::field::ModulusRule;
+use crate::form::{self, Rows, ScanJob};
 use crate::keys::RootKey;
 use crate::memory::{MemoryServer, levels};
-use crate::random::{Random, SeededRandom};
-use crate::replica::{Refusal, Replica, Request};
+use crate::random::{RandomSource, SeededRandom};
+use crate::replica::{CheckedRequest, Refusal, ServerProtocol};
 use crate::scheme::{self, Scheme};
-use crate::search::{Audience, Fault, Outcome, Search, confirm};
-use crate::secret::Secret;
-use crate::transcript::{Message, Stage};
+use crate::search::{HeaderContext, Search, SearchError, SearchResult, confirm};
+use crate::secret::SecretQuery;
+use crate::transcript::{Message, MessageKind};
 use crate::wire::{self, WireError};
 use std::sync::Arc;
 
 /// N servers in one place.
 struct World {
-    deployment: Arc<Deployment>,
+    deployment: Arc<SchemeInstance>,
     servers: Vec<MemoryServer>,
-    audience: Audience,
+    audience: HeaderContext,
 }
 
 impl World {
-    fn new(deployment: Deployment, rows: Rows, key: impl Fn(u8) -> RootKey) -> World {
+    fn new(deployment: SchemeInstance, rows: Rows, key: impl Fn(u8) -> RootKey) -> World {
         let server = |index: u8| MemoryServer::new(index, &deployment, &key(index), &rows);
         let servers: Vec<MemoryServer> = (1..=deployment.servers() as u8).map(server).collect();
-        World { audience: servers[0].audience(), servers, deployment: deployment.into() }
+        World { audience: servers[0].header_context(), servers, deployment: deployment.into() }
     }
 
     fn respond(&self, server: usize, message: &[u8]) -> Result<Vec<u8>, Refusal> {
         self.servers[server - 1].respond(message)
     }
 
-    fn search(&self, secret: Secret, k: usize, random: &mut SeededRandom) -> Result<Outcome, Fault> {
+    fn search(&self, secret: SecretQuery, k: usize, random: &mut SeededRandom) -> Result<SearchResult, SearchError> {
         let search = Search::nearest(self.deployment.clone(), secret, self.audience, k).unwrap();
         search.run(random, |server, message| {
             assert!(message.len() <= self.servers[server - 1].longest_message());
@@ -57,7 +57,7 @@ fn every_scheme_finds_the_record_shuffled_or_not_with_one_or_several_wanted() {
             let mut instance = Instance::random(scheme, faults, 8, 9, &mut random);
             instance.params.shuffle = chance(&mut random, 60);
             let k = 1 + random.below(4) as usize;
-            let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+            let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
             let outcome = world.search(instance.secret(), k, &mut random).unwrap();
             let mut costs: Vec<i128> = instance.brute_force(scheme).into_iter().flatten().collect();
             costs.sort_unstable();
@@ -81,7 +81,12 @@ fn every_scheme_finds_the_record_shuffled_or_not_with_one_or_several_wanted() {
 }
 
 /// What servers see of a search, without the contents: to whom, how long, and all header fields but the parent.
-fn shape(world: &World, secret: Secret, k: usize, random: &mut SeededRandom) -> Vec<(usize, usize, Stage, String)> {
+fn shape(
+    world: &World,
+    secret: SecretQuery,
+    k: usize,
+    random: &mut SeededRandom,
+) -> Vec<(usize, usize, MessageKind, String)> {
     let mut seen = vec![];
     let search = Search::nearest(world.deployment.clone(), secret, world.audience, k).unwrap();
     let _ = search.run(random, |server, bytes| {
@@ -97,14 +102,14 @@ fn traffic_has_the_same_shape_whoever_asks_and_whatever_is_found() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(22);
         let first = Instance::random(scheme, (1, 0, 0), 6, 8, &mut random);
-        let world = World::new(first.deployment(scheme, FieldRule::Deployment), first.rows(), key);
+        let world = World::new(first.deployment(scheme, ModulusRule::Deployment), first.rows(), key);
         let expected = shape(&world, first.secret(), 2, &mut random);
         let d = first.ranges.len();
-        let gated = scheme.gate != scheme::Gate::None;
+        let gated = scheme.constraint != scheme::ConstraintKind::None;
         for _ in 0..20 {
             let x: Vec<u32> = first.ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u32).collect();
             let fixed = (0..d).map(|_| gated && chance(&mut random, 60)).collect();
-            let secret = Secret::new(x).immutable(fixed);
+            let secret = SecretQuery::new(x).immutable(fixed);
             assert_eq!(shape(&world, secret, 2, &mut random), expected, "{}", scheme.name);
         }
     });
@@ -115,7 +120,7 @@ fn a_failed_phase_does_not_change_the_traffic() {
     let scheme = scheme::named("two-phase").unwrap();
     let mut random = SeededRandom::new(23);
     let instance = Instance::random(scheme, (1, 0, 0), 6, 8, &mut random);
-    let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+    let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
     let expected = shape(&world, instance.secret(), 1, &mut random);
     let mut seen = vec![];
     let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
@@ -132,30 +137,30 @@ fn a_failed_phase_does_not_change_the_traffic() {
 fn small_world(scheme: &'static Scheme, key: impl Fn(u8) -> RootKey) -> World {
     let rows = Rows::new(&[9, 9], [[1, 2], [8, 8], [4, 0]]).unwrap();
     let params = crate::params::Params::new(vec![9, 9], 3);
-    World::new(Deployment::new(scheme, params, FieldRule::Deployment).unwrap(), rows, key)
+    World::new(SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap(), rows, key)
 }
 
 #[test]
 fn servers_with_different_keys_are_noticed() {
     let world = small_world(scheme::named("gated").unwrap(), |server| RootKey::new(1, [server; 32]));
     // The second server refuses what follows, since the ticket is the first one's; the search goes on all the same.
-    let search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+    let search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
     let mut asked = 0;
     let fault = search.run(&mut SeededRandom::new(24), |server, message| {
         asked += 1;
         world.respond(server, message).ok()
     });
-    assert_eq!((fault.unwrap_err(), asked), (Fault::KeyCheck { first: 1, second: 2 }, 4));
+    assert_eq!((fault.unwrap_err(), asked), (SearchError::KeyCheck { first: 1, second: 2 }, 4));
 }
 
 #[test]
 fn silence_is_named() {
     let world = small_world(scheme::named("baseline").unwrap(), key);
-    let search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+    let search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
     let fault = search
         .run(&mut SeededRandom::new(25), |server, bytes| (server == 2).then(|| world.respond(server, bytes).unwrap()))
         .unwrap_err();
-    assert_eq!(fault, Fault::Decode(DecodeError::TooFewAnswers { have: 1, need: 2, silent: vec![1] }));
+    assert_eq!(fault, SearchError::Decode(DecodeError::TooFewAnswers { have: 1, need: 2, silent: vec![1] }));
 }
 
 #[test]
@@ -163,7 +168,7 @@ fn a_retry_gets_the_same_bytes_and_another_query_gets_other_pads() {
     let world = small_world(scheme::named("baseline").unwrap(), key);
     let mut random = SeededRandom::new(26);
     let mut ask = || {
-        let mut search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+        let mut search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
         search.next(&mut random).unwrap().messages.remove(0)
     };
     let (first, second) = (ask(), ask());
@@ -176,7 +181,7 @@ fn a_retry_gets_the_same_bytes_and_another_query_gets_other_pads() {
 fn servers_refuse_what_they_do_not_serve() {
     let world = small_world(scheme::named("two-phase").unwrap(), key);
     let mut random = SeededRandom::new(27);
-    let mut search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+    let mut search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
     let message = Message::decode(&search.next(&mut random).unwrap().messages[0]).unwrap();
     let refusal = |change: &dyn Fn(&mut Message)| {
         let mut message = message.clone();
@@ -185,7 +190,7 @@ fn servers_refuse_what_they_do_not_serve() {
     };
     assert_eq!(refusal(&|m| m.header.digest[0] ^= 1), Refusal::Manifest);
     assert_eq!(refusal(&|m| m.header.scheme = "baseline".into()), Refusal::Scheme("baseline".into()));
-    assert_eq!(refusal(&|m| m.header.stage = Stage::Phase(2)), Refusal::Phase { scheme: "two-phase", phase: 2 });
+    assert_eq!(refusal(&|m| m.header.stage = MessageKind::Phase(2)), Refusal::Phase { scheme: "two-phase", phase: 2 });
     assert_eq!(refusal(&|m| m.header.epoch = 9), Refusal::Epoch(9));
     assert_eq!(refusal(&|m| m.server = 2), Refusal::Server { meant: 2, here: 1 });
     assert_eq!(refusal(&|m| m.header.parent.tau[0] = 1), Refusal::Parent);
@@ -203,7 +208,7 @@ fn rubbish_never_panics_a_server_or_a_client() {
     let mut random = SeededRandom::new(28);
     let world = small_world(scheme::named("gated-tables").unwrap(), key);
     for round in 0..3_000 {
-        let mut search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+        let mut search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
         let mut bytes = search.next(&mut random).unwrap().messages[0].to_vec();
         for _ in 0..1 + random.below(4) {
             match random.below(3) {
@@ -218,7 +223,7 @@ fn rubbish_never_panics_a_server_or_a_client() {
         }
         let _ = world.respond(1, &bytes);
         if round % 10 == 0 {
-            let search = Search::new(world.deployment.clone(), Secret::new(vec![3, 3]), world.audience).unwrap();
+            let search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
             let lengths = [0, 1, 15, 16, 17, 40].map(|n| n + random.below(3) as usize);
             let mut draws = SeededRandom::new(round);
             let _ = search.run(&mut random, |server, _| {
@@ -233,10 +238,10 @@ fn rubbish_never_panics_a_server_or_a_client() {
 #[test]
 fn secrets_do_not_print() {
     let world = small_world(scheme::named("gated").unwrap(), key);
-    let secret = Secret::new(vec![7, 7]).immutable(vec![true, false]);
+    let secret = SecretQuery::new(vec![7, 7]).immutable(vec![true, false]);
     let mut random = SeededRandom::new(29);
     let mut search = Search::new(world.deployment.clone(), secret.clone(), world.audience).unwrap();
-    let replica = Replica::new(1, world.audience.digest, vec![world.deployment.clone()], vec![key(1)], 4);
+    let replica = ServerProtocol::new(1, world.audience.digest, vec![world.deployment.clone()], vec![key(1)], 4);
     let mut seen = vec![];
     while let Some(outgoing) = search.next(&mut random) {
         let messages = outgoing.messages.iter().map(|bytes| Message::decode(bytes).unwrap());
@@ -259,18 +264,18 @@ fn a_servers_response_holds_every_pad() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(31);
         let instance = Instance::random(scheme, (2, 0, 0), 6, 8, &mut random);
-        let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+        let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
         let deployment = &world.deployment;
         let replica =
-            Replica::new(2, world.audience.digest, vec![deployment.clone()], vec![key(2)], 2 * instance.x.len());
+            ServerProtocol::new(2, world.audience.digest, vec![deployment.clone()], vec![key(2)], 2 * instance.x.len());
         let mut search = Search::new(deployment.clone(), instance.secret(), world.audience).unwrap();
         let message = Message::decode(&search.next(&mut random).unwrap().messages[1]).unwrap();
-        let Request::Answer(ask) = replica.open(&message.encode()).unwrap() else { panic!("a phase was asked") };
+        let CheckedRequest::Answer(ask) = replica.open(&message.encode()).unwrap() else { panic!("a phase was asked") };
         let (field, kappa) = (deployment.field(), deployment.kappa(0));
         let keys =
             key(2).transcript(&message.tau()).rows(field, ask.program.outputs.len(), kappa, deployment.params().mask);
         let alpha = deployment.points()[1];
-        let job = Job { field, alpha, kappa, program: &ask.program, order: None };
+        let job = ScanJob { field, alpha, kappa, program: &ask.program, order: None };
         let symbols = form::answer(&job, &instance.rows(), &keys);
         let response = world.respond(2, &message.encode()).unwrap();
         assert_eq!(response[32..], wire::pack(field, &symbols), "{}", scheme.name);
@@ -280,10 +285,12 @@ fn a_servers_response_holds_every_pad() {
         // And the record's: what is left after its pads is the plain inner product.
         let fetch = std::iter::from_fn(|| search.next(&mut random)).last().unwrap();
         let fetch = Message::decode(&fetch.messages[1]).unwrap();
-        let Request::Record(ask) = replica.open(&fetch.encode()).unwrap() else { panic!("a record was asked for") };
+        let CheckedRequest::Record(ask) = replica.open(&fetch.encode()).unwrap() else {
+            panic!("a record was asked for")
+        };
         let records: Vec<Vec<u8>> =
             instance.rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
-        let sealed = replica.seal(&key(2), records.iter().map(Vec::as_slice));
+        let sealed = replica.encode_records(&key(2), records.iter().map(Vec::as_slice));
         let mut product = ask.fetch.inner_product(&ask.payload, |position| &sealed[position]);
         let padded = world.respond(2, &fetch.encode()).unwrap()[16..].to_vec();
         assert_ne!(padded, product, "{}", scheme.name);
@@ -300,7 +307,7 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
             let faults = [(1, 1, 0), (1, 0, 1), (2, 1, 1)][number % 3];
             let (_, silent, lying) = faults;
             let instance = Instance::random(scheme, faults, 100, 9, &mut random);
-            let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+            let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
             // Servers that every phase asks, so that they misbehave everywhere.
             let first = 1 + random.below(2) as usize;
             let quiet = first..first + silent;
@@ -324,7 +331,7 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
                         _ => {
                             // Zeros are reduced symbols, and wrong ones; a record may be any bytes.
                             let body = &mut response[stage.lead()..];
-                            if stage == Stage::Record { noise.fill(body) } else { body.fill(0) }
+                            if stage == MessageKind::Record { noise.fill(body) } else { body.fill(0) }
                         }
                     }
                 }
@@ -348,21 +355,21 @@ fn described_bytes_are_those_on_the_wire() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(33);
         let instance = Instance::random(scheme, (1, 0, 0), 30, 9, &mut random);
-        let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+        let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
         let (mut up, mut down) = (0, 0);
         let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
         search
             .run(&mut random, |server, bytes| {
                 let message = Message::decode(bytes).unwrap();
                 let response = world.respond(server, bytes).unwrap();
-                if message.header.stage != Stage::Record {
+                if message.header.stage != MessageKind::Record {
                     up += message.payload.len() as u128;
                     down += (response.len() - message.header.stage.lead()) as u128;
                 }
                 Some(response)
             })
             .unwrap();
-        assert_eq!(world.deployment.bytes(), Cost { up, down }, "{}", scheme.name);
+        assert_eq!(world.deployment.bytes(), CommunicationCost { up, down }, "{}", scheme.name);
     });
 }
 
@@ -374,13 +381,13 @@ fn gated_and_two_phase_agree_on_the_index() {
         for _ in 0..300 {
             let instance = Instance::random(two_phase, (1, 0, 0), 6, 12, &mut random);
             let outcomes = [gated, two_phase].map(|scheme| {
-                let world = World::new(instance.deployment(scheme, FieldRule::Deployment), instance.rows(), key);
+                let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
                 let outcome = world.search(instance.secret(), 1, &mut random).unwrap();
                 outcome.found.first().map(|found| (found.position, found.price, found.record.clone()))
             });
             assert_eq!(outcomes[0], outcomes[1]);
-            let expected =
-                best(&instance.brute_force(two_phase)).map(|(row, cost)| (Some(row), Price::Exactly(cost as u64)));
+            let expected = best(&instance.brute_force(two_phase))
+                .map(|(row, cost)| (Some(row), DecodedCost::Exactly(cost as u64)));
             assert_eq!(outcomes[0].as_ref().map(|found| (found.0, found.1)), expected);
         }
     }

@@ -1,8 +1,8 @@
 //! Sizes that are told in advance are those of what is sent: limits, estimates and the documentation rest on them.
 
 use crate::decode::DecodeError;
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
+use crate::deployment::SchemeInstance;
+use crate::field::ModulusRule;
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
@@ -10,14 +10,14 @@ use crate::package;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
-use crate::sealed::Sealed;
-use crate::search::{Outgoing, Search};
-use crate::secret::Secret;
-use crate::spir::Fetch;
+use crate::sealed::SealedScheme;
+use crate::search::{Search, StepMessages};
+use crate::secret::SecretQuery;
+use crate::spir::RecordFetch;
 use crate::transcript::{Message, messages};
 
-fn deployment(name: &str, params: Params) -> Deployment {
-    Deployment::new(scheme::named(name).unwrap(), params, FieldRule::Deployment).unwrap()
+fn deployment(name: &str, params: Params) -> SchemeInstance {
+    SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap()
 }
 
 #[test]
@@ -29,12 +29,12 @@ fn the_bytes_of_a_search_are_those_that_were_told() {
             let levels: Vec<[u16; 2]> = (0..rows as u16).map(|row| [row % 4, row % 6]).collect();
             let rows = Rows::new(&[3, 5], levels).unwrap();
             let server = MemoryServer::new(1, &deployment, &RootKey::new(0, [1; 32]), &rows);
-            let audience = server.audience();
+            let audience = server.header_context();
             let told = deployment.traffic(top, audience.record_length);
-            let mut search = Search::nearest(deployment, Secret::new(vec![1, 2]), audience, top).unwrap();
+            let mut search = Search::nearest(deployment, SecretQuery::new(vec![1, 2]), audience, top).unwrap();
             let (mut up, mut down, mut longest) = (0, 0, 0);
             // Nobody answers, which changes nothing about what is asked.
-            while let Some(Outgoing { messages, response_length, .. }) = search.next(&mut random) {
+            while let Some(StepMessages { messages, response_length, .. }) = search.next(&mut random) {
                 up += messages.iter().map(|message| message.len() as u128).sum::<u128>();
                 down += (messages.len() * response_length) as u128;
                 longest = longest.max(messages.iter().map(|message| message.len()).max().unwrap_or(0));
@@ -47,9 +47,9 @@ fn the_bytes_of_a_search_are_those_that_were_told() {
 
 #[test]
 fn a_sealed_search_has_the_bytes_that_were_told() {
-    let sealed = Sealed::new(Params { cost_limit: 100, ..Params::new(vec![3, 1, 2], 9) }).unwrap();
-    assert_eq!(Sealed::sealed_length(20), 20 + package::OVERHEAD);
-    let audience = crate::search::Audience { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
+    let sealed = SealedScheme::new(Params { cost_limit: 100, ..Params::new(vec![3, 1, 2], 9) }).unwrap();
+    assert_eq!(SealedScheme::encoded_record_length(20), 20 + package::OVERHEAD);
+    let audience = crate::search::HeaderContext { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
     let payload = sealed.payload(2, &[0; 9]);
     let sent: Vec<Message> = messages(&sealed.header(&audience), vec![payload; 3], &mut SeededRandom::new(22));
     let told = sealed.traffic(2, 20);
@@ -72,19 +72,19 @@ fn what_a_cheating_client_gets_is_counted_as_the_documentation_does() {
         ("two-phase", 0, 1),
         ("two-phase", 1, 2),
     ] {
-        assert_eq!(deployment(name, with(silent)).cheated_symbols(), symbols, "{name}, S = {silent}");
+        assert_eq!(deployment(name, with(silent)).cheated_elements(), symbols, "{name}, S = {silent}");
     }
     for (servers, threshold, silent, records) in [(2, 1, 0, 1), (4, 1, 0, 1), (5, 1, 2, 2), (6, 2, 2, 2), (5, 1, 3, 4)]
     {
         let params = Params { threshold, silent, ..Params::new(vec![1], 5) };
-        assert_eq!(Fetch::new(&params, servers, 7).cheated_records(), records, "N = {servers}, T = {threshold}");
+        assert_eq!(RecordFetch::new(&params, servers, 7).cheated_records(), records, "N = {servers}, T = {threshold}");
     }
 }
 
 #[test]
 fn a_record_query_has_one_length_and_no_bit_beyond_the_rows() {
     for (rows, servers) in [(1, 2), (7, 2), (8, 2), (9, 2), (16, 2), (9, 3), (3, 4)] {
-        let fetch = Fetch::new(&Params::new(vec![1], rows), servers, 5);
+        let fetch = RecordFetch::new(&Params::new(vec![1], rows), servers, 5);
         let bytes = if servers == 2 { rows.div_ceil(8) } else { rows * (servers - 1) };
         for length in 0..2 * bytes + 2 {
             assert_eq!(fetch.is_query(&vec![0; length]), length == bytes, "{rows} rows, {length} bytes");

@@ -1,18 +1,18 @@
 //! Clients that go on with searches they have not begun, servers that give wrong tickets, and what one search can be made to tell.
 
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
-use crate::field::{Field, Symbol};
+use crate::deployment::SchemeInstance;
+use crate::field::ModulusRule;
+use crate::field::{Field, FieldElement};
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::promise::Promises;
-use crate::random::{Random, SeededRandom};
-use crate::replica::{Refusal, Replica};
+use crate::promise::ShareCommitments;
+use crate::random::{RandomSource, SeededRandom};
+use crate::replica::{Refusal, ServerProtocol};
 use crate::scheme;
-use crate::search::{Audience, Search};
-use crate::secret::Secret;
-use crate::transcript::{Message, Parent, Stage, messages};
+use crate::search::{HeaderContext, Search};
+use crate::secret::SecretQuery;
+use crate::transcript::{Message, MessageKind, SearchRef, messages};
 use crate::wire;
 use std::collections::BTreeSet;
 use zeroize::Zeroizing;
@@ -21,11 +21,11 @@ const LEVELS: u32 = 9;
 
 /// Servers that offer several schemes over the same shuffled rows, under two key epochs.
 struct World {
-    deployments: Vec<Deployment>,
-    replicas: Vec<Replica>,
+    deployments: Vec<SchemeInstance>,
+    replicas: Vec<ServerProtocol>,
     rows: Rows,
     sealed: Vec<Vec<u8>>,
-    audience: Audience,
+    audience: HeaderContext,
 }
 
 impl World {
@@ -35,17 +35,20 @@ impl World {
             (0..rows).map(|_| (0..features).map(|_| random.below(u64::from(LEVELS) + 1) as u16).collect()).collect();
         let ranges = vec![LEVELS; features];
         let params = Params { lying, shuffle: true, weight_limit: 3, ..Params::new(ranges.clone(), rows) };
-        let deploy =
-            |name: &&str| Deployment::new(scheme::named(name).unwrap(), params.clone(), FieldRule::Deployment).unwrap();
-        let deployments: Vec<Deployment> = schemes.iter().map(deploy).collect();
+        let deploy = |name: &&str| {
+            SchemeInstance::new(scheme::named(name).unwrap(), params.clone(), ModulusRule::Deployment).unwrap()
+        };
+        let deployments: Vec<SchemeInstance> = schemes.iter().map(deploy).collect();
         let keys = [1, 2].map(|epoch| RootKey::new(epoch, [epoch as u8; 32]));
-        let audience = Audience { digest: [6; 32], epoch: 1, record_length: 2, signer: None };
-        let servers = deployments.iter().map(Deployment::servers).max().unwrap() as u8;
-        let replicas: Vec<Replica> = (1..=servers)
-            .map(|n| Replica::new(n, audience.digest, deployments.clone(), keys.to_vec(), audience.record_length))
+        let audience = HeaderContext { digest: [6; 32], epoch: 1, record_length: 2, signer: None };
+        let servers = deployments.iter().map(SchemeInstance::servers).max().unwrap() as u8;
+        let replicas: Vec<ServerProtocol> = (1..=servers)
+            .map(|n| {
+                ServerProtocol::new(n, audience.digest, deployments.clone(), keys.to_vec(), audience.record_length)
+            })
             .collect();
         let records = vec![vec![7; audience.record_length]; rows];
-        let sealed = replicas[0].seal(&keys[0], records.iter().map(Vec::as_slice));
+        let sealed = replicas[0].encode_records(&keys[0], records.iter().map(Vec::as_slice));
         World { replicas, rows: Rows::new(&ranges, levels).unwrap(), sealed, audience, deployments }
     }
 
@@ -55,9 +58,9 @@ impl World {
     }
 
     /// Begins a search with the given scheme; gives its parent and the messages that come next.
-    fn begun(&self, scheme: usize, seed: u64) -> (Parent, Vec<Message>) {
+    fn begun(&self, scheme: usize, seed: u64) -> (SearchRef, Vec<Message>) {
         let mut random = SeededRandom::new(seed);
-        let secret = Secret::new(vec![1; self.rows.iter().next().unwrap().len()]);
+        let secret = SecretQuery::new(vec![1; self.rows.iter().next().unwrap().len()]);
         let mut search = Search::new(self.deployments[scheme].clone(), secret, self.audience).unwrap();
         let first = decoded(&search.next(&mut random).unwrap().messages);
         search.receive(first.iter().map(|message| self.respond(message).ok()).collect());
@@ -93,7 +96,7 @@ fn a_parent_cannot_be_made_up_nor_taken_from_another_search() {
         let refusal = |change: &dyn Fn(&mut Message)| world.respond(&again(next, change)).unwrap_err();
         // Made up: any τ with any ticket, a true τ without its ticket, or with one of another search.
         assert_eq!(refusal(&|m| m.header.parent.tau = [9; 32]), Refusal::Ticket);
-        assert_eq!(refusal(&|m| m.header.parent = Parent { tau: [9; 32], ticket: [9; 16] }), Refusal::Ticket);
+        assert_eq!(refusal(&|m| m.header.parent = SearchRef { tau: [9; 32], ticket: [9; 16] }), Refusal::Ticket);
         assert_eq!(refusal(&|m| m.header.parent.ticket = [0; 16]), Refusal::Ticket);
         assert_eq!(refusal(&|m| m.header.parent.ticket = later.ticket), Refusal::Ticket);
         for byte in 0..16 {
@@ -102,7 +105,7 @@ fn a_parent_cannot_be_made_up_nor_taken_from_another_search() {
         // Taken from another scheme's search, or from one under another key epoch.
         assert_eq!(refusal(&|m| m.header.parent = elsewhere), Refusal::Ticket);
         assert_eq!(refusal(&|m| m.header.epoch = 2), Refusal::Ticket);
-        assert_eq!(refusal(&|m| m.header.parent = Parent::default()), Refusal::Parent);
+        assert_eq!(refusal(&|m| m.header.parent = SearchRef::default()), Refusal::Parent);
         assert_ne!(parent, later);
     }
 }
@@ -111,7 +114,7 @@ fn a_parent_cannot_be_made_up_nor_taken_from_another_search() {
 fn a_record_fetch_needs_the_ticket_too() {
     let world = World::new(&["two-phase", "gated"], 2, 5, 0);
     let (_, fetch) = world.begun(1, 51);
-    assert_eq!(fetch[0].header.stage, Stage::Record);
+    assert_eq!(fetch[0].header.stage, MessageKind::Record);
     let (elsewhere, _) = world.begun(0, 52);
     let refusal = world.respond(&again(&fetch[0], |m| m.header.parent = elsewhere));
     assert_eq!(refusal, Err(Refusal::Ticket));
@@ -129,7 +132,7 @@ fn the_second_phase_uses_the_x_that_the_first_promised() {
         let with_symbol = |place: usize| {
             again(next, |message| {
                 let mut symbols = wire::unpack(field, &message.payload, lengths.iter().sum()).unwrap();
-                symbols[place] = field.add(symbols[place], Symbol::ONE);
+                symbols[place] = field.add(symbols[place], FieldElement::ONE);
                 message.payload = wire::pack(field, &symbols);
             })
         };
@@ -164,7 +167,7 @@ fn the_second_phase_uses_the_x_that_the_first_promised() {
 fn shape(messages: &[Message]) -> String {
     let public = |message: &Message| {
         let mut header = message.header.clone();
-        header.parent = Parent::default();
+        header.parent = SearchRef::default();
         format!("{} {header:?} {}\n", message.server, message.encode().len())
     };
     messages.iter().map(public).collect()
@@ -179,17 +182,17 @@ fn one_wrong_ticket_stops_no_search_that_bears_a_lie_and_all_servers_are_shown_t
         for liar in 0..=servers {
             let mut random = SeededRandom::new(54);
             let mut search =
-                Search::new(world.deployments[0].clone(), Secret::new(vec![1, 1]), world.audience).unwrap();
+                Search::new(world.deployments[0].clone(), SecretQuery::new(vec![1, 1]), world.audience).unwrap();
             let (mut seen, mut parents) = (String::new(), vec![]);
             while let Some(outgoing) = search.next(&mut random) {
                 let sent = decoded(&outgoing.messages);
                 seen += &shape(&sent);
-                if sent[0].header.stage != Stage::Phase(0) {
+                if sent[0].header.stage != MessageKind::Phase(0) {
                     parents.extend(sent.iter().map(|message| message.header.parent));
                 }
                 let respond = |message: &Message| {
                     let mut response = world.respond(message).unwrap();
-                    if usize::from(message.server) == liar && message.header.stage == Stage::Phase(0) {
+                    if usize::from(message.server) == liar && message.header.stage == MessageKind::Phase(0) {
                         response[16..32].fill(0xaa);
                     }
                     Some(response)
@@ -210,7 +213,8 @@ fn without_any_ticket_a_search_goes_on_and_looks_the_same() {
     let world = World::new(&["two-phase"], 2, 5, 0);
     let run = |answered: &dyn Fn(&Message) -> bool| {
         let mut random = SeededRandom::new(55);
-        let mut search = Search::new(world.deployments[0].clone(), Secret::new(vec![1, 1]), world.audience).unwrap();
+        let mut search =
+            Search::new(world.deployments[0].clone(), SecretQuery::new(vec![1, 1]), world.audience).unwrap();
         let mut seen = String::new();
         while let Some(outgoing) = search.next(&mut random) {
             let sent = decoded(&outgoing.messages);
@@ -222,12 +226,12 @@ fn without_any_ticket_a_search_goes_on_and_looks_the_same() {
     let (whole, found) = run(&|_| true);
     assert!(found);
     // Nobody gives one, or two servers give different ones.
-    assert_eq!(run(&|message| message.header.stage != Stage::Phase(0)), (whole.clone(), false));
+    assert_eq!(run(&|message| message.header.stage != MessageKind::Phase(0)), (whole.clone(), false));
     assert_eq!(run(&|message| message.server == 3), (whole, false));
 }
 
 /// The rank of some vectors over F_q.
-fn rank(field: &Field, mut vectors: Vec<Vec<Symbol>>) -> usize {
+fn rank(field: &Field, mut vectors: Vec<Vec<FieldElement>>) -> usize {
     let mut rank = 0;
     for column in 0..vectors[0].len() {
         let Some(pivot) = (rank..vectors.len()).find(|&row| !vectors[row][column].is_zero()) else { continue };
@@ -251,18 +255,20 @@ fn numbers_from_one_parent(name: &str) -> usize {
     let deployment = &world.deployments[0];
     let field = deployment.field();
     let mut random = SeededRandom::new(56);
-    let mut uniform = |count: usize| (0..count).map(|_| field.sample(&mut random)).collect::<Vec<Symbol>>();
+    let mut uniform = |count: usize| (0..count).map(|_| field.sample(&mut random)).collect::<Vec<FieldElement>>();
     let responders = deployment.responders(1);
-    let promised: Vec<Vec<Symbol>> =
+    let promised: Vec<Vec<FieldElement>> =
         (0..responders).map(|_| uniform(deployment.slot_lengths(1).iter().sum::<usize>() - rows)).collect();
     let parts: Vec<_> = promised.iter().map(|part| Zeroizing::new(wire::pack(field, part))).collect();
     let mut blindings = SeededRandom::new(57);
-    let header = world.audience.header(deployment, Stage::Phase(0), deployment.responders(0), Parent::default());
-    let zeros = wire::pack(field, &vec![Symbol::ZERO; deployment.slot_lengths(0).iter().sum()]);
+    let header =
+        world.audience.header(deployment, MessageKind::Phase(0), deployment.responders(0), SearchRef::default());
+    let zeros = wire::pack(field, &vec![FieldElement::ZERO; deployment.slot_lengths(0).iter().sum()]);
     let mut first = messages(&header, vec![zeros; deployment.responders(0)], &mut blindings);
-    let promises = Promises::make(&mut first, &parts, &mut blindings);
+    let promises = ShareCommitments::make(&mut first, &parts, &mut blindings);
     let ticket = world.respond(&first[0]).unwrap()[16..32].try_into().unwrap();
-    let header = world.audience.header(deployment, Stage::Phase(1), responders, Parent { tau: first[0].tau(), ticket });
+    let header =
+        world.audience.header(deployment, MessageKind::Phase(1), responders, SearchRef { tau: first[0].tau(), ticket });
     let learnt = |_| {
         let payloads = promised.iter().map(|promised| {
             // One s for all rows, another at every server and in every repetition; the promised part stands after h2.
@@ -270,13 +276,13 @@ fn numbers_from_one_parent(name: &str) -> usize {
             wire::pack(field, vec![s; rows].iter().chain(promised))
         });
         let mut sent = messages(&header, payloads.collect(), &mut blindings);
-        promises.keep(&mut sent);
+        promises.open_in(&mut sent);
         // The combination in which all pads cancel is all that is left of the answers.
         let points = &deployment.points()[..responders];
-        let mut sum = vec![Symbol::ZERO; rows];
+        let mut sum = vec![FieldElement::ZERO; rows];
         for (message, &point) in sent.iter().zip(points) {
             let others = points.iter().filter(|&&other| other != point);
-            let weight = others.fold(Symbol::ONE, |weight, &other| {
+            let weight = others.fold(FieldElement::ONE, |weight, &other| {
                 let gap = field.inverse(field.sub(other, point)).unwrap();
                 field.mul(weight, field.mul(other, gap))
             });
@@ -284,7 +290,7 @@ fn numbers_from_one_parent(name: &str) -> usize {
             sum.iter_mut().zip(answer).for_each(|(sum, symbol)| *sum = field.add(*sum, field.mul(weight, symbol)));
         }
         // Without what the client knows, which is the same for all rows.
-        sum.windows(2).map(|pair| field.sub(pair[0], pair[1])).collect::<Vec<Symbol>>()
+        sum.windows(2).map(|pair| field.sub(pair[0], pair[1])).collect::<Vec<FieldElement>>()
     };
     rank(field, (0..2 * features + 2).map(learnt).collect())
 }

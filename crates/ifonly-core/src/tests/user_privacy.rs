@@ -8,24 +8,24 @@
 //! drawn there and seen in the second, so it is among the symbols.
 
 use super::common::for_all_schemes;
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
+use crate::deployment::SchemeInstance;
+use crate::field::ModulusRule;
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
-use crate::random::{Exhaustive, Random, SeededRandom};
-use crate::scheme::{self, Gate, Metric, Scheme};
+use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
+use crate::scheme::{self, ConstraintKind, CostModel, Scheme};
 use crate::search::Search;
-use crate::secret::Secret;
-use crate::transcript::{Message, Parent, Stage};
+use crate::secret::SecretQuery;
+use crate::transcript::{Message, MessageKind, SearchRef};
 use crate::wire;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Some servers whose database holds a row of zeros, then rows of ones.
 struct World {
-    deployment: Arc<Deployment>,
+    deployment: Arc<SchemeInstance>,
     servers: Vec<MemoryServer>,
 }
 
@@ -33,7 +33,7 @@ impl World {
     fn new(scheme: &'static Scheme, params: Params) -> Option<World> {
         let rows = (0..params.rows).map(|row| vec![u16::from(row > 0); params.features()]);
         let rows = Rows::new(&params.ranges, rows.collect::<Vec<_>>()).unwrap();
-        let deployment = Deployment::new(scheme, params, FieldRule::Paper).ok()?;
+        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Paper).ok()?;
         let key = RootKey::new(0, [1; 32]);
         let servers = (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows));
         Some(World { servers: servers.collect(), deployment: Arc::new(deployment) })
@@ -50,7 +50,7 @@ impl World {
 
     /// The symbols or bytes in a message. A carried share must be one that the server has seen, and is left out.
     fn symbols(&self, message: &Message, seen: &[u64]) -> Vec<u64> {
-        let Stage::Phase(phase) = message.header.stage else {
+        let MessageKind::Phase(phase) = message.header.stage else {
             return message.payload.iter().map(|&byte| byte.into()).collect();
         };
         let lengths = self.deployment.slot_lengths(phase.into());
@@ -87,10 +87,10 @@ enum Until {
     Record,
 }
 
-fn watch(world: &World, secret: &Secret, until: Until, random: &mut impl Random) -> Views {
+fn watch(world: &World, secret: &SecretQuery, until: Until, random: &mut impl RandomSource) -> Views {
     let none = vec![vec![]; world.servers.len()];
     let mut views = Views { public: String::new(), phases: none.clone(), records: none };
-    let audience = world.servers[0].audience();
+    let audience = world.servers[0].header_context();
     let mut search = Search::new(world.deployment.clone(), secret.clone(), audience).unwrap();
     let phases = world.deployment.phases();
     for step in 1.. {
@@ -104,10 +104,10 @@ fn watch(world: &World, secret: &Secret, until: Until, random: &mut impl Random)
             let mut message = Message::decode(bytes).unwrap();
             let symbols = world.symbols(&message, &views.phases[server]);
             match message.header.stage {
-                Stage::Phase(_) => views.phases[server].extend(symbols),
-                Stage::Record => views.records[server].extend(symbols),
+                MessageKind::Phase(_) => views.phases[server].extend(symbols),
+                MessageKind::Record => views.records[server].extend(symbols),
             }
-            message.header.parent = Parent::default();
+            message.header.parent = SearchRef::default();
             let route = outgoing.route;
             views.public += &format!("{server} {route:?} {} {:?}\n", bytes.len(), message.header);
             heard.then(|| world.servers[server].respond(bytes).unwrap())
@@ -120,32 +120,32 @@ fn watch(world: &World, secret: &Secret, until: Until, random: &mut impl Random)
 }
 
 /// Everybody who could ask: all x, all I, all weights that the scheme carries, and some tables.
-fn everybody(scheme: &Scheme, params: &Params) -> Vec<Secret> {
+fn everybody(scheme: &Scheme, params: &Params) -> Vec<SecretQuery> {
     let d = params.features();
     let digits = |base: u64| -> Vec<Vec<u64>> {
-        let (mut all, mut found) = (Exhaustive::default(), vec![]);
-        while all.turn() {
+        let (mut all, mut found) = (ExhaustiveRandom::default(), vec![]);
+        while all.next_run() {
             found.push((0..d).map(|_| all.below(base)).collect());
         }
         found
     };
-    let gated = scheme.gate != Gate::None;
-    let weighted = matches!(scheme.metric, Metric::Weighted | Metric::Table);
+    let gated = scheme.constraint != ConstraintKind::None;
+    let weighted = matches!(scheme.cost_model, CostModel::Weighted | CostModel::Table);
     let mut people = vec![];
     for x in digits(2) {
         for immutable in digits(if gated { 2 } else { 1 }) {
             for weights in digits(if weighted { 2 } else { 1 }) {
-                let secret = Secret::new(x.iter().map(|&level| level as u32).collect());
+                let secret = SecretQuery::new(x.iter().map(|&level| level as u32).collect());
                 let secret = secret.immutable(immutable.iter().map(|&bit| bit == 1).collect());
                 people.push(secret.weights(weights.iter().map(|weight| weight + 1).collect()));
             }
         }
     }
-    if scheme.metric == Metric::Table {
-        people.push(Secret::new(vec![0; d]).cost_tables(vec![vec![2, 1]; d]));
+    if scheme.cost_model == CostModel::Table {
+        people.push(SecretQuery::new(vec![0; d]).cost_tables(vec![vec![2, 1]; d]));
     }
-    if scheme.gate == Gate::Table {
-        people.push(Secret::new(vec![1; d]).gate_tables(vec![vec![true, true]; d]));
+    if scheme.constraint == ConstraintKind::Table {
+        people.push(SecretQuery::new(vec![1; d]).gate_tables(vec![vec![true, true]; d]));
     }
     people
 }
@@ -160,9 +160,9 @@ const BLINDING: usize = 32;
 const BYTE: u64 = 256;
 
 /// All numbers are played, bytes stay the same.
-struct AllNumbers<'a>(&'a mut Exhaustive, SeededRandom);
+struct AllNumbers<'a>(&'a mut ExhaustiveRandom, SeededRandom);
 
-impl Random for AllNumbers<'_> {
+impl RandomSource for AllNumbers<'_> {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.1.fill(bytes);
     }
@@ -187,7 +187,7 @@ impl Held {
     }
 }
 
-impl Random for Held {
+impl RandomSource for Held {
     fn fill(&mut self, bytes: &mut [u8]) {
         if bytes.len() == BLINDING {
             return self.blindings.fill(bytes);
@@ -205,8 +205,8 @@ impl Random for Held {
 
 /// Every value of `count` draws below `limit`.
 fn values(limit: u64, count: usize) -> Vec<Vec<u64>> {
-    let (mut all, mut found) = (Exhaustive::default(), vec![]);
-    while all.turn() {
+    let (mut all, mut found) = (ExhaustiveRandom::default(), vec![]);
+    while all.next_run() {
         found.push((0..count).map(|_| all.below(limit)).collect());
     }
     found
@@ -222,8 +222,8 @@ fn one_server_sees_the_same_in_all_phases_together_whoever_asks() {
         for secret in people(scheme, world.deployment.params()) {
             let mut counts: Vec<BTreeMap<Vec<u64>, u32>> = vec![BTreeMap::new(); world.servers.len()];
             let mut public = BTreeSet::new();
-            let mut all = Exhaustive::default();
-            while all.turn() {
+            let mut all = ExhaustiveRandom::default();
+            while all.next_run() {
                 let views = watch(&world, &secret, Until::Phases, &mut AllNumbers(&mut all, SeededRandom::new(1)));
                 public.insert(views.public);
                 for (counts, view) in counts.iter_mut().zip(views.phases) {
@@ -238,7 +238,7 @@ fn one_server_sees_the_same_in_all_phases_together_whoever_asks() {
 }
 
 /// Whether every group of T servers sees uniform symbols: each has T draws of its own and takes every value equally often.
-fn is_uniform(world: &World, secret: &Secret, until: Until, together: &[Vec<usize>], seed: u64) -> bool {
+fn is_uniform(world: &World, secret: &SecretQuery, until: Until, together: &[Vec<usize>], seed: u64) -> bool {
     let mut held = Held::new(seed, 0, vec![]);
     let base = watch(world, secret, until, &mut held);
     let (limits, params) = (held.limits, world.deployment.params());
@@ -296,7 +296,7 @@ fn is_uniform(world: &World, secret: &Secret, until: Until, together: &[Vec<usiz
 }
 
 /// The first, the middle and the last of everybody.
-fn some(scheme: &Scheme, params: &Params) -> Vec<Secret> {
+fn some(scheme: &Scheme, params: &Params) -> Vec<SecretQuery> {
     let people = everybody(scheme, params);
     [0, people.len() / 2, people.len() - 1].into_iter().map(|place| people[place].clone()).collect()
 }
@@ -331,8 +331,9 @@ fn record_queries_are_uniform_whatever_is_wanted() {
     // Two servers, bits over several bytes. Row 0 holds 0 and all others 1, so that two people want different rows; a third
     // one permits no level at all.
     let world = World::new(scheme::named("gated-tables").unwrap(), tiny(1, 27, 1, false)).unwrap();
-    let fixed = |x| Secret::new(vec![x]).immutable(vec![true]);
-    for (seed, secret) in (1..).zip([fixed(0), fixed(1), Secret::new(vec![0]).gate_tables(vec![vec![true, true]])]) {
+    let fixed = |x| SecretQuery::new(vec![x]).immutable(vec![true]);
+    for (seed, secret) in (1..).zip([fixed(0), fixed(1), SecretQuery::new(vec![0]).gate_tables(vec![vec![true, true]])])
+    {
         assert!(is_uniform(&world, &secret, Until::Record, &world.groups(), seed));
     }
 }
@@ -341,6 +342,6 @@ fn record_queries_are_uniform_whatever_is_wanted() {
 fn the_proof_notices_noise_that_is_too_little() {
     // T = 1 noise against two servers together.
     let world = World::new(scheme::named("baseline").unwrap(), tiny(1, 2, 1, false)).unwrap();
-    assert!(is_uniform(&world, &Secret::new(vec![0]), Until::Record, &world.groups(), 1));
-    assert!(!is_uniform(&world, &Secret::new(vec![0]), Until::Phases, &[vec![0, 1]], 1));
+    assert!(is_uniform(&world, &SecretQuery::new(vec![0]), Until::Record, &world.groups(), 1));
+    assert!(!is_uniform(&world, &SecretQuery::new(vec![0]), Until::Phases, &[vec![0, 1]], 1));
 }

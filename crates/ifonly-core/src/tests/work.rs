@@ -2,39 +2,39 @@
 //! that lies in order to see the difference.
 
 use super::common::for_all_schemes;
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
+use crate::deployment::SchemeInstance;
+use crate::field::ModulusRule;
 use crate::form::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
-use crate::random::{Random, SeededRandom};
-use crate::scheme::Gate;
-use crate::search::{Fault, Outcome, Outgoing, Search};
-use crate::secret::Secret;
-use crate::transcript::Stage;
+use crate::random::{RandomSource, SeededRandom};
+use crate::scheme::ConstraintKind;
+use crate::search::{Search, SearchError, SearchResult, StepMessages};
+use crate::secret::SecretQuery;
+use crate::transcript::MessageKind;
 use crate::{package, wire};
 
 const ROWS: usize = 700;
 
 /// The work of each step of a search in which server 1 adds `lie` to every symbol of its answers, and the search's end.
 fn work(
-    deployment: &Deployment,
+    deployment: &SchemeInstance,
     servers: &[MemoryServer],
-    secret: Secret,
+    secret: SecretQuery,
     k: usize,
     lie: u64,
-) -> (Vec<u64>, Result<Outcome, Fault>) {
+) -> (Vec<u64>, Result<SearchResult, SearchError>) {
     let field = deployment.field();
     let random = &mut SeededRandom::new(2);
-    let mut search = Search::nearest(deployment.clone(), secret, servers[0].audience(), k).unwrap();
+    let mut search = Search::nearest(deployment.clone(), secret, servers[0].header_context(), k).unwrap();
     let (mut steps, mut phase) = (vec![], 0);
-    while let Some(Outgoing { messages, .. }) = search.next(random) {
+    while let Some(StepMessages { messages, .. }) = search.next(random) {
         steps.push(search.work());
         let mut responses: Vec<Vec<u8>> =
             messages.iter().zip(servers).map(|(message, server)| server.respond(message).unwrap()).collect();
         if phase < deployment.phases() && lie > 0 {
-            let (check, body) = responses[0].split_at(Stage::Phase(phase as u8).lead());
+            let (check, body) = responses[0].split_at(MessageKind::Phase(phase as u8).lead());
             let mut symbols = wire::unpack(field, body, deployment.answer_length(phase)).unwrap();
             symbols.iter_mut().for_each(|symbol| *symbol = field.add(*symbol, field.reduce(lie)));
             responses[0] = [check, &wire::pack(field, &symbols)].concat();
@@ -55,19 +55,19 @@ fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
             (0..ROWS).map(|_| ranges.iter().map(|&range| random.below(u64::from(range)) as u16).collect()).collect();
         let rows = Rows::new(&ranges, &rows).unwrap();
         let params = Params { cost_limit: 900, ..Params::new(ranges, ROWS) };
-        let deployment = Deployment::new(scheme, params, FieldRule::Deployment).unwrap();
+        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
         let servers: Vec<MemoryServer> =
             (1..=deployment.servers() as u8).map(|index| MemoryServer::new(index, &deployment, &key, &rows)).collect();
         for k in [1, 5] {
             let (mut found, mut empty, mut impossible) = (0, 0, 0);
             let mut expected: Option<Vec<u64>> = None;
-            let anybody = Secret::new(vec![3, 2, 9]);
+            let anybody = SecretQuery::new(vec![3, 2, 9]);
             let mut people = vec![anybody.clone()];
-            if scheme.gate != Gate::None {
+            if scheme.constraint != ConstraintKind::None {
                 people.push(anybody.clone().immutable(vec![false, true, false]));
                 // No row has the last level of the first feature.
-                people.push(Secret::new(vec![30, 4, 30]).immutable(vec![true; 3]));
+                people.push(SecretQuery::new(vec![30, 4, 30]).immutable(vec![true; 3]));
             }
             for secret in people {
                 for lie in [0, 1, deployment.field().q() / 2] {
@@ -75,11 +75,11 @@ fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
                     match end {
                         Ok(outcome) if outcome.found.is_empty() => empty += 1,
                         Ok(_) => found += 1,
-                        Err(Fault::Implausible(_)) => impossible += 1,
+                        Err(SearchError::Implausible(_)) => impossible += 1,
                         Err(other) => panic!("{}: {other}", scheme.name),
                     }
                     // All rows are read, and of every record the whole encoding is opened.
-                    let record = (servers[0].audience().record_length + package::OVERHEAD) as u64;
+                    let record = (servers[0].header_context().record_length + package::OVERHEAD) as u64;
                     let last = steps.len() - 1;
                     assert!(steps[last - k] > deployment.phases() as u64 * ROWS as u64, "{}", scheme.name);
                     assert!(steps[last - k..].windows(2).all(|pair| pair[1] == pair[0] + record), "{}", scheme.name);
@@ -87,9 +87,13 @@ fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
                 }
             }
             assert!(found > 0, "{}", scheme.name);
-            assert!(empty > 0 || scheme.gate == Gate::None, "{}", scheme.name);
+            assert!(empty > 0 || scheme.constraint == ConstraintKind::None, "{}", scheme.name);
             let any_value_is_possible = deployment.field().q() <= (scheme.bound)(deployment.params()) as u64 + 1;
-            assert!(impossible > 0 || any_value_is_possible || scheme.gate != Gate::None, "{}", scheme.name);
+            assert!(
+                impossible > 0 || any_value_is_possible || scheme.constraint != ConstraintKind::None,
+                "{}",
+                scheme.name
+            );
         }
     });
 }

@@ -10,25 +10,25 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_core::deployment::Deployment;
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::replica::{Replica, Request};
-use ifonly_core::sealed::{SCHEME, Sealed};
-use ifonly_core::search::Audience;
-use ifonly_core::secret::Secret;
-use ifonly_sealed::{Circuit, Party, Randomness, Search, simulate};
+use ifonly_core::replica::{CheckedRequest, ServerProtocol};
+use ifonly_core::sealed::{SCHEME, SealedScheme};
+use ifonly_core::search::HeaderContext;
+use ifonly_core::secret::SecretQuery;
+use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedSearch, simulate};
 
-use super::World;
+use super::UniformDatabase;
 use crate::LabError;
 use crate::engine::record_of;
-use crate::plot::{Curve, Plot, Scale};
-use crate::progress::Progress;
-use crate::report::{Exhibit, percent};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::progress::ProgressSink;
+use crate::report::{ReportItem, percent};
 
 /// Who collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Client {
+pub enum AttackClient {
     /// Asks for the row nearest to a uniform profile.
     Honest,
     /// Shares a table that is nobody's.
@@ -37,12 +37,12 @@ pub enum Client {
 
 /// Three servers of a sealed search, in one thread.
 struct Servers {
-    sealed: Arc<Sealed>,
+    sealed: Arc<SealedScheme>,
     circuit: Arc<Circuit>,
     rows: Vec<Vec<u16>>,
-    replicas: Vec<Replica>,
+    replicas: Vec<ServerProtocol>,
     records: Vec<Vec<u8>>,
-    audience: Audience,
+    audience: HeaderContext,
     random: SeededRandom,
 }
 
@@ -54,28 +54,28 @@ impl Servers {
     fn new(params: Params, rows: Vec<Vec<u16>>, seed: u64) -> Result<Servers, LabError> {
         let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
         let record_length = records.first().map_or(0, Vec::len);
-        let sealed = Arc::new(Sealed::new(params).map_err(fault)?);
+        let sealed = Arc::new(SealedScheme::new(params).map_err(fault)?);
         let mut random = SeededRandom::new(seed);
         let (digest, key) = ([0; 32], RootKey::generate(1, &mut random));
         let replica = |index| {
-            let replica = Replica::new(index, digest, None::<Deployment>, vec![key.clone()], record_length);
+            let replica = ServerProtocol::new(index, digest, None::<SchemeInstance>, vec![key.clone()], record_length);
             replica.with_sealed(Some(sealed.clone()))
         };
-        let replicas: Vec<Replica> = (1..=3).map(replica).collect();
-        let records = replicas[0].seal(&key, records.iter().map(Vec::as_slice));
+        let replicas: Vec<ServerProtocol> = (1..=3).map(replica).collect();
+        let records = replicas[0].encode_records(&key, records.iter().map(Vec::as_slice));
         let circuit = Arc::new(Circuit::new(&ifonly_sealed::shape(&sealed, 1, record_length).map_err(fault)?));
-        let audience = Audience { digest, epoch: 1, record_length, signer: None };
+        let audience = HeaderContext { digest, epoch: 1, record_length, signer: None };
         Ok(Servers { sealed, circuit, rows, replicas, records, audience, random })
     }
 
     /// The record of one search, if anybody qualifies.
-    fn ask(&mut self, secret: Secret) -> Result<Option<Vec<u8>>, LabError> {
+    fn ask(&mut self, secret: SecretQuery) -> Result<Option<Vec<u8>>, LabError> {
         let random = &mut self.random;
-        let mut search = Search::new(self.sealed.clone(), secret, self.audience, 1).map_err(fault)?;
+        let mut search = SealedSearch::new(self.sealed.clone(), secret, self.audience, 1).map_err(fault)?;
         let outgoing = search.next(random).ok_or_else(|| fault("a search without messages"))?;
         let (mut parties, mut checks) = (vec![], vec![]);
         for (number, (replica, message)) in (1..).zip(self.replicas.iter().zip(&outgoing.messages)) {
-            let Request::Sealed(ask) = replica.open(message).map_err(fault)? else {
+            let CheckedRequest::Sealed(ask) = replica.open(message).map_err(fault)? else {
                 return Err(fault("a sealed message is something else"));
             };
             let ranges = &self.sealed.params().ranges;
@@ -88,7 +88,7 @@ impl Servers {
                 };
                 self.rows[row].iter().zip(ranges).fold(0u64, |sum, pair| sum.wrapping_add(entry(pair)))
             };
-            parties.push(Party::new(&self.circuit, number, Randomness::Drawn, value, random).map_err(fault)?);
+            parties.push(Party::new(&self.circuit, number, PartyRandomness::Drawn, value, random).map_err(fault)?);
             checks.push(ask.keys.check_value());
         }
         let mut parties: [Party; 3] = parties.try_into().map_err(|_| fault("there are not three servers"))?;
@@ -116,12 +116,15 @@ pub fn attack(
     d: usize,
     m: usize,
     searches: usize,
-    client: Client,
+    client: AttackClient,
     seed: u64,
-    progress: &dyn Progress,
+    progress: &dyn ProgressSink,
 ) -> Result<Vec<usize>, LabError> {
-    let rows: Vec<Vec<u16>> =
-        World::uniform(r, d, m, seed).rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
+    let rows: Vec<Vec<u16>> = UniformDatabase::uniform(r, d, m, seed)
+        .rows
+        .iter()
+        .map(|row| row.iter().map(|&level| level as u16).collect())
+        .collect();
     let numbers: HashMap<Vec<u8>, usize> = (0..).zip(&rows).map(|(row, levels)| (record_of(levels), row)).collect();
     let limit = 1_000_000;
     let params = Params { cost_limit: limit, ..Params::new(vec![r; d], m) };
@@ -134,12 +137,12 @@ pub fn attack(
     for past in 0..searches as u64 {
         let profile: Vec<u32> = (0..d).map(|_| random.below(u64::from(r) + 1) as u32).collect();
         let secret = match client {
-            Client::Honest => Secret::new(profile),
-            Client::Cheating => {
+            AttackClient::Honest => SecretQuery::new(profile),
+            AttackClient::Cheating => {
                 // Less than one charge in all features together decides among rows with the same charges.
                 let charge = (limit / (past + 1)).max(1);
                 let mut cost = |&found: &u64| (found * charge + random.below((charge / d as u64).max(1))).min(limit);
-                Secret::new(profile)
+                SecretQuery::new(profile)
                     .cost_tables(charged.iter().map(|levels| levels.iter().map(&mut cost).collect()).collect())
             }
         };
@@ -155,9 +158,9 @@ pub fn attack(
 }
 
 /// The table of both clients.
-pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
+pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn ProgressSink) -> Result<ReportItem, LabError> {
     progress.start("collecting from sealed searches", 2 * m as u64);
-    let clients = [("as the program asks", Client::Honest), ("cheating", Client::Cheating)];
+    let clients = [("as the program asks", AttackClient::Honest), ("cheating", AttackClient::Cheating)];
     let mut all = Vec::new();
     for (name, client) in clients {
         all.push((name, attack(r, d, m, m, client, seed, progress)?));
@@ -176,7 +179,7 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn Progress) -> Re
         errors: Vec::new(),
     };
     let columns = ["client".to_string()].into_iter().chain(shown.iter().map(|n| format!("after {n}")));
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "collecting",
         title: format!("Collecting from sealed searches: uniform rows, R={r}, d={d}, M={m}"),
         text: "Rows that are known, by the number of searches. Whatever table a client shares, a sealed search gives it one record: \
@@ -189,7 +192,7 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64, progress: &dyn Progress) -> Re
             title: "Collecting from sealed searches".into(),
             x: "searches".into(),
             y: "rows known (%)".into(),
-            x_scale: Scale::Linear,
+            x_scale: AxisScale::Linear,
             y_range: Some((0.0, 105.0)),
             curves: all.iter().map(curve).collect(),
         }),

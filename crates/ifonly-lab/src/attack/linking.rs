@@ -9,13 +9,13 @@
 
 use rayon::prelude::*;
 
-use super::Share;
-use super::sessions::{ModelSessions, Sessions, World};
+use super::RecoveredFraction;
+use super::sessions::{ModelOracle, SearchOracle, UniformDatabase};
 use crate::LabError;
-use crate::leakage::{Decoded, Listing};
-use crate::plot::{Curve, Plot, Scale};
-use crate::progress::Progress;
-use crate::report::{Exhibit, percent};
+use crate::leakage::{Decoded, RowOrder};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::progress::ProgressSink;
+use crate::report::{ReportItem, percent};
 
 /// Guesses per row before the attacker gives up.
 const PATIENCE: usize = 100_000;
@@ -46,7 +46,12 @@ struct Test {
 }
 
 /// The share of rows that the attack recovers.
-pub fn attack(world: &World, d_min: u32, families: usize, sessions: &mut dyn Sessions) -> Result<Share, LabError> {
+pub fn attack(
+    world: &UniformDatabase,
+    d_min: u32,
+    families: usize,
+    sessions: &mut dyn SearchOracle,
+) -> Result<RecoveredFraction, LabError> {
     let d = world.d();
     let free = vec![false; d];
     let first = sessions.ask(&vec![0; d], &free)?.values;
@@ -79,7 +84,7 @@ pub fn attack(world: &World, d_min: u32, families: usize, sessions: &mut dyn Ses
         })
         .count();
     let share = recovered as f64 / victims.len().max(1) as f64;
-    Ok(Share { rows: share, values: share })
+    Ok(RecoveredFraction { rows: share, values: share })
 }
 
 struct Guess<'a> {
@@ -126,7 +131,7 @@ impl Guess<'_> {
 }
 
 /// The attack over the number of rows.
-pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
+pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn ProgressSink) -> Result<ReportItem, LabError> {
     let plans = [(1, 1), (1, 2), (1, 3), (1, 4), (2, 2), (2, 4)];
     let name = |(d_min, families): (u32, usize)| {
         let scheme = if d_min == 1 { "Baseline".into() } else { format!("Mask {d_min}") };
@@ -135,12 +140,12 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
     progress.start("linking shuffled rows", (sizes.len() * plans.len()) as u64);
     let mut shares = Vec::new();
     for &m in sizes {
-        let world = World::uniform(r, d, m, seed);
+        let world = UniformDatabase::uniform(r, d, m, seed);
         let row = plans
             .iter()
             .map(|&(d_min, families)| {
                 let decoded = if d_min == 1 { Decoded::Values } else { Decoded::Masked };
-                let mut sessions = ModelSessions::new(&world, decoded, d_min, Listing::Shuffled, seed);
+                let mut sessions = ModelOracle::new(&world, decoded, d_min, RowOrder::Shuffled, seed);
                 let share = attack(&world, d_min, families, &mut sessions)?.rows;
                 progress.advance(1);
                 Ok(share)
@@ -158,7 +163,7 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
         points: sizes.iter().zip(&shares).map(|(&m, row)| (m as f64, 100.0 * row[column])).collect(),
         errors: Vec::new(),
     };
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "linking",
         title: format!("Linking shuffled rows, R={r}, d={d}"),
         text: format!(
@@ -175,7 +180,7 @@ pub fn run(r: u32, d: usize, sizes: &[usize], seed: u64, progress: &dyn Progress
             title: format!("Rows recognised despite the shuffle (R={r}, d={d})"),
             x: "rows in the database".into(),
             y: "rows recovered (%)".into(),
-            x_scale: Scale::Logarithmic,
+            x_scale: AxisScale::Logarithmic,
             y_range: Some((0.0, 105.0)),
             curves: plans.iter().enumerate().map(curve).collect(),
         }),

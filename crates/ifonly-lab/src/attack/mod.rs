@@ -17,12 +17,12 @@ pub mod stopping;
 mod tracks;
 pub mod trilateration;
 
-pub use sessions::{EngineSessions, ModelSessions, Session, Sessions, World};
-pub use share::Share;
+pub use sessions::{AttackSearch, EngineOracle, ModelOracle, SearchOracle, UniformDatabase};
+pub use share::RecoveredFraction;
 
 use crate::LabError;
-use crate::progress::Progress;
-use crate::report::Exhibit;
+use crate::progress::ProgressSink;
+use crate::report::ReportItem;
 
 /// The attacks by name.
 pub const NAMES: [&str; 6] = ["trilateration", "linking", "replay", "radix", "collecting", "stopping"];
@@ -31,7 +31,7 @@ pub const NAMES: [&str; 6] = ["trilateration", "linking", "replay", "radix", "co
 const SIZE: (u32, usize, usize) = (100, 11, 500);
 
 /// One attack at the size at which it is shown.
-pub fn run(name: &str, seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
+pub fn run(name: &str, seed: u64, progress: &dyn ProgressSink) -> Result<ReportItem, LabError> {
     let (r, d, m) = SIZE;
     match name {
         "trilateration" => trilateration::run(r, d, m, seed),

@@ -5,10 +5,10 @@
 //! by (R−1, −R), so almost always it determines both values. The norm settles the rest.
 
 /// Two features, or the last one alone.
-pub(crate) type Pair = (usize, Option<usize>);
+pub(crate) type FeaturePair = (usize, Option<usize>);
 
 /// A pair with the values that fit what was seen.
-pub(crate) type Candidates = (Pair, Vec<(i64, i64)>);
+pub(crate) type PairCandidates = (FeaturePair, Vec<(i64, i64)>);
 
 /// The query that asks for features a and b (for a alone when there is no b).
 pub(crate) fn query(d: usize, r: u32, a: usize, b: Option<usize>) -> Vec<u32> {
@@ -21,7 +21,7 @@ pub(crate) fn query(d: usize, r: u32, a: usize, b: Option<usize>) -> Vec<u32> {
 }
 
 /// The values of the pair that fit `⟨y, x⟩`.
-pub(crate) fn candidates(r: u32, product: i64, pair: Pair) -> Vec<(i64, i64)> {
+pub(crate) fn candidates(r: u32, product: i64, pair: FeaturePair) -> Vec<(i64, i64)> {
     let r = i64::from(r);
     let fits = |a: i64| {
         let rest = product - r * a;
@@ -36,7 +36,7 @@ pub(crate) fn candidates(r: u32, product: i64, pair: Pair) -> Vec<(i64, i64)> {
 
 /// All rows of the given features that fit the candidates of each pair and the norm; features in no pair are at most
 /// one, and follow from the norm. Stops at two.
-pub(crate) fn solve(r: u32, pairs: &[Candidates], last: Option<usize>, norm: i64) -> Vec<Vec<(usize, u32)>> {
+pub(crate) fn solve(r: u32, pairs: &[PairCandidates], last: Option<usize>, norm: i64) -> Vec<Vec<(usize, u32)>> {
     let mut found = Vec::new();
     descend(r, pairs, last, norm, &mut Vec::new(), &mut found);
     found
@@ -44,7 +44,7 @@ pub(crate) fn solve(r: u32, pairs: &[Candidates], last: Option<usize>, norm: i64
 
 fn descend(
     r: u32,
-    pairs: &[Candidates],
+    pairs: &[PairCandidates],
     last: Option<usize>,
     norm: i64,
     chosen: &mut Vec<(usize, u32)>,
@@ -74,7 +74,7 @@ fn descend(
 }
 
 /// The features of a range, two by two.
-pub(crate) fn pair_up(features: std::ops::Range<usize>) -> Vec<Pair> {
+pub(crate) fn pair_up(features: std::ops::Range<usize>) -> Vec<FeaturePair> {
     let end = features.end;
     features.step_by(2).map(|a| (a, Some(a + 1).filter(|&b| b < end))).collect()
 }

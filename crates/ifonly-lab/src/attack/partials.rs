@@ -7,16 +7,20 @@
 
 use std::collections::HashMap;
 
-use super::Share;
-use super::pairs::{self, Pair};
-use super::sessions::{Sessions, World};
+use super::RecoveredFraction;
+use super::pairs::{self, FeaturePair};
+use super::sessions::{SearchOracle, UniformDatabase};
 use crate::LabError;
-use crate::leakage::Listing;
+use crate::leakage::RowOrder;
 
-type Seen = Vec<Vec<pairs::Candidates>>;
+type Seen = Vec<Vec<pairs::PairCandidates>>;
 
 /// What is recovered after 1, 2, … sessions.
-pub fn run_sessions(world: &World, order: Listing, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {
+pub fn run_sessions(
+    world: &UniformDatabase,
+    order: RowOrder,
+    sessions: &mut dyn SearchOracle,
+) -> Result<Vec<RecoveredFraction>, LabError> {
     let d = world.d();
     let half = d.div_ceil(2);
     let held: Vec<bool> = (0..d).map(|k| k < half).collect();
@@ -27,15 +31,15 @@ pub fn run_sessions(world: &World, order: Listing, sessions: &mut dyn Sessions) 
     };
     let norms = ask(&vec![0; d])?;
     let plans = [pairs::pair_up(0..half), pairs::pair_up(half..d)];
-    let steps: Vec<[Option<Pair>; 2]> = match order {
-        Listing::Fixed => (0..plans[0].len()).map(|i| [plans[0].get(i).copied(), plans[1].get(i).copied()]).collect(),
-        Listing::Shuffled => {
+    let steps: Vec<[Option<FeaturePair>; 2]> = match order {
+        RowOrder::Fixed => (0..plans[0].len()).map(|i| [plans[0].get(i).copied(), plans[1].get(i).copied()]).collect(),
+        RowOrder::Shuffled => {
             let first = plans[0].iter().map(|&pair| [Some(pair), None]);
             first.chain(plans[1].iter().map(|&pair| [None, Some(pair)])).collect()
         }
     };
     let mut seen: [Seen; 2] = [vec![Vec::new(); norms.len()], vec![Vec::new(); norms.len()]];
-    let mut shares = vec![Share { rows: 0.0, values: 0.0 }];
+    let mut shares = vec![RecoveredFraction { rows: 0.0, values: 0.0 }];
     for step in &steps {
         let mut x = vec![0; d];
         for pair in step.iter().flatten() {
@@ -63,8 +67,8 @@ pub fn run_sessions(world: &World, order: Listing, sessions: &mut dyn Sessions) 
 }
 
 /// The places in the answer that each row of the first session may have.
-fn linked(order: Listing, part: usize, norms: &[[i64; 2]], answer: &[[i64; 2]]) -> Vec<Vec<usize>> {
-    if order == Listing::Fixed {
+fn linked(order: RowOrder, part: usize, norms: &[[i64; 2]], answer: &[[i64; 2]]) -> Vec<Vec<usize>> {
+    if order == RowOrder::Fixed {
         return (0..norms.len()).map(|row| vec![row]).collect();
     }
     let mut places: HashMap<i64, Vec<usize>> = HashMap::new();
@@ -75,7 +79,13 @@ fn linked(order: Listing, part: usize, norms: &[[i64; 2]], answer: &[[i64; 2]]) 
 }
 
 /// Rows in the order of the first session; a shuffled one is compared with the database as a set.
-fn share(world: &World, order: Listing, norms: &[[i64; 2]], seen: &[Seen; 2], half: usize) -> Share {
+fn share(
+    world: &UniformDatabase,
+    order: RowOrder,
+    norms: &[[i64; 2]],
+    seen: &[Seen; 2],
+    half: usize,
+) -> RecoveredFraction {
     let d = world.d();
     let mut concluded = vec![vec![None; d]; norms.len()];
     for (row, values) in concluded.iter_mut().enumerate() {
@@ -97,8 +107,8 @@ fn share(world: &World, order: Listing, norms: &[[i64; 2]], seen: &[Seen; 2], ha
             }
         }
     }
-    if order == Listing::Fixed {
-        return Share::of(&concluded, &world.rows);
+    if order == RowOrder::Fixed {
+        return RecoveredFraction::of(&concluded, &world.rows);
     }
     // The attacker does not know the rows' places, and need not: match each first-session row with the true one it
     // stands for.
@@ -109,5 +119,5 @@ fn share(world: &World, order: Listing, norms: &[[i64; 2]], seen: &[Seen; 2], ha
     }
     let truth: Vec<Vec<u32>> =
         norms.iter().map(|norm| by_norms.get_mut(norm).and_then(Vec::pop).cloned().unwrap_or_default()).collect();
-    Share::of(&concluded, &truth)
+    RecoveredFraction::of(&concluded, &truth)
 }

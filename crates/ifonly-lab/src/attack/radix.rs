@@ -12,20 +12,20 @@
 
 use std::collections::HashSet;
 
-use ifonly_algebra::field::Symbol;
+use ifonly_algebra::field::FieldElement;
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::{self, Reading, Scheme};
+use ifonly_core::scheme::{self, DecodeRule, Scheme};
 use rayon::prelude::*;
 
 use super::cheat;
-use super::tracks::{Seen, Track, conclude};
-use super::{Share, World};
+use super::tracks::{ObservedElements, Track, conclude};
+use super::{RecoveredFraction, UniformDatabase};
 use crate::LabError;
 use crate::engine::{Engine, record_of};
-use crate::plot::{Curve, Plot, Scale};
-use crate::progress::Progress;
-use crate::report::{Exhibit, percent};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::progress::ProgressSink;
+use crate::report::{ReportItem, percent};
 
 /// Guesses that the attacker keeps, beside four for every row.
 const PATIENCE: usize = 1 << 18;
@@ -50,7 +50,7 @@ pub struct Target {
 impl Target {
     /// Uniform rows under every scheme, with weights up to 10, tables that hold them, and shuffle.
     pub fn uniform(r: u32, d: usize, m: usize, seed: u64) -> Target {
-        let rows = World::uniform(r, d, m, seed).rows;
+        let rows = UniformDatabase::uniform(r, d, m, seed).rows;
         let params = Params {
             weight_limit: 10,
             exponent: 4,
@@ -77,12 +77,16 @@ struct Attack<'a> {
     /// The features asked for, in order.
     asked: Vec<usize>,
     tracks: Vec<Track>,
-    searches: Vec<Seen>,
+    searches: Vec<ObservedElements>,
 }
 
 /// The share of rows known after 1, 2, … searches of a scheme, and the bits of its field; none for ℓ_p as published, which can
 /// be made to tell no more than its linear form.
-pub fn attack(target: &Target, scheme: &'static Scheme, seed: u64) -> Result<Option<(u32, Vec<Share>)>, LabError> {
+pub fn attack(
+    target: &Target,
+    scheme: &'static Scheme,
+    seed: u64,
+) -> Result<Option<(u32, Vec<RecoveredFraction>)>, LabError> {
     if target.rows.len() > MOST_ROWS {
         return Err(LabError::flag(
             "--bundle",
@@ -91,13 +95,13 @@ pub fn attack(target: &Target, scheme: &'static Scheme, seed: u64) -> Result<Opt
     }
     let records: Vec<Vec<u8>> = target.rows.iter().map(|row| record_of(row)).collect();
     let engine = Engine::new(scheme, target.params.clone(), &target.rows, &records, seed)?;
-    if !cheat::is_linear_in_levels(engine.deployment()) {
+    if !cheat::is_linear_in_levels(engine.instance()) {
         return Ok(None);
     }
-    let bits = engine.deployment().field().bits();
+    let bits = engine.instance().field().bits();
     let empty = Track { levels: Vec::new(), power: 0, explains: Vec::new(), proved: false };
     let mut attack = Attack {
-        power: cheat::fixed_power(engine.deployment()),
+        power: cheat::fixed_power(engine.instance()),
         target,
         engine,
         random: SeededRandom::new(seed),
@@ -119,13 +123,13 @@ pub fn attack(target: &Target, scheme: &'static Scheme, seed: u64) -> Result<Opt
 
 impl Attack<'_> {
     fn q(&self) -> u64 {
-        self.engine.deployment().field().q()
+        self.engine.instance().field().q()
     }
 
     /// By how much a mask may move a value.
     fn slack(&self) -> u64 {
-        let masked = |phase: &scheme::Phase| matches!(phase.reading, Reading::Masked);
-        let masked = self.engine.deployment().scheme().phases.iter().any(masked);
+        let masked = |phase: &scheme::Phase| matches!(phase.decode_rule, DecodeRule::Masked);
+        let masked = self.engine.instance().scheme().phases.iter().any(masked);
         if masked { self.target.params.mask - 1 } else { 0 }
     }
 
@@ -157,8 +161,8 @@ impl Attack<'_> {
     /// One search, and what follows from it.
     fn search(&mut self) -> Result<(), LabError> {
         let new = self.choose();
-        let (field, unit) = (self.engine.deployment().field(), 2 * self.slack() + 1);
-        let mut coefficients = vec![Symbol::ZERO; self.target.params.ranges.len()];
+        let (field, unit) = (self.engine.instance().field(), 2 * self.slack() + 1);
+        let mut coefficients = vec![FieldElement::ZERO; self.target.params.ranges.len()];
         for &feature in &self.asked {
             coefficients[feature] = field.sample_nonzero(&mut self.random);
         }
@@ -185,17 +189,17 @@ impl Attack<'_> {
     }
 
     /// The symbols of a search with these coefficients.
-    fn ask(&mut self, coefficients: &[Symbol]) -> Result<Seen, LabError> {
-        let (deployment, random) = (self.engine.deployment(), &mut self.random);
+    fn ask(&mut self, coefficients: &[FieldElement]) -> Result<ObservedElements, LabError> {
+        let (deployment, random) = (self.engine.instance(), &mut self.random);
         let (mut values, record) =
             self.engine.cheat(|phase| cheat::vectors(deployment, phase, coefficients), random)?;
-        let last = deployment.scheme().phases.last().map(|phase| phase.reading);
-        if let Some(Reading::Difference) = last {
+        let last = deployment.scheme().phases.last().map(|phase| phase.decode_rule);
+        if let Some(DecodeRule::Difference) = last {
             // The record at the first position says where the differences start.
             let field = deployment.field();
-            let mut value = record.iter().zip(coefficients).fold(Symbol::ZERO, |sum, (&y, &c)| {
+            let mut value = record.iter().zip(coefficients).fold(FieldElement::ZERO, |sum, (&y, &c)| {
                 let y = field.reduce(y.into());
-                let power = self.power.map_or(Symbol::ZERO, |p| field.pow(y, p.into()));
+                let power = self.power.map_or(FieldElement::ZERO, |p| field.pow(y, p.into()));
                 field.add(sum, field.mul_add(c, y, power))
             });
             for place in &mut values {
@@ -203,11 +207,11 @@ impl Attack<'_> {
             }
             values.push(value);
         }
-        Ok(Seen::new(values.into_iter().map(Symbol::value).collect()))
+        Ok(ObservedElements::new(values.into_iter().map(FieldElement::value).collect()))
     }
 
     /// The track with all digits that explain a symbol of this search.
-    fn extend(&self, track: &Track, tags: &[u64], digits: &Digits, seen: &Seen) -> Vec<Track> {
+    fn extend(&self, track: &Track, tags: &[u64], digits: &Digits, seen: &ObservedElements) -> Vec<Track> {
         let q = u128::from(self.q());
         let products = tags.iter().zip(&track.levels).map(|(&c, &y)| u128::from(c) * u128::from(y));
         let tag = products.fold(u128::from(track.power), |sum, product| (sum + product) % q);
@@ -260,7 +264,7 @@ impl Attack<'_> {
     }
 
     /// How much of the database is proved.
-    fn share(&self) -> Share {
+    fn share(&self) -> RecoveredFraction {
         let proved: HashSet<&[u16]> =
             self.tracks.iter().filter(|track| track.proved).map(|track| track.levels.as_slice()).collect();
         let known = |row: &&Vec<u16>| {
@@ -269,7 +273,7 @@ impl Attack<'_> {
         };
         let share = self.target.rows.iter().filter(known).count() as f64 / self.target.rows.len().max(1) as f64;
         let part = self.asked.len() as f64 / self.target.params.ranges.len() as f64;
-        Share { rows: if part == 1.0 { share } else { 0.0 }, values: share * part }
+        RecoveredFraction { rows: if part == 1.0 { share } else { 0.0 }, values: share * part }
     }
 }
 
@@ -294,7 +298,7 @@ impl Digits {
 }
 
 /// The table over all schemes of a target.
-pub fn run(target: &Target, seed: u64, progress: &dyn Progress) -> Result<Exhibit, LabError> {
+pub fn run(target: &Target, seed: u64, progress: &dyn ProgressSink) -> Result<ReportItem, LabError> {
     progress.start("radix attack", target.schemes.len() as u64);
     let mut found = Vec::new();
     for &scheme in &target.schemes {
@@ -303,24 +307,24 @@ pub fn run(target: &Target, seed: u64, progress: &dyn Progress) -> Result<Exhibi
     }
     progress.finish();
     let most = found.iter().map(|(_, _, shares)| shares.len()).max().unwrap_or(0);
-    let cell = |share: Option<&Share>| match share {
+    let cell = |share: Option<&RecoveredFraction>| match share {
         None => String::new(),
         Some(share) if share.rows == 1.0 => "all".into(),
         Some(share) if share.rows == 0.0 => "–".into(),
         Some(share) => percent(share.rows),
     };
-    let row = |(name, bits, shares): &(&str, u32, Vec<Share>)| {
+    let row = |(name, bits, shares): &(&str, u32, Vec<RecoveredFraction>)| {
         let after = (0..most).map(|search| cell(shares.get(search)));
         [name.to_string(), bits.to_string()].into_iter().chain(after).collect()
     };
-    let curve = |(name, bits, shares): &(&str, u32, Vec<Share>)| Curve {
+    let curve = |(name, bits, shares): &(&str, u32, Vec<RecoveredFraction>)| Curve {
         name: format!("{name} ({bits} bits)"),
         points: shares.iter().zip(1..).map(|(share, n)| (f64::from(n), 100.0 * share.values)).collect(),
         errors: Vec::new(),
     };
     let columns =
         ["scheme".to_string(), "bits of q".to_string()].into_iter().chain((1..=most).map(|n| format!("after {n}")));
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "radix",
         title: format!("Radix attack of a cheating client: {}", target.name),
         text: format!(
@@ -341,7 +345,7 @@ pub fn run(target: &Target, seed: u64, progress: &dyn Progress) -> Result<Exhibi
             title: "A cheating client's searches".into(),
             x: "searches".into(),
             y: "values known (%)".into(),
-            x_scale: Scale::Linear,
+            x_scale: AxisScale::Linear,
             y_range: Some((0.0, 105.0)),
             curves: found.iter().map(curve).collect(),
         }),

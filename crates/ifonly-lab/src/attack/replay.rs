@@ -6,27 +6,27 @@
 //! commitments to the whole query: another query means another pad, and the old commitments do not open to another
 //! query.
 
-use ifonly_algebra::field::Symbol;
-use ifonly_algebra::form::{self, Job, Rows};
+use ifonly_algebra::field::FieldElement;
+use ifonly_algebra::form::{self, Rows, ScanJob};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::SeededRandom;
-use ifonly_algebra::share::Vectors;
+use ifonly_algebra::share::SlotVectors;
 use ifonly_algebra::wire;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::Metric as Cost;
-use ifonly_core::transcript::{Parent, Stage, Tau, messages};
+use ifonly_core::scheme::CostModel as Cost;
+use ifonly_core::transcript::{MessageKind, SearchRef, Tau, messages};
 
-use super::{Share, World};
+use super::{RecoveredFraction, UniformDatabase};
 use crate::LabError;
 use crate::engine::{Engine, record_of};
-use crate::leakage::{Decoded, Scheme};
-use crate::plot::{Curve, Plot, Scale};
-use crate::report::{Exhibit, cells, percent};
+use crate::leakage::{Decoded, LeakageScheme};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::report::{ReportItem, cells, percent};
 
 /// One server that the attacker can send any share to.
-pub trait Server {
+pub trait AttackedServer {
     /// Its answer to this share, one symbol per row.
-    fn answer(&mut self, share: &[Symbol]) -> Result<Vec<Symbol>, LabError>;
+    fn answer(&mut self, share: &[FieldElement]) -> Result<Vec<FieldElement>, LabError>;
 }
 
 /// A server whose pads are the same for every query: the mistake.
@@ -39,20 +39,20 @@ pub struct Unbound<'a> {
 
 impl<'a> Unbound<'a> {
     /// Server 1 of this deployment, if it did not bind its pads.
-    pub fn new(engine: &'a Engine, world: &World, seed: u64) -> Result<Self, LabError> {
-        let ranges = &engine.deployment().params().ranges;
+    pub fn new(engine: &'a Engine, world: &UniformDatabase, seed: u64) -> Result<Self, LabError> {
+        let ranges = &engine.instance().params().ranges;
         let rows = Rows::new(ranges, levels(world)).map_err(|error| engine.fault(error.to_string()))?;
         Ok(Unbound { engine, rows, key: RootKey::generate(1, &mut SeededRandom::new(seed)) })
     }
 }
 
-impl Server for Unbound<'_> {
-    fn answer(&mut self, share: &[Symbol]) -> Result<Vec<Symbol>, LabError> {
-        let deployment = self.engine.deployment();
-        let program = deployment.program(0, &Vectors::new(vec![share.to_vec()]));
+impl AttackedServer for Unbound<'_> {
+    fn answer(&mut self, share: &[FieldElement]) -> Result<Vec<FieldElement>, LabError> {
+        let deployment = self.engine.instance();
+        let program = deployment.program(0, &SlotVectors::new(vec![share.to_vec()]));
         let (field, kappa) = (deployment.field(), deployment.kappa(0));
         let alpha = deployment.points()[0];
-        let job = Job { field, alpha, kappa, program: &program, order: None };
+        let job = ScanJob { field, alpha, kappa, program: &program, order: None };
         // The transcript is left out: this is the whole difference.
         let pads = self.key.transcript(&Tau::default()).rows(field, 1, kappa, 1);
         Ok(form::answer(&job, &self.rows, &pads))
@@ -72,62 +72,66 @@ impl<'a> Bound<'a> {
     }
 
     /// Whether the server refuses a payload under the commitments to another one.
-    pub fn refuses_other_payload(&mut self, committed: &[Symbol], sent: &[Symbol]) -> bool {
-        let field = self.engine.deployment().field();
+    pub fn refuses_other_payload(&mut self, committed: &[FieldElement], sent: &[FieldElement]) -> bool {
+        let field = self.engine.instance().field();
         let mut message = self.message(committed);
         message.payload = wire::pack(field, sent);
         self.engine.respond(1, &message.encode()).is_err()
     }
 
-    fn message(&mut self, share: &[Symbol]) -> ifonly_core::transcript::Message {
-        let deployment = self.engine.deployment();
+    fn message(&mut self, share: &[FieldElement]) -> ifonly_core::transcript::Message {
+        let deployment = self.engine.instance();
         let payload = wire::pack(deployment.field(), share);
-        let header = self.engine.header(Stage::Phase(0), deployment.responders(0), Parent::default());
+        let header = self.engine.header(MessageKind::Phase(0), deployment.responders(0), SearchRef::default());
         // The attacker never sends the other servers' messages, but has to commit to something.
         messages(&header, vec![payload; deployment.responders(0)], &mut self.random).swap_remove(0)
     }
 }
 
-impl Server for Bound<'_> {
-    fn answer(&mut self, share: &[Symbol]) -> Result<Vec<Symbol>, LabError> {
+impl AttackedServer for Bound<'_> {
+    fn answer(&mut self, share: &[FieldElement]) -> Result<Vec<FieldElement>, LabError> {
         let message = self.message(share).encode();
         let response = self.engine.respond(1, &message)?;
-        let deployment = self.engine.deployment();
-        let body = response.get(Stage::Phase(0).lead()..).unwrap_or_default();
+        let deployment = self.engine.instance();
+        let body = response.get(MessageKind::Phase(0).lead()..).unwrap_or_default();
         wire::unpack(deployment.field(), body, deployment.answer_length(0))
             .map_err(|error| self.engine.fault(error.to_string()))
     }
 }
 
 /// Baseline's engine for this world.
-pub fn engine(world: &World, seed: u64) -> Result<Engine, LabError> {
+pub fn engine(world: &UniformDatabase, seed: u64) -> Result<Engine, LabError> {
     let rows = levels(world);
     let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
-    let baseline = Scheme::published(Cost::Squared, Decoded::Values)?;
+    let baseline = LeakageScheme::published(Cost::Squared, Decoded::Values)?;
     Engine::new(baseline.described, Params::new(vec![world.r; world.d()], rows.len()), &rows, &records, seed)
 }
 
-fn levels(world: &World) -> Vec<Vec<u16>> {
+fn levels(world: &UniformDatabase) -> Vec<Vec<u16>> {
     world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect()
 }
 
 /// What is recovered after 0, 1, 2, … replays.
-pub fn attack(world: &World, engine: &Engine, server: &mut dyn Server) -> Result<Vec<Share>, LabError> {
-    let field = engine.deployment().field();
+pub fn attack(
+    world: &UniformDatabase,
+    engine: &Engine,
+    server: &mut dyn AttackedServer,
+) -> Result<Vec<RecoveredFraction>, LabError> {
+    let field = engine.instance().field();
     let (d, base) = (world.d(), u64::from(world.r) + 1);
     let mut digits = 1;
     while base.checked_pow(digits as u32 + 1).is_some_and(|power| power <= field.q()) {
         digits += 1;
     }
     // −1/2 exists in every field of odd order.
-    let minus_half = field.inverse(field.reduce_signed(-2)).unwrap_or(Symbol::ONE);
-    let first = server.answer(&vec![Symbol::ZERO; d])?;
+    let minus_half = field.inverse(field.reduce_signed(-2)).unwrap_or(FieldElement::ONE);
+    let first = server.answer(&vec![FieldElement::ZERO; d])?;
     let mut concluded = vec![vec![None; d]; world.rows.len()];
-    let mut shares = vec![Share { rows: 0.0, values: 0.0 }];
+    let mut shares = vec![RecoveredFraction { rows: 0.0, values: 0.0 }];
     for start in (0..d).step_by(digits) {
         let features: Vec<usize> = (start..(start + digits).min(d)).collect();
-        let mut query = vec![Symbol::ZERO; d];
-        let mut power = Symbol::ONE;
+        let mut query = vec![FieldElement::ZERO; d];
+        let mut power = FieldElement::ONE;
         for &k in &features {
             query[k] = field.mul(minus_half, power);
             power = field.mul(power, field.reduce(base));
@@ -141,30 +145,30 @@ pub fn attack(world: &World, engine: &Engine, server: &mut dyn Server) -> Result
                 number /= base;
             }
         }
-        shares.push(Share::of(&concluded, &world.rows));
+        shares.push(RecoveredFraction::of(&concluded, &world.rows));
     }
     Ok(shares)
 }
 
 /// The attack on the model and on the engine.
-pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
-    let world = World::uniform(r, d, m, seed);
+pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<ReportItem, LabError> {
+    let world = UniformDatabase::uniform(r, d, m, seed);
     let engine = engine(&world, seed)?;
     let unbound = attack(&world, &engine, &mut Unbound::new(&engine, &world, seed)?)?;
     let mut server = Bound::new(&engine, seed);
     let bound = attack(&world, &engine, &mut server)?;
-    let (zero, one) = (vec![Symbol::ZERO; d], vec![Symbol::ONE; d]);
+    let (zero, one) = (vec![FieldElement::ZERO; d], vec![FieldElement::ONE; d]);
     let refused = if server.refuses_other_payload(&zero, &one) { "refused" } else { "ACCEPTED" };
-    let row = |(replays, (model, ours)): (usize, (&Share, &Share))| {
+    let row = |(replays, (model, ours)): (usize, (&RecoveredFraction, &RecoveredFraction))| {
         let shares = [model.rows, model.values, ours.rows, ours.values].map(percent);
         [replays.to_string()].into_iter().chain(shares).collect()
     };
-    let curve = |name: &str, shares: &[Share]| Curve {
+    let curve = |name: &str, shares: &[RecoveredFraction]| Curve {
         name: name.into(),
         points: shares.iter().enumerate().map(|(replays, share)| (replays as f64, 100.0 * share.rows)).collect(),
         errors: Vec::new(),
     };
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "replay",
         title: format!("Replay at one server, R={r}, d={d}, M={m}"),
         text: format!(
@@ -180,7 +184,7 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
             title: format!("Replaying at one server (R={r}, d={d}, M={m})"),
             x: "replays".into(),
             y: "rows recovered (%)".into(),
-            x_scale: Scale::Linear,
+            x_scale: AxisScale::Linear,
             y_range: Some((-2.0, 105.0)),
             curves: vec![curve("pads fixed (a model)", &unbound), curve("pads bound to the query", &bound)],
         }),

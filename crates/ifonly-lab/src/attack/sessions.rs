@@ -6,28 +6,28 @@
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::secret::Secret;
+use ifonly_core::secret::SecretQuery;
 
 use crate::LabError;
 use crate::engine::{Engine, record_of};
-use crate::leakage::{Decoded, Listing, Scheme};
+use crate::leakage::{Decoded, LeakageScheme, RowOrder};
 use crate::random::Stream;
 
 /// A database of uniform rows.
 #[derive(Debug, Clone)]
-pub struct World {
+pub struct UniformDatabase {
     /// The highest level of every feature.
     pub r: u32,
     /// The rows.
     pub rows: Vec<Vec<u32>>,
 }
 
-impl World {
+impl UniformDatabase {
     /// M uniform rows of d features.
-    pub fn uniform(r: u32, d: usize, m: usize, seed: u64) -> World {
+    pub fn uniform(r: u32, d: usize, m: usize, seed: u64) -> UniformDatabase {
         let mut stream = Stream::new(seed, 0x0770_71d5);
         let rows = (0..m).map(|_| (0..d).map(|_| stream.below(u64::from(r) + 1) as u32).collect()).collect();
-        World { r, rows }
+        UniformDatabase { r, rows }
     }
 
     /// The number of features.
@@ -43,7 +43,7 @@ impl World {
 
 /// What one session leaves the user with.
 #[derive(Debug, Clone)]
-pub struct Session {
+pub struct AttackSearch {
     /// The decoded value of every row (of every pair of neighbours, for Diff), in the order that was served.
     pub values: Vec<i64>,
     /// The place of the fetched record in that order.
@@ -53,32 +53,32 @@ pub struct Session {
 }
 
 /// Someone who answers sessions.
-pub trait Sessions {
+pub trait SearchOracle {
     /// One session with query x; `immutable[k]` says that feature k is held.
-    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<Session, LabError>;
+    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<AttackSearch, LabError>;
 }
 
 /// Sessions computed from the rows.
 #[derive(Debug)]
-pub struct ModelSessions<'a> {
-    world: &'a World,
+pub struct ModelOracle<'a> {
+    world: &'a UniformDatabase,
     decoded: Decoded,
     d_min: u32,
-    order: Listing,
+    order: RowOrder,
     stream: Stream,
 }
 
-impl<'a> ModelSessions<'a> {
+impl<'a> ModelOracle<'a> {
     /// Sessions against a scheme that decodes this.
-    pub fn new(world: &'a World, decoded: Decoded, d_min: u32, order: Listing, seed: u64) -> Self {
-        ModelSessions { world, decoded, d_min, order, stream: Stream::new(seed, 0x5e55_1015) }
+    pub fn new(world: &'a UniformDatabase, decoded: Decoded, d_min: u32, order: RowOrder, seed: u64) -> Self {
+        ModelOracle { world, decoded, d_min, order, stream: Stream::new(seed, 0x5e55_1015) }
     }
 }
 
-impl Sessions for ModelSessions<'_> {
-    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<Session, LabError> {
+impl SearchOracle for ModelOracle<'_> {
+    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<AttackSearch, LabError> {
         let mut order: Vec<usize> = (0..self.world.rows.len()).collect();
-        if self.order == Listing::Shuffled {
+        if self.order == RowOrder::Shuffled {
             self.stream.shuffle(&mut order);
         }
         let scale = self.world.scale();
@@ -102,36 +102,42 @@ impl Sessions for ModelSessions<'_> {
         };
         let place = (0..costs.len()).min_by_key(|&i| costs[i]).unwrap_or(0);
         let record = order.get(place).map(|&row| self.world.rows[row].clone()).unwrap_or_default();
-        Ok(Session { values, place, record })
+        Ok(AttackSearch { values, place, record })
     }
 }
 
 /// Sessions with the real engine.
-pub struct EngineSessions {
+pub struct EngineOracle {
     engine: Engine,
     random: SeededRandom,
     decoded: Decoded,
 }
 
-impl EngineSessions {
+impl EngineOracle {
     /// Sessions of a one-phase scheme.
-    pub fn new(world: &World, scheme: Scheme, d_min: u32, order: Listing, seed: u64) -> Result<Self, LabError> {
+    pub fn new(
+        world: &UniformDatabase,
+        scheme: LeakageScheme,
+        d_min: u32,
+        order: RowOrder,
+        seed: u64,
+    ) -> Result<Self, LabError> {
         let rows: Vec<Vec<u16>> =
             world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
         let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
         let params = Params {
             mask: d_min.into(),
-            shuffle: order == Listing::Shuffled,
+            shuffle: order == RowOrder::Shuffled,
             ..Params::new(vec![world.r; world.d()], rows.len())
         };
         let engine = Engine::new(scheme.described, params, &rows, &records, seed)?;
-        Ok(EngineSessions { engine, random: SeededRandom::new(seed), decoded: scheme.decoded })
+        Ok(EngineOracle { engine, random: SeededRandom::new(seed), decoded: scheme.decoded })
     }
 }
 
-impl Sessions for EngineSessions {
-    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<Session, LabError> {
-        let secret = Secret::new(x.to_vec());
+impl SearchOracle for EngineOracle {
+    fn ask(&mut self, x: &[u32], immutable: &[bool]) -> Result<AttackSearch, LabError> {
+        let secret = SecretQuery::new(x.to_vec());
         let held = self.decoded == Decoded::Partials;
         let secret = if held { secret.immutable(immutable.to_vec()) } else { secret };
         self.engine.session(&secret, &mut self.random)
@@ -139,7 +145,7 @@ impl Sessions for EngineSessions {
 }
 
 /// The costs that a session of Diff stands for: the fetched record anchors the differences.
-pub(crate) fn costs_from_differences(session: &Session, x: &[u32]) -> Vec<i64> {
+pub(crate) fn costs_from_differences(session: &AttackSearch, x: &[u32]) -> Vec<i64> {
     let mut costs = vec![0i64];
     for difference in &session.values {
         costs.push(costs[costs.len() - 1] - difference);

@@ -8,14 +8,14 @@
 use rayon::prelude::*;
 
 use crate::LabError;
-use crate::plot::{Curve, Plot, Scale};
-use crate::report::{Exhibit, cells};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::report::{ReportItem, cells};
 
 const LIMIT: f64 = 1e10;
 
 /// Bits about (x, I) that a server gets from one habit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Told {
+pub struct LeakedBits {
     /// Skipping the second phase when at most one row matches.
     pub no_second_phase: f64,
     /// Skipping the record when no row matches.
@@ -25,7 +25,7 @@ pub struct Told {
 }
 
 /// The exact numbers for one size of I.
-pub fn told(r: u32, d: u32, m: u32, immutable: u32) -> Result<Told, LabError> {
+pub fn leaked_bits(r: u32, d: u32, m: u32, immutable: u32) -> Result<LeakedBits, LabError> {
     let points: Vec<Vec<u32>> =
         (0..(r + 1).pow(d)).map(|i| (0..d).map(|k| i / (r + 1).pow(k) % (r + 1)).collect()).collect();
     let sets: Vec<u32> = (0..1u32 << d).filter(|set| set.count_ones() == immutable).collect();
@@ -50,7 +50,7 @@ pub fn told(r: u32, d: u32, m: u32, immutable: u32) -> Result<Told, LabError> {
         })
         .collect();
     let mean = |i: usize| sums.iter().map(|sum| sum[i]).sum::<f64>() / databases;
-    Ok(Told { no_second_phase: mean(0), no_record: mean(1), both: mean(2) })
+    Ok(LeakedBits { no_second_phase: mean(0), no_record: mean(1), both: mean(2) })
 }
 
 /// Visits the sets of m ascending indices that begin with the given one.
@@ -87,18 +87,18 @@ fn entropy(counts: &[f64]) -> f64 {
 }
 
 /// The table over the sizes of I.
-pub fn run(r: u32, d: u32, m: u32) -> Result<Exhibit, LabError> {
-    let told: Vec<Told> = (0..=d).map(|immutable| told(r, d, m, immutable)).collect::<Result<_, _>>()?;
-    let row = |(immutable, told): (usize, &Told)| {
+pub fn run(r: u32, d: u32, m: u32) -> Result<ReportItem, LabError> {
+    let told: Vec<LeakedBits> = (0..=d).map(|immutable| leaked_bits(r, d, m, immutable)).collect::<Result<_, _>>()?;
+    let row = |(immutable, told): (usize, &LeakedBits)| {
         let bits = [told.no_second_phase, told.no_record, told.both].map(|bits| format!("{bits:.6}"));
         [immutable.to_string()].into_iter().chain(bits).collect()
     };
-    let curve = |name: &str, bits: fn(&Told) -> f64| Curve {
+    let curve = |name: &str, bits: fn(&LeakedBits) -> f64| Curve {
         name: name.into(),
         points: told.iter().enumerate().map(|(immutable, told)| (immutable as f64, bits(told))).collect(),
         errors: Vec::new(),
     };
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "stopping",
         title: format!("What stopping early tells each server, R={r}, d={d}, M={m}"),
         text: "Bits about the user's secrets (x, I) per query, exact. A client that skips the second phase when at \
@@ -111,7 +111,7 @@ pub fn run(r: u32, d: u32, m: u32) -> Result<Exhibit, LabError> {
             title: format!("Stopping early tells each server (R={r}, d={d}, M={m})"),
             x: "number of immutable features".into(),
             y: "bits about (x, I) per query".into(),
-            x_scale: Scale::Linear,
+            x_scale: AxisScale::Linear,
             y_range: None,
             curves: vec![
                 curve("skips the second phase", |told| told.no_second_phase),

@@ -19,17 +19,17 @@ pub(super) struct Track {
 
 /// The different symbols of one search, ascending, and how many rows share each.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedElements {
     pub symbols: Vec<u64>,
     pub rows: Vec<u32>,
 }
 
-impl Seen {
+impl ObservedElements {
     /// From the symbols in any order.
-    pub(super) fn new(mut values: Vec<u64>) -> Seen {
+    pub(super) fn new(mut values: Vec<u64>) -> ObservedElements {
         values.sort_unstable();
         let groups = || values.chunk_by(|a, b| a == b);
-        Seen {
+        ObservedElements {
             symbols: groups().map(|group| group[0]).collect(),
             rows: groups().map(|group| group.len() as u32).collect(),
         }
@@ -37,7 +37,7 @@ impl Seen {
 }
 
 /// Marks what is proved and drops what is refuted.
-pub(super) fn conclude(tracks: &mut Vec<Track>, searches: &[Seen]) {
+pub(super) fn conclude(tracks: &mut Vec<Track>, searches: &[ObservedElements]) {
     loop {
         let count = |tracks: &[Track], proved_only: bool| {
             let mut counts: Vec<Vec<u32>> = searches.iter().map(|seen| vec![0; seen.symbols.len()]).collect();
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_symbol_with_one_explanation_proves_it_and_what_it_proves_refutes_others() {
-        let searches = [Seen::new(vec![5, 7]), Seen::new(vec![3, 9])];
+        let searches = [ObservedElements::new(vec![5, 7]), ObservedElements::new(vec![3, 9])];
         // Symbol 7 has one explanation, which takes symbol 3 from the second guess at 5: the third must be right.
         let mut tracks = vec![track([1], [1, 0]), track([2], [0, 0]), track([3], [0, 1])];
         conclude(&mut tracks, &searches);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn nothing_is_proved_where_two_guesses_explain_the_same() {
-        let searches = [Seen::new(vec![5, 5]), Seen::new(vec![3, 3])];
+        let searches = [ObservedElements::new(vec![5, 5]), ObservedElements::new(vec![3, 3])];
         let mut tracks = vec![track([1], [0, 0]), track([2], [0, 0])];
         conclude(&mut tracks, &searches);
         assert_eq!((tracks.len(), tracks.iter().any(|track| track.proved)), (2, false));

@@ -5,20 +5,24 @@
 //! anyway.) Mask: the corners `R·e_k`, one feature each, `d + 1` sessions; a mask moves the estimate of y_k by less
 //! than `d_min/(2R)`, and if that is too much, repeating the sessions averages it away.
 
-use ifonly_core::scheme::Metric as Cost;
+use ifonly_core::scheme::CostModel as Cost;
 
 use super::pairs;
-use super::sessions::{Sessions, World, costs_from_differences};
-use super::{EngineSessions, Share};
+use super::sessions::{SearchOracle, UniformDatabase, costs_from_differences};
+use super::{EngineOracle, RecoveredFraction};
 use crate::LabError;
-use crate::leakage::{Decoded, Listing, Scheme};
-use crate::plot::{Curve, Plot, Scale};
-use crate::report::{Exhibit, cells, percent};
+use crate::leakage::{Decoded, LeakageScheme, RowOrder};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::report::{ReportItem, cells, percent};
 
 type Concluded = Vec<Vec<Option<u32>>>;
 
 /// What is recovered after 1, 2, … sessions of Baseline or Diff.
-pub fn distances(world: &World, decoded: Decoded, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {
+pub fn distances(
+    world: &UniformDatabase,
+    decoded: Decoded,
+    sessions: &mut dyn SearchOracle,
+) -> Result<Vec<RecoveredFraction>, LabError> {
     let d = world.d();
     let plan = pairs::pair_up(0..d - 1);
     let free = vec![false; d];
@@ -27,8 +31,8 @@ pub fn distances(world: &World, decoded: Decoded, sessions: &mut dyn Sessions) -
         Ok(if decoded == Decoded::Differences { costs_from_differences(&session, x) } else { session.values })
     };
     let norms = ask(&vec![0; d])?;
-    let mut seen: Vec<Vec<pairs::Candidates>> = vec![Vec::new(); norms.len()];
-    let mut shares = vec![Share { rows: 0.0, values: 0.0 }];
+    let mut seen: Vec<Vec<pairs::PairCandidates>> = vec![Vec::new(); norms.len()];
+    let mut shares = vec![RecoveredFraction { rows: 0.0, values: 0.0 }];
     for (number, &pair) in plan.iter().enumerate() {
         let x = pairs::query(d, world.r, pair.0, pair.1);
         let length: i64 = x.iter().map(|&v| i64::from(v).pow(2)).sum();
@@ -41,13 +45,13 @@ pub fn distances(world: &World, decoded: Decoded, sessions: &mut dyn Sessions) -
         let last = number + 1 == plan.len();
         let concluded: Concluded =
             seen.iter().zip(&norms).map(|(seen, &norm)| conclude(world, seen, last.then_some(norm))).collect();
-        shares.push(Share::of(&concluded, &world.rows));
+        shares.push(RecoveredFraction::of(&concluded, &world.rows));
     }
     Ok(shares)
 }
 
 /// The values that are certain: with the norm in play, those of the only row that fits; before, those of the only pair.
-fn conclude(world: &World, seen: &[pairs::Candidates], norm: Option<i64>) -> Vec<Option<u32>> {
+fn conclude(world: &UniformDatabase, seen: &[pairs::PairCandidates], norm: Option<i64>) -> Vec<Option<u32>> {
     let d = world.d();
     let mut values = vec![None; d];
     if let Some(norm) = norm {
@@ -68,7 +72,11 @@ fn conclude(world: &World, seen: &[pairs::Candidates], norm: Option<i64>) -> Vec
 }
 
 /// What is recovered after 1, 2, … sessions of Mask, going round the corners again and again.
-pub fn masked(world: &World, rounds: usize, sessions: &mut dyn Sessions) -> Result<Vec<Share>, LabError> {
+pub fn masked(
+    world: &UniformDatabase,
+    rounds: usize,
+    sessions: &mut dyn SearchOracle,
+) -> Result<Vec<RecoveredFraction>, LabError> {
     let (d, m, r) = (world.d(), world.rows.len(), f64::from(world.r));
     let free = vec![false; d];
     let mut sums = vec![vec![0i64; m]; d + 1];
@@ -93,24 +101,24 @@ pub fn masked(world: &World, rounds: usize, sessions: &mut dyn Sessions) -> Resu
                 })
             };
             let concluded: Concluded = (0..m).map(|row| (0..d).map(|k| value(row, k)).collect()).collect();
-            shares.push(Share::of(&concluded, &world.rows));
+            shares.push(RecoveredFraction::of(&concluded, &world.rows));
         }
     }
     Ok(shares)
 }
 
 /// The attack at one size, against each scheme, with rows in order and shuffled, through the real protocol.
-pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
-    let world = World::uniform(r, d, m, seed);
+pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<ReportItem, LabError> {
+    let world = UniformDatabase::uniform(r, d, m, seed);
     let engine = |decoded, d_min, order| {
-        EngineSessions::new(&world, Scheme::published(Cost::Squared, decoded)?, d_min, order, seed)
+        EngineOracle::new(&world, LeakageScheme::published(Cost::Squared, decoded)?, d_min, order, seed)
     };
-    let mut curves: Vec<(String, Vec<Share>)> = Vec::new();
-    for (order, suffix) in [(Listing::Fixed, ""), (Listing::Shuffled, ", shuffled")] {
+    let mut curves: Vec<(String, Vec<RecoveredFraction>)> = Vec::new();
+    for (order, suffix) in [(RowOrder::Fixed, ""), (RowOrder::Shuffled, ", shuffled")] {
         for (label, decoded) in [("Baseline", Decoded::Values), ("Diff", Decoded::Differences)] {
             curves.push((format!("{label}{suffix}"), distances(&world, decoded, &mut engine(decoded, 1, order)?)?));
         }
-        let masks: &[(u32, usize)] = if order == Listing::Fixed { &[(2, 1), (50, 1), (200, 3)] } else { &[(2, 1)] };
+        let masks: &[(u32, usize)] = if order == RowOrder::Fixed { &[(2, 1), (50, 1), (200, 3)] } else { &[(2, 1)] };
         for &(d_min, rounds) in masks {
             let mut sessions = engine(Decoded::Masked, d_min, order)?;
             curves.push((format!("Mask {d_min}{suffix}"), masked(&world, rounds, &mut sessions)?));
@@ -121,23 +129,23 @@ pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<Exhibit, LabError> {
     Ok(outcome(r, d, m, &curves))
 }
 
-fn outcome(r: u32, d: usize, m: usize, curves: &[(String, Vec<Share>)]) -> Exhibit {
+fn outcome(r: u32, d: usize, m: usize, curves: &[(String, Vec<RecoveredFraction>)]) -> ReportItem {
     let rows = curves
         .iter()
         .map(|(name, shares)| {
             let full = shares.iter().position(|share| share.rows == 1.0).map(|at| (at + 1).to_string());
-            let last = shares.last().copied().unwrap_or(Share { rows: 0.0, values: 0.0 });
+            let last = shares.last().copied().unwrap_or(RecoveredFraction { rows: 0.0, values: 0.0 });
             let full = full.unwrap_or_else(|| "—".into());
             vec![name.clone(), shares.len().to_string(), percent(last.rows), percent(last.values), full]
         })
         .collect();
     let shown =
         curves.iter().filter(|(name, _)| !matches!(name.as_str(), "Diff, shuffled" | "Mask 2, shuffled" | "Mask 2"));
-    let curve = |(name, shares): &(String, Vec<Share>)| {
+    let curve = |(name, shares): &(String, Vec<RecoveredFraction>)| {
         let points = shares.iter().zip(1..).map(|(share, n)| (f64::from(n), 100.0 * share.rows)).collect();
         Curve { name: name.clone(), points, errors: Vec::new() }
     };
-    Exhibit {
+    ReportItem {
         name: "trilateration",
         title: format!("Trilateration, R={r}, d={d}, M={m}"),
         text: "One user asks a few times with queries of their choice, each of them a valid profile. As long as row i \
@@ -152,7 +160,7 @@ fn outcome(r: u32, d: usize, m: usize, curves: &[(String, Vec<Share>)]) -> Exhib
             title: format!("Trilateration by one user (R={r}, d={d}, M={m})"),
             x: "sessions used".into(),
             y: "rows recovered (%)".into(),
-            x_scale: Scale::Linear,
+            x_scale: AxisScale::Linear,
             y_range: Some((0.0, 105.0)),
             curves: shown.map(curve).collect(),
         }),

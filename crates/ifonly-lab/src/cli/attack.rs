@@ -8,7 +8,7 @@ use serde_json::json;
 use super::bars::Bars;
 use super::print;
 use crate::attack::{NAMES, radix, run};
-use crate::report::Exhibit;
+use crate::report::ReportItem;
 use crate::{LabError, report};
 
 /// What a determined user learns over many sessions, with and without the defences.
@@ -69,7 +69,7 @@ pub fn attack_on(args: &AttackArgs, target: &radix::Target) -> Result<(), LabErr
     show(args, preface, &[exhibit])
 }
 
-fn show(args: &AttackArgs, preface: &str, exhibits: &[Exhibit]) -> Result<(), LabError> {
+fn show(args: &AttackArgs, preface: &str, exhibits: &[ReportItem]) -> Result<(), LabError> {
     let files = match &args.output {
         Some(folder) => report::write(folder, "attack", "What a determined user learns", preface, exhibits)?,
         None => Vec::new(),
@@ -77,7 +77,7 @@ fn show(args: &AttackArgs, preface: &str, exhibits: &[Exhibit]) -> Result<(), La
     if args.json {
         return print(&format!("{}\n", json!({ "exhibits": exhibits, "files": files })));
     }
-    let pages: Vec<String> = exhibits.iter().map(Exhibit::text_page).collect();
+    let pages: Vec<String> = exhibits.iter().map(ReportItem::text_page).collect();
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&format!("{}{names}", pages.join("\n")))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::progress::Progress;
+use crate::progress::ProgressSink;
 
 /// Draws one bar at a time.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Bars {
     }
 }
 
-impl Progress for Bars {
+impl ProgressSink for Bars {
     fn start(&self, what: &str, steps: u64) {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr());
         if let Ok(style) = ProgressStyle::with_template("{msg:34} [{bar:32}] {pos}/{len} {elapsed} (about {eta} left)")

@@ -8,7 +8,9 @@ use serde_json::json;
 use super::bars::Bars;
 use super::print;
 use crate::LabError;
-use crate::leakage::{Drawing, Listing, Metric, Population, Sampling, Scheme, Setting, estimate, exact};
+use crate::leakage::{
+    FeatureCost, LeakageModel, LeakageScheme, Population, RowOrder, Sampling, SamplingRule, estimate, exact,
+};
 
 /// How much one search tells the user about the database.
 #[derive(Debug, Clone, Args, serde::Deserialize)]
@@ -157,7 +159,7 @@ pub fn answer(args: &LeakageArgs, population: Population) -> Result<String, LabE
     Ok(format!("{bits:.6} bits{error}{other}\n"))
 }
 
-fn setting(args: &LeakageArgs, population: Population) -> Result<Setting, LabError> {
+fn setting(args: &LeakageArgs, population: Population) -> Result<LeakageModel, LabError> {
     let (r, d, m) = match population {
         Population::Grid => (args.r, args.d, args.m),
         Population::Rows { rows, queries } => {
@@ -168,24 +170,24 @@ fn setting(args: &LeakageArgs, population: Population) -> Result<Setting, LabErr
     };
     let need = |flag, value: Option<u32>| value.ok_or_else(|| LabError::flag(flag, "missing; give it, or --rows FILE"));
     let metric = match (args.p, args.metric.as_deref()) {
-        (Some(p), _) => Some(Metric::Power(p)),
-        (None, Some("absolute")) => Some(Metric::Power(1)),
-        (None, Some("squared")) => Some(Metric::Power(2)),
-        (None, Some("changes")) => Some(Metric::Changes),
+        (Some(p), _) => Some(FeatureCost::Power(p)),
+        (None, Some("absolute")) => Some(FeatureCost::Power(1)),
+        (None, Some("squared")) => Some(FeatureCost::Power(2)),
+        (None, Some("changes")) => Some(FeatureCost::Changes),
         (None, Some(other)) => {
             return Err(LabError::flag("--metric", format!("{other:?} is not absolute, squared or changes")));
         }
         (None, None) => None,
     };
-    Ok(Setting {
+    Ok(LeakageModel {
         d_min: args.dmin,
         immutable: args.immutable,
         within: args.within,
         weights: args.weights.clone(),
         metric,
-        order: if args.shuffle { Listing::Shuffled } else { Listing::Fixed },
-        drawing: if args.replace { Drawing::WithReplacement } else { Drawing::WithoutReplacement },
-        ..Setting::new(Scheme::named(&args.scheme)?, need("--r", r)?, need("--d", d)?, need("--m", m)?)
+        order: if args.shuffle { RowOrder::Shuffled } else { RowOrder::Fixed },
+        drawing: if args.replace { SamplingRule::WithReplacement } else { SamplingRule::WithoutReplacement },
+        ..LeakageModel::new(LeakageScheme::named(&args.scheme)?, need("--r", r)?, need("--d", d)?, need("--m", m)?)
     })
 }
 

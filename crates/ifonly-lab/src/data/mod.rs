@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 pub use compas::{CompasSplit, compas};
-pub use wine::{Quantiser, Wine, WineDatabase, wine};
+pub use wine::{UnitQuantiser, Wine, WineDatabase, wine};
 
 use crate::LabError;
 

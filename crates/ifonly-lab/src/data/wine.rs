@@ -43,7 +43,7 @@ pub struct WineDatabase {
 
 /// From [0, 1] to levels `0..=R`, R = n − 1 for n levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantiser {
+pub enum UnitQuantiser {
     /// `⌊v·R⌋` as the paper computed it, by a search in floating point that loses some values to the top bin.
     PaperBins,
     /// `⌊v·R⌋`.
@@ -52,13 +52,13 @@ pub enum Quantiser {
     Round,
 }
 
-impl Quantiser {
+impl UnitQuantiser {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Quantiser::PaperBins => "the paper's floor bins",
-            Quantiser::Floor => "exact floor bins",
-            Quantiser::Round => "rounding",
+            UnitQuantiser::PaperBins => "the paper's floor bins",
+            UnitQuantiser::Floor => "exact floor bins",
+            UnitQuantiser::Round => "rounding",
         }
     }
 
@@ -67,9 +67,9 @@ impl Quantiser {
         let r = levels.saturating_sub(1).max(1);
         let top = f64::from(r);
         match self {
-            Quantiser::PaperBins => first_bin(value, r),
-            Quantiser::Floor => (value * top).floor().clamp(0.0, top) as u32,
-            Quantiser::Round => (value * top + 0.5).floor().clamp(0.0, top) as u32,
+            UnitQuantiser::PaperBins => first_bin(value, r),
+            UnitQuantiser::Floor => (value * top).floor().clamp(0.0, top) as u32,
+            UnitQuantiser::Round => (value * top + 0.5).floor().clamp(0.0, top) as u32,
         }
     }
 

@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use super::setting::{Decoded, Metric};
+use super::setting::{Decoded, FeatureCost};
 
 /// The class of every row that violates a constraint of a gated scheme.
 pub(crate) const BEHIND_THE_GATE: i64 = -1;
 
 /// A feature as the user sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Feature {
+pub(crate) struct ObservedFeature {
     pub(crate) weight: u64,
     pub(crate) constrained: bool,
 }
@@ -22,8 +22,8 @@ pub(crate) struct Feature {
 /// The map from rows to classes for one user's wishes.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
-    pub(crate) features: Vec<Feature>,
-    metric: Metric,
+    pub(crate) features: Vec<ObservedFeature>,
+    metric: FeatureCost,
     decoded: Decoded,
     within: u32,
     /// One more than the largest `B`: Single-Phase's L.
@@ -31,7 +31,13 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    pub(crate) fn new(features: Vec<Feature>, metric: Metric, decoded: Decoded, within: u32, r: u32) -> Self {
+    pub(crate) fn new(
+        features: Vec<ObservedFeature>,
+        metric: FeatureCost,
+        decoded: Decoded,
+        within: u32,
+        r: u32,
+    ) -> Self {
         let weight: u64 = features.iter().map(|feature| feature.weight).sum();
         let largest = weight * cost(metric, r, 0).max(cost(metric, r, r));
         Rule { features, metric, decoded, within, scale: largest as i64 + 1 }
@@ -39,7 +45,7 @@ impl Rule {
 
     /// Feature k's share of (A, B) for moving from x to y.
     pub(crate) fn parts(&self, k: usize, x: u32, y: u32) -> (u64, u64) {
-        let Feature { weight, constrained } = self.features[k];
+        let ObservedFeature { weight, constrained } = self.features[k];
         let cost = weight * cost(self.metric, x, y);
         match self.decoded {
             Decoded::Gated | Decoded::Nearest if constrained => (u64::from(x.abs_diff(y) > self.within), cost),
@@ -73,11 +79,11 @@ impl Rule {
     }
 }
 
-fn cost(metric: Metric, x: u32, y: u32) -> u64 {
+fn cost(metric: FeatureCost, x: u32, y: u32) -> u64 {
     match metric {
-        Metric::Power(p) => u64::from(x.abs_diff(y)).pow(p),
-        Metric::Dot => u64::from(x) * u64::from(y),
-        Metric::Changes => u64::from(x != y),
+        FeatureCost::Power(p) => u64::from(x.abs_diff(y)).pow(p),
+        FeatureCost::Dot => u64::from(x) * u64::from(y),
+        FeatureCost::Changes => u64::from(x != y),
     }
 }
 

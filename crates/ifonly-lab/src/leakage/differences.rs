@@ -8,29 +8,29 @@
 use super::classes::Classes;
 use super::closed::log2_falling;
 use super::multisets::Counts;
-use super::setting::Drawing;
+use super::setting::SamplingRule;
 
 /// `log₂ P(differences)` of any tuple with these counts.
-pub(crate) fn log2_probability(classes: &Classes, counts: &Counts, m: u32, drawing: Drawing) -> f64 {
+pub(crate) fn log2_probability(classes: &Classes, counts: &Counts, m: u32, drawing: SamplingRule) -> f64 {
     let Some(&(first, _)) = counts.first() else { return 0.0 };
     let logs: Vec<f64> =
         classes.sizes.iter().filter_map(|&(class, _)| log2_weight(classes, counts, class - first, drawing)).collect();
     log2_sum(&logs)
         - match drawing {
-            Drawing::WithoutReplacement => log2_falling(classes.total, m),
-            Drawing::WithReplacement => f64::from(m) * classes.total.log2(),
+            SamplingRule::WithoutReplacement => log2_falling(classes.total, m),
+            SamplingRule::WithReplacement => f64::from(m) * classes.total.log2(),
         }
 }
 
 /// `log₂` of the number of tuples of members whose classes are the counts' shifted by t; none if there are none.
-fn log2_weight(classes: &Classes, counts: &Counts, t: i64, drawing: Drawing) -> Option<f64> {
+fn log2_weight(classes: &Classes, counts: &Counts, t: i64, drawing: SamplingRule) -> Option<f64> {
     let mut log = 0.0;
     for &(value, k) in counts {
         let size = classes.size(value + t);
         match drawing {
-            Drawing::WithoutReplacement if k == 1 && size > 0.0 => log += size.log2(),
-            Drawing::WithoutReplacement if size >= f64::from(k) => log += log2_falling(size, k),
-            Drawing::WithReplacement if size > 0.0 => log += f64::from(k) * size.log2(),
+            SamplingRule::WithoutReplacement if k == 1 && size > 0.0 => log += size.log2(),
+            SamplingRule::WithoutReplacement if size >= f64::from(k) => log += log2_falling(size, k),
+            SamplingRule::WithReplacement if size > 0.0 => log += f64::from(k) * size.log2(),
             _ => return None,
         }
     }

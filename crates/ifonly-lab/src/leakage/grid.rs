@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::classes::{Classes, Feature, Rule};
+use super::classes::{Classes, ObservedFeature, Rule};
 use crate::LabError;
 
 /// Queries that are told apart, and class sizes over all of them (16 bytes each), at most.
@@ -69,7 +69,7 @@ pub(crate) fn population(r: u32, d: u32) -> f64 {
 }
 
 fn groups(rule: &Rule, r: u32) -> Vec<Group> {
-    let mut groups: Vec<(Feature, Group)> = Vec::new();
+    let mut groups: Vec<(ObservedFeature, Group)> = Vec::new();
     for (k, feature) in rule.features.iter().enumerate() {
         if let Some((_, group)) = groups.iter_mut().find(|(other, _)| other == feature) {
             group.features += 1;
@@ -195,7 +195,7 @@ fn multisets(kinds: usize, members: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setting::{Scheme, Setting};
+    use super::super::setting::{LeakageModel, LeakageScheme};
     use super::*;
 
     /// Counts points one by one, for every x, and compares with the convolution averaged over symmetric queries.
@@ -207,7 +207,8 @@ mod tests {
         for (name, immutable, weights) in
             [("baseline", 0, vec![]), ("dot", 0, vec![]), ("single-phase+", 2, vec![1, 2, 2]), ("gated", 1, vec![])]
         {
-            let setting = Setting { immutable, weights, ..Setting::new(Scheme::named(name).unwrap(), r, d, 2) };
+            let setting =
+                LeakageModel { immutable, weights, ..LeakageModel::new(LeakageScheme::named(name).unwrap(), r, d, 2) };
             for rule in setting.rules(true).unwrap() {
                 let mut expected: Vec<(Vec<(i64, u64)>, f64)> = Vec::new();
                 for x in &points {

@@ -12,23 +12,24 @@ use std::collections::HashMap;
 use super::classes::Classes;
 use super::closed::{log2_factorial, order_entropy, tuple_entropy};
 use super::multisets::{Counts, visit_multisets};
-use super::setting::{Drawing, Listing};
+use super::setting::{RowOrder, SamplingRule};
 
 /// More states than this are not followed: the probability is then not a number.
 const STATES: usize = 20_000;
 
 /// The leakage for one x, exactly.
-pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: Drawing, order: Listing) -> f64 {
+pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: SamplingRule, order: RowOrder) -> f64 {
     let (tuple, orders) = masked_entropies(classes, m, d_min, drawing);
     match order {
-        Listing::Fixed => tuple - f64::from(m) * f64::from(d_min).log2(),
-        Listing::Shuffled => {
+        RowOrder::Fixed => tuple - f64::from(m) * f64::from(d_min).log2(),
+        RowOrder::Shuffled => {
             let mut known: HashMap<Counts, f64> = HashMap::new();
             let mut remaining = 0.0;
             visit_multisets(classes, m, drawing, &mut |counts, probability| {
                 let spaced = spaced(counts, d_min);
                 let entropy = *known.entry(spaced).or_insert_with_key(|counts| {
-                    let (tuple, orders) = masked_entropies(&population(counts), m, d_min, Drawing::WithoutReplacement);
+                    let (tuple, orders) =
+                        masked_entropies(&population(counts), m, d_min, SamplingRule::WithoutReplacement);
                     tuple - orders
                 });
                 remaining += probability * entropy;
@@ -55,7 +56,7 @@ pub(crate) fn population(counts: &Counts) -> Classes {
 }
 
 /// `log₂` of the probability of one tuple with these counts of masked costs; not a number if that is too much work.
-pub(crate) fn log2_probability(classes: &Classes, z: &Counts, d_min: u32, drawing: Drawing) -> f64 {
+pub(crate) fn log2_probability(classes: &Classes, z: &Counts, d_min: u32, drawing: SamplingRule) -> f64 {
     let mut windows = Windows::start(classes, d_min, drawing);
     for &(value, k) in z {
         windows = windows.place(value, k);
@@ -64,8 +65,8 @@ pub(crate) fn log2_probability(classes: &Classes, z: &Counts, d_min: u32, drawin
 }
 
 /// The entropy of the tuple z, and the part of it that is the order.
-fn masked_entropies(classes: &Classes, m: u32, d_min: u32, drawing: Drawing) -> (f64, f64) {
-    if drawing == Drawing::WithReplacement {
+fn masked_entropies(classes: &Classes, m: u32, d_min: u32, drawing: SamplingRule) -> (f64, f64) {
+    if drawing == SamplingRule::WithReplacement {
         // The masked costs are independent: their classes are the costs' smeared by the mask.
         let smeared = Classes::new(
             classes.sizes.iter().flat_map(|&(class, size)| (0..i64::from(d_min)).map(move |mask| (class + mask, size))),
@@ -119,7 +120,7 @@ fn descend(windows: &Windows, after: i64, left: u32, repeats: f64, sums: &mut Su
 struct Windows<'a> {
     classes: &'a Classes,
     d_min: i64,
-    drawing: Drawing,
+    drawing: SamplingRule,
     /// Members taken in recent classes, with the probability of having got there, up to the factor `2^scale`.
     states: Vec<(Counts, f64)>,
     scale: f64,
@@ -127,7 +128,7 @@ struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    fn start(classes: &'a Classes, d_min: u32, drawing: Drawing) -> Self {
+    fn start(classes: &'a Classes, d_min: u32, drawing: SamplingRule) -> Self {
         let states = vec![(Counts::new(), 1.0)];
         Windows { classes, d_min: i64::from(d_min), drawing, states, scale: 0.0, placed: 0 }
     }
@@ -173,8 +174,8 @@ impl<'a> Windows<'a> {
         let mut scale = self.scale;
         for j in 0..k {
             let left = match self.drawing {
-                Drawing::WithoutReplacement => self.classes.total - f64::from(self.placed + j),
-                Drawing::WithReplacement => self.classes.total,
+                SamplingRule::WithoutReplacement => self.classes.total - f64::from(self.placed + j),
+                SamplingRule::WithReplacement => self.classes.total,
             };
             scale -= (left * self.d_min as f64).log2();
         }
@@ -200,8 +201,8 @@ impl<'a> Windows<'a> {
         for here in 0..=left {
             if here > 0 {
                 let members = match self.drawing {
-                    Drawing::WithoutReplacement => size - f64::from(before + here - 1),
-                    Drawing::WithReplacement => size,
+                    SamplingRule::WithoutReplacement => size - f64::from(before + here - 1),
+                    SamplingRule::WithReplacement => size,
                 };
                 if members <= 0.0 {
                     break;
@@ -210,7 +211,7 @@ impl<'a> Windows<'a> {
                 weight *= members * f64::from(left - here + 1) / f64::from(here);
             }
             let mut next = taken.clone();
-            if here > 0 && self.drawing == Drawing::WithoutReplacement {
+            if here > 0 && self.drawing == SamplingRule::WithoutReplacement {
                 match position {
                     Ok(i) => next[i].1 += here,
                     Err(i) => next.insert(i, (class, here)),

@@ -20,7 +20,7 @@ mod setting;
 use rayon::prelude::*;
 
 pub use monte_carlo::{Estimate, Sampling, estimate};
-pub use setting::{Decoded, Drawing, Listing, Metric, Scheme, Setting};
+pub use setting::{Decoded, FeatureCost, LeakageModel, LeakageScheme, RowOrder, SamplingRule};
 
 use crate::LabError;
 use classes::{Classes, Rule};
@@ -40,7 +40,7 @@ pub enum Population<'a> {
 }
 
 /// The exact leakage in bits.
-pub fn exact(setting: &Setting, population: Population) -> Result<f64, LabError> {
+pub fn exact(setting: &LeakageModel, population: Population) -> Result<f64, LabError> {
     check(setting, population)?;
     let cases = cases(setting, population)?;
     check_effort(setting, &cases)?;
@@ -51,7 +51,7 @@ pub fn exact(setting: &Setting, population: Population) -> Result<f64, LabError>
 }
 
 /// The exact leakage for given class sizes.
-fn exact_for(setting: &Setting, classes: &Classes) -> f64 {
+fn exact_for(setting: &LeakageModel, classes: &Classes) -> f64 {
     let (m, drawing) = (setting.m, setting.drawing);
     let tuple = match setting.scheme.decoded {
         Decoded::Masked if setting.d_min > 1 => {
@@ -69,13 +69,13 @@ fn exact_for(setting: &Setting, classes: &Classes) -> f64 {
         _ => closed::tuple_entropy(classes, m, drawing),
     };
     match setting.order {
-        Listing::Fixed => tuple,
-        Listing::Shuffled => tuple - closed::order_entropy(classes, m, drawing),
+        RowOrder::Fixed => tuple,
+        RowOrder::Shuffled => tuple - closed::order_entropy(classes, m, drawing),
     }
 }
 
 /// The class sizes of every query that matters, with its probability.
-fn cases(setting: &Setting, population: Population) -> Result<Vec<(f64, Classes)>, LabError> {
+fn cases(setting: &LeakageModel, population: Population) -> Result<Vec<(f64, Classes)>, LabError> {
     let rules = setting.rules(matches!(population, Population::Grid))?;
     let share = 1.0 / rules.len() as f64;
     let mut cases = Vec::new();
@@ -94,7 +94,7 @@ fn classes_of_rows(rule: &Rule, x: &[u32], rows: &[Vec<u32>]) -> Classes {
     Classes::new(rows.iter().map(|y| (rule.class_of(x, y), 1.0)))
 }
 
-fn check(setting: &Setting, population: Population) -> Result<(), LabError> {
+fn check(setting: &LeakageModel, population: Population) -> Result<(), LabError> {
     match population {
         Population::Grid => setting.check(grid::population(setting.r, setting.d)),
         Population::Rows { rows, queries } => {
@@ -116,7 +116,7 @@ fn check(setting: &Setting, population: Population) -> Result<(), LabError> {
     }
 }
 
-fn check_effort(setting: &Setting, cases: &[(f64, Classes)]) -> Result<(), LabError> {
+fn check_effort(setting: &LeakageModel, cases: &[(f64, Classes)]) -> Result<(), LabError> {
     let masked = setting.scheme.decoded == Decoded::Masked && setting.d_min > 1;
     let kinds =
         |classes: &Classes| if masked { masks::kinds(classes, setting.d_min) } else { classes.sizes.len() as f64 };
@@ -128,11 +128,11 @@ fn check_effort(setting: &Setting, cases: &[(f64, Classes)]) -> Result<(), LabEr
 }
 
 /// Whether nothing has to be enumerated for one query.
-fn has_closed_form(setting: &Setting) -> bool {
+fn has_closed_form(setting: &LeakageModel) -> bool {
     match setting.scheme.decoded {
         Decoded::Differences => false,
         Decoded::Masked if setting.d_min > 1 => {
-            setting.drawing == Drawing::WithReplacement && setting.order == Listing::Fixed
+            setting.drawing == SamplingRule::WithReplacement && setting.order == RowOrder::Fixed
         }
         _ => true,
     }

@@ -17,10 +17,10 @@ use rayon::prelude::*;
 use super::classes::{Classes, Rule};
 use super::closed::{log2_falling, tuple_entropy};
 use super::multisets::Counts;
-use super::setting::{Decoded, Drawing, Listing, Setting};
+use super::setting::{Decoded, LeakageModel, RowOrder, SamplingRule};
 use super::{Population, check, classes_of_rows, closed, differences, grid, masks};
 use crate::LabError;
-use crate::progress::Progress;
+use crate::progress::ProgressSink;
 use crate::random::Stream;
 
 /// How much to sample.
@@ -53,10 +53,10 @@ pub struct Estimate {
 
 /// Estimates the leakage.
 pub fn estimate(
-    setting: &Setting,
+    setting: &LeakageModel,
     population: Population,
     sampling: Sampling,
-    progress: &dyn Progress,
+    progress: &dyn ProgressSink,
 ) -> Result<Estimate, LabError> {
     check(setting, population)?;
     let rules = setting.rules(matches!(population, Population::Grid))?;
@@ -89,7 +89,7 @@ pub fn estimate(
 }
 
 /// The exact Baseline over all queries, if they can all be visited.
-fn baseline_over_all(setting: &Setting, population: Population) -> Option<f64> {
+fn baseline_over_all(setting: &LeakageModel, population: Population) -> Option<f64> {
     let cases = super::cases(setting, population).ok()?;
     let entropy = |(share, classes): &(f64, _)| share * tuple_entropy(classes, setting.m, setting.drawing);
     Some(cases.par_iter().map(entropy).collect::<Vec<f64>>().iter().sum())
@@ -97,7 +97,7 @@ fn baseline_over_all(setting: &Setting, population: Population) -> Option<f64> {
 
 /// The queries to use, each with the number of its rule, and whether they are a sample.
 fn queries(
-    setting: &Setting,
+    setting: &LeakageModel,
     population: Population,
     rules: &[Rule],
     sampling: Sampling,
@@ -133,7 +133,12 @@ struct Stratum {
     baseline: f64,
 }
 
-fn sample_query(setting: &Setting, classes: &Classes, samples: u64, mut stream: Stream) -> Result<Stratum, LabError> {
+fn sample_query(
+    setting: &LeakageModel,
+    classes: &Classes,
+    samples: u64,
+    mut stream: Stream,
+) -> Result<Stratum, LabError> {
     let baseline = tuple_entropy(classes, setting.m, setting.drawing);
     if super::has_closed_form(setting) {
         return Ok(Stratum { first: Vec::new(), rest: vec![(super::exact_for(setting, classes), 0.0)], baseline });
@@ -155,16 +160,16 @@ fn sample_query(setting: &Setting, classes: &Classes, samples: u64, mut stream: 
 }
 
 /// What one database leaks, in expectation over nothing but the masks drawn here.
-fn leak(setting: &Setting, classes: &Classes, counts: &Counts, costs: f64, stream: &mut Stream) -> f64 {
+fn leak(setting: &LeakageModel, classes: &Classes, counts: &Counts, costs: f64, stream: &mut Stream) -> f64 {
     let (m, drawing) = (setting.m, setting.drawing);
     let tuple = match setting.scheme.decoded {
         Decoded::Masked if setting.d_min > 1 => {
             let z = masked(counts, setting.d_min, stream);
             let given_rows = match setting.order {
-                Listing::Fixed => -f64::from(m) * f64::from(setting.d_min).log2(),
-                Listing::Shuffled => {
+                RowOrder::Fixed => -f64::from(m) * f64::from(setting.d_min).log2(),
+                RowOrder::Shuffled => {
                     let rows = masks::population(counts);
-                    masks::log2_probability(&rows, &z, setting.d_min, Drawing::WithoutReplacement)
+                    masks::log2_probability(&rows, &z, setting.d_min, SamplingRule::WithoutReplacement)
                 }
             };
             return given_rows - masks::log2_probability(classes, &z, setting.d_min, drawing);
@@ -174,8 +179,8 @@ fn leak(setting: &Setting, classes: &Classes, counts: &Counts, costs: f64, strea
     };
     let repeats: f64 = counts.iter().map(|&(_, k)| closed::log2_factorial(k)).sum();
     match setting.order {
-        Listing::Fixed => tuple,
-        Listing::Shuffled => tuple - (closed::log2_factorial(m) - repeats),
+        RowOrder::Fixed => tuple,
+        RowOrder::Shuffled => tuple - (closed::log2_factorial(m) - repeats),
     }
 }
 
@@ -193,13 +198,13 @@ fn count(mut values: Vec<i64>) -> Counts {
 }
 
 /// `log₂` of the probability of one tuple with these counts of classes.
-fn log2_tuple(classes: &Classes, counts: &Counts, setting: &Setting) -> f64 {
+fn log2_tuple(classes: &Classes, counts: &Counts, setting: &LeakageModel) -> f64 {
     match setting.drawing {
-        Drawing::WithoutReplacement => {
+        SamplingRule::WithoutReplacement => {
             counts.iter().map(|&(class, k)| log2_falling(classes.size(class), k)).sum::<f64>()
                 - log2_falling(classes.total, setting.m)
         }
-        Drawing::WithReplacement => {
+        SamplingRule::WithReplacement => {
             counts.iter().map(|&(class, k)| f64::from(k) * (classes.size(class) / classes.total).log2()).sum()
         }
     }
@@ -226,7 +231,7 @@ impl<'a> Sampler<'a> {
         Sampler { classes, cumulative }
     }
 
-    fn draw(&self, setting: &Setting, stream: &mut Stream) -> Counts {
+    fn draw(&self, setting: &LeakageModel, stream: &mut Stream) -> Counts {
         let mut counts = Counts::new();
         let mut left = setting.m;
         while left > 0 {
@@ -236,7 +241,7 @@ impl<'a> Sampler<'a> {
             let position = counts.binary_search_by_key(&class, |&(c, _)| c);
             let taken = position.map_or(0, |at| counts[at].1);
             // A member that is taken already is drawn again.
-            if setting.drawing == Drawing::WithoutReplacement && stream.unit() * size < f64::from(taken) {
+            if setting.drawing == SamplingRule::WithoutReplacement && stream.unit() * size < f64::from(taken) {
                 continue;
             }
             match position {

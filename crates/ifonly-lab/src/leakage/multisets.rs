@@ -4,7 +4,7 @@
 //! `M!/Π k_c!` tuples and has probability `M!/(n)_M · Π_c C(n_c, k_c)`.
 
 use super::classes::Classes;
-use super::setting::Drawing;
+use super::setting::SamplingRule;
 use crate::LabError;
 
 const LIMIT: f64 = 5e7;
@@ -13,11 +13,13 @@ const LIMIT: f64 = 5e7;
 pub(crate) type Counts = Vec<(i64, u32)>;
 
 /// Calls `visit` with every multiset of M classes and its probability.
-pub(crate) fn visit_multisets(classes: &Classes, m: u32, drawing: Drawing, visit: &mut dyn FnMut(&Counts, f64)) {
+pub(crate) fn visit_multisets(classes: &Classes, m: u32, drawing: SamplingRule, visit: &mut dyn FnMut(&Counts, f64)) {
     let all = f64::from(m);
     let scale: f64 = match drawing {
-        Drawing::WithoutReplacement => (0..m).map(|j| (all - f64::from(j)) / (classes.total - f64::from(j))).product(),
-        Drawing::WithReplacement => (0..m).map(|j| (all - f64::from(j)) / classes.total).product(),
+        SamplingRule::WithoutReplacement => {
+            (0..m).map(|j| (all - f64::from(j)) / (classes.total - f64::from(j))).product()
+        }
+        SamplingRule::WithReplacement => (0..m).map(|j| (all - f64::from(j)) / classes.total).product(),
     };
     descend(&classes.sizes, m, drawing, scale, &mut Counts::new(), visit);
 }
@@ -25,7 +27,7 @@ pub(crate) fn visit_multisets(classes: &Classes, m: u32, drawing: Drawing, visit
 fn descend(
     sizes: &[(i64, f64)],
     left: u32,
-    drawing: Drawing,
+    drawing: SamplingRule,
     weight: f64,
     counts: &mut Counts,
     visit: &mut dyn FnMut(&Counts, f64),
@@ -38,8 +40,8 @@ fn descend(
     let mut weight = weight;
     for k in 1..=left {
         let members = match drawing {
-            Drawing::WithoutReplacement => size - f64::from(k - 1),
-            Drawing::WithReplacement => size,
+            SamplingRule::WithoutReplacement => size - f64::from(k - 1),
+            SamplingRule::WithReplacement => size,
         };
         if members <= 0.0 {
             break;

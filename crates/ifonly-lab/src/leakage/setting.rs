@@ -4,9 +4,9 @@
 //! ([`Metric`]). The number of servers and the threshold T decide who may collude, not what is decoded, so they do not
 //! change a single number here.
 
-use super::classes::{Feature, Rule};
+use super::classes::{ObservedFeature, Rule};
 use crate::LabError;
-use ifonly_core::scheme::{self, Gate, Metric as Cost, Origin, Reading, Scheme as Described};
+use ifonly_core::scheme::{self, ConstraintKind, CostModel as Cost, DecodeRule, Origin, Scheme as Described};
 use ifonly_core::sealed;
 
 /// What the user holds at the end of the search.
@@ -28,7 +28,7 @@ pub enum Decoded {
 
 /// The cost of moving one feature from x to y; a row's cost is the weighted sum over its features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Metric {
+pub enum FeatureCost {
     /// `|y − x|^p`.
     Power(u32),
     /// `x·y`.
@@ -39,7 +39,7 @@ pub enum Metric {
 
 /// One scheme, as far as leakage is concerned: all of it follows from the engine's description.
 #[derive(Debug, Clone, Copy)]
-pub struct Scheme {
+pub struct LeakageScheme {
     /// The engine's description.
     pub described: &'static Described,
     /// Its name, the same everywhere.
@@ -47,68 +47,68 @@ pub struct Scheme {
     /// What the user decodes.
     pub decoded: Decoded,
     /// The cost when none is asked for.
-    pub metric: Metric,
+    pub metric: FeatureCost,
 }
 
-impl From<&'static Described> for Scheme {
-    fn from(described: &'static Described) -> Scheme {
-        let decoded = match described.phases.last().map(|phase| phase.reading) {
-            Some(Reading::Cost | Reading::Gain) => Decoded::Values,
-            Some(Reading::Difference) => Decoded::Differences,
-            Some(Reading::Masked) => Decoded::Masked,
-            Some(Reading::Scaled(_)) => Decoded::Partials,
-            Some(Reading::Zeros | Reading::Selected | Reading::Gated) => Decoded::Gated,
+impl From<&'static Described> for LeakageScheme {
+    fn from(described: &'static Described) -> LeakageScheme {
+        let decoded = match described.phases.last().map(|phase| phase.decode_rule) {
+            Some(DecodeRule::Cost | DecodeRule::Gain) => Decoded::Values,
+            Some(DecodeRule::Difference) => Decoded::Differences,
+            Some(DecodeRule::Masked) => Decoded::Masked,
+            Some(DecodeRule::Scaled(_)) => Decoded::Partials,
+            Some(DecodeRule::Zeros | DecodeRule::Selected | DecodeRule::Gated) => Decoded::Gated,
             None => Decoded::Nearest,
         };
-        let metric = match described.metric {
-            Cost::Squared | Cost::Weighted | Cost::Table => Metric::Power(2),
-            Cost::Power => Metric::Power(4),
-            Cost::Product => Metric::Dot,
+        let metric = match described.cost_model {
+            Cost::Squared | Cost::Weighted | Cost::Table => FeatureCost::Power(2),
+            Cost::Power => FeatureCost::Power(4),
+            Cost::Product => FeatureCost::Dot,
         };
-        Scheme { described, name: described.name, decoded, metric }
+        LeakageScheme { described, name: described.name, decoded, metric }
     }
 }
 
-impl Scheme {
+impl LeakageScheme {
     /// The scheme with this name.
-    pub fn named(name: &str) -> Result<Scheme, LabError> {
-        Scheme::all().find(|scheme| scheme.name == name).ok_or_else(|| {
-            let names: Vec<&str> = Scheme::all().map(|scheme| scheme.name).collect();
+    pub fn named(name: &str) -> Result<LeakageScheme, LabError> {
+        LeakageScheme::all().find(|scheme| scheme.name == name).ok_or_else(|| {
+            let names: Vec<&str> = LeakageScheme::all().map(|scheme| scheme.name).collect();
             LabError::flag("--scheme", format!("there is no scheme {name:?}; there are {}", names.join(", ")))
         })
     }
 
     /// All schemes in the order of the documentation.
-    pub fn all() -> impl Iterator<Item = Scheme> {
-        scheme::ALL.iter().copied().chain([sealed::SCHEME]).map(Scheme::from)
+    pub fn all() -> impl Iterator<Item = LeakageScheme> {
+        scheme::ALL.iter().copied().chain([sealed::SCHEME]).map(LeakageScheme::from)
     }
 
     /// The paper's scheme with these costs that lets the user decode this; the first where the paper has two.
-    pub fn published(cost: Cost, decoded: Decoded) -> Result<Scheme, LabError> {
-        let described = |scheme: &Scheme| (scheme.described.origin, scheme.described.metric, scheme.decoded);
-        let found = Scheme::all().find(|scheme| described(scheme) == (Origin::Paper, cost, decoded));
+    pub fn published(cost: Cost, decoded: Decoded) -> Result<LeakageScheme, LabError> {
+        let described = |scheme: &LeakageScheme| (scheme.described.origin, scheme.described.cost_model, scheme.decoded);
+        let found = LeakageScheme::all().find(|scheme| described(scheme) == (Origin::Paper, cost, decoded));
         found.ok_or_else(|| LabError::flag("--scheme", format!("the paper has none for {cost:?} and {decoded:?}")))
     }
 
     /// Whether the user may hold features immutable.
     pub fn has_constraints(&self) -> bool {
-        self.described.gate != Gate::None
+        self.described.constraint != ConstraintKind::None
     }
 
     /// Whether permitted ranges wider than one value are possible.
     pub fn has_ranges(&self) -> bool {
-        self.described.gate == Gate::Table
+        self.described.constraint == ConstraintKind::Table
     }
 
     /// Whether the user may choose weights.
     pub fn has_weights(&self) -> bool {
-        matches!(self.described.metric, Cost::Weighted | Cost::Table)
+        matches!(self.described.cost_model, Cost::Weighted | Cost::Table)
     }
 }
 
 /// Whether the rows come in the database's order or in a fresh random one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listing {
+pub enum RowOrder {
     /// Row i is row i in every session.
     Fixed,
     /// The servers permute the rows anew for every query.
@@ -117,7 +117,7 @@ pub enum Listing {
 
 /// How the rows of the database are drawn from the population.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drawing {
+pub enum SamplingRule {
     /// M distinct members in order: the paper's model.
     WithoutReplacement,
     /// M independent members.
@@ -126,9 +126,9 @@ pub enum Drawing {
 
 /// A question to the leakage computation.
 #[derive(Debug, Clone)]
-pub struct Setting {
+pub struct LeakageModel {
     /// The scheme.
-    pub scheme: Scheme,
+    pub scheme: LeakageScheme,
     /// The largest level R; every feature is in `0..=r`.
     pub r: u32,
     /// The number of features.
@@ -144,17 +144,17 @@ pub struct Setting {
     /// One weight per feature; empty means 1 everywhere.
     pub weights: Vec<u32>,
     /// The cost, if it is not the scheme's own.
-    pub metric: Option<Metric>,
+    pub metric: Option<FeatureCost>,
     /// The order of the rows.
-    pub order: Listing,
+    pub order: RowOrder,
     /// How the database is drawn.
-    pub drawing: Drawing,
+    pub drawing: SamplingRule,
 }
 
-impl Setting {
+impl LeakageModel {
     /// The paper's model of a scheme: fixed order, drawn without replacement, no masks, no constraints, no weights.
-    pub fn new(scheme: Scheme, r: u32, d: u32, m: u32) -> Self {
-        Setting {
+    pub fn new(scheme: LeakageScheme, r: u32, d: u32, m: u32) -> Self {
+        LeakageModel {
             scheme,
             r,
             d,
@@ -164,8 +164,8 @@ impl Setting {
             within: 0,
             weights: Vec::new(),
             metric: None,
-            order: Listing::Fixed,
-            drawing: Drawing::WithoutReplacement,
+            order: RowOrder::Fixed,
+            drawing: SamplingRule::WithoutReplacement,
         }
     }
 
@@ -182,7 +182,7 @@ impl Setting {
         if !(1..=100_000).contains(&self.m) {
             return refuse("--m", format!("{} is not in 1..=100000", self.m));
         }
-        if self.drawing == Drawing::WithoutReplacement && f64::from(self.m) > population {
+        if self.drawing == SamplingRule::WithoutReplacement && f64::from(self.m) > population {
             return refuse("--m", format!("{} distinct rows cannot be drawn from {population} candidates", self.m));
         }
         if self.d_min == 0 || self.d_min > 1 << 20 {
@@ -209,23 +209,23 @@ impl Setting {
         if let Some(w) = self.weights.iter().find(|&&w| w == 0 || w > 65_535) {
             return refuse("--weights", format!("{w} is not in 1..=65535"));
         }
-        let power_scheme = scheme.described.metric == Cost::Power;
+        let power_scheme = scheme.described.cost_model == Cost::Power;
         match self.metric {
             Some(metric) if metric == scheme.metric => {}
-            Some(Metric::Power(p)) if power_scheme && p % 2 == 0 && p > 0 => {}
-            Some(Metric::Power(p)) if power_scheme => {
+            Some(FeatureCost::Power(p)) if power_scheme && p % 2 == 0 && p > 0 => {}
+            Some(FeatureCost::Power(p)) if power_scheme => {
                 return refuse("--p", format!("{p} is not a positive even power"));
             }
-            Some(_) if scheme.described.metric != Cost::Table => {
+            Some(_) if scheme.described.cost_model != Cost::Table => {
                 return refuse("--metric", format!("{} has a cost of its own", scheme.name));
             }
             _ => {}
         }
         let weight: f64 = (0..self.d as usize).map(|k| f64::from(self.weight(k))).sum();
         let largest = match self.metric() {
-            Metric::Power(p) => f64::from(self.r).powi(p as i32),
-            Metric::Dot => f64::from(self.r).powi(2),
-            Metric::Changes => 1.0,
+            FeatureCost::Power(p) => f64::from(self.r).powi(p as i32),
+            FeatureCost::Dot => f64::from(self.r).powi(2),
+            FeatureCost::Changes => 1.0,
         };
         if (weight * largest).powi(2) >= 2f64.powi(62) {
             return refuse("--r", "the largest distance does not fit: lower --r, --p, --d or the weights".into());
@@ -243,7 +243,7 @@ impl Setting {
             .into_iter()
             .map(|set: Vec<usize>| {
                 let features = (0..d)
-                    .map(|k| Feature { weight: u64::from(self.weight(k)), constrained: set.contains(&k) })
+                    .map(|k| ObservedFeature { weight: u64::from(self.weight(k)), constrained: set.contains(&k) })
                     .collect();
                 Rule::new(features, self.metric(), self.scheme.decoded, self.within, self.r)
             })
@@ -251,7 +251,7 @@ impl Setting {
     }
 
     /// The cost that is measured.
-    pub fn metric(&self) -> Metric {
+    pub fn metric(&self) -> FeatureCost {
         self.metric.unwrap_or(self.scheme.metric)
     }
 
@@ -301,12 +301,12 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_found() {
-        let mut names: Vec<&str> = Scheme::all().map(|scheme| scheme.name).collect();
-        assert!(names.iter().all(|name| Scheme::named(name).is_ok()));
+        let mut names: Vec<&str> = LeakageScheme::all().map(|scheme| scheme.name).collect();
+        assert!(names.iter().all(|name| LeakageScheme::named(name).is_ok()));
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Scheme::all().count());
-        assert!(Scheme::named("none").unwrap_err().to_string().contains("--scheme"));
+        assert_eq!(names.len(), LeakageScheme::all().count());
+        assert!(LeakageScheme::named("none").unwrap_err().to_string().contains("--scheme"));
     }
 
     #[test]
@@ -317,19 +317,19 @@ mod tests {
             (Cost::Squared, Decoded::Gated, "two-phase"),
             (Cost::Weighted, Decoded::Partials, "single-phase+"),
         ] {
-            assert_eq!(Scheme::published(cost, decoded).unwrap().name, name);
+            assert_eq!(LeakageScheme::published(cost, decoded).unwrap().name, name);
         }
-        assert!(Scheme::published(Cost::Table, Decoded::Values).is_err());
+        assert!(LeakageScheme::published(Cost::Table, Decoded::Values).is_err());
     }
 
     #[test]
     fn what_a_scheme_cannot_do_is_refused_by_flag() {
-        let baseline = Setting::new(Scheme::named("baseline").unwrap(), 3, 3, 3);
-        let complaint = |setting: Setting| setting.check(63.0).unwrap_err().to_string();
-        assert!(complaint(Setting { d_min: 2, ..baseline.clone() }).starts_with("--dmin"));
-        assert!(complaint(Setting { immutable: 1, ..baseline.clone() }).starts_with("--immutable"));
-        assert!(complaint(Setting { m: 64, ..baseline.clone() }).starts_with("--m"));
-        assert!(complaint(Setting { weights: vec![1; 3], ..baseline.clone() }).starts_with("--weights"));
+        let baseline = LeakageModel::new(LeakageScheme::named("baseline").unwrap(), 3, 3, 3);
+        let complaint = |setting: LeakageModel| setting.check(63.0).unwrap_err().to_string();
+        assert!(complaint(LeakageModel { d_min: 2, ..baseline.clone() }).starts_with("--dmin"));
+        assert!(complaint(LeakageModel { immutable: 1, ..baseline.clone() }).starts_with("--immutable"));
+        assert!(complaint(LeakageModel { m: 64, ..baseline.clone() }).starts_with("--m"));
+        assert!(complaint(LeakageModel { weights: vec![1; 3], ..baseline.clone() }).starts_with("--weights"));
         assert!(baseline.check(63.0).is_ok());
     }
 }

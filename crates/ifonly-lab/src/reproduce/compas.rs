@@ -4,17 +4,17 @@
 //! all samples differ, so the histogram is flat and the estimate is `log(100,000)` whatever the scheme: a ceiling, not
 //! a leakage.
 
-use ifonly_core::scheme::Metric as Cost;
+use ifonly_core::scheme::CostModel as Cost;
 use rayon::prelude::*;
 
 use super::{Effort, label, remark_on_origin};
 use crate::LabError;
 use crate::data::{COMPAS, CompasSplit};
-use crate::leakage::{Decoded, Listing, Population, Sampling, Scheme, Setting, estimate, exact};
-use crate::plot::{Curve, Plot, Scale};
-use crate::progress::Progress;
+use crate::leakage::{Decoded, LeakageModel, LeakageScheme, Population, RowOrder, Sampling, estimate, exact};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::progress::ProgressSink;
 use crate::random::Stream;
-use crate::report::{Exhibit, cells};
+use crate::report::{ReportItem, cells};
 
 const M: usize = 5;
 const BASE: f64 = 2003.0;
@@ -26,8 +26,8 @@ pub(super) fn run(
     split: &CompasSplit,
     genuine: bool,
     effort: Effort,
-    progress: &dyn Progress,
-) -> Result<Exhibit, LabError> {
+    progress: &dyn ProgressSink,
+) -> Result<ReportItem, LabError> {
     let samples = effort.compas_samples;
     let paper = papers_estimator(split, samples, effort.seed, progress);
     let population = Population::Rows { rows: &split.accepted, queries: &split.rejected };
@@ -39,10 +39,10 @@ pub(super) fn run(
     let mut baseline = 0.0;
     let printed = [(Decoded::Values, 1, 1.51437), (Decoded::Differences, 1, 1.51436), (Decoded::Masked, 2, 1.51427)];
     for (at, (decoded, d_min, printed)) in printed.into_iter().enumerate() {
-        let scheme = Scheme::published(Cost::Squared, decoded)?;
-        let setting = Setting { d_min, ..Setting::new(scheme, split.r, d, M as u32) };
+        let scheme = LeakageScheme::published(Cost::Squared, decoded)?;
+        let setting = LeakageModel { d_min, ..LeakageModel::new(scheme, split.r, d, M as u32) };
         let truth = |order| -> Result<(f64, String), LabError> {
-            let setting = Setting { order, ..setting.clone() };
+            let setting = LeakageModel { order, ..setting.clone() };
             if decoded == Decoded::Values {
                 let bits = exact(&setting, population)?;
                 return Ok((bits, format!("{bits:.6} (exact)")));
@@ -50,7 +50,7 @@ pub(super) fn run(
             let found = estimate(&setting, population, sampling, progress)?;
             Ok((found.bits, format!("{:.4} ± {:.4}", found.bits, found.standard_error)))
         };
-        let (bits, text) = truth(Listing::Fixed)?;
+        let (bits, text) = truth(RowOrder::Fixed)?;
         if at == 0 {
             baseline = bits;
         }
@@ -61,10 +61,10 @@ pub(super) fn run(
             format!("{:.6}", ceiling / base),
             text,
             format!("{:.6}", bits / base),
-            truth(Listing::Shuffled)?.1,
+            truth(RowOrder::Shuffled)?.1,
         ]);
     }
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "compas",
         title: "Leakage on COMPAS, R=10, M=5".into(),
         text: format!(
@@ -92,7 +92,7 @@ pub(super) fn run(
 }
 
 /// The estimator's mean over the queries, in bits, for Baseline, Diff and Mask with d_min = 2.
-fn papers_estimator(split: &CompasSplit, samples: usize, seed: u64, progress: &dyn Progress) -> [f64; 3] {
+fn papers_estimator(split: &CompasSplit, samples: usize, seed: u64, progress: &dyn ProgressSink) -> [f64; 3] {
     progress.start("the paper's estimator on COMPAS", split.rejected.len() as u64);
     let queries: Vec<[f64; 3]> = split
         .rejected
@@ -216,7 +216,7 @@ fn plot(split: &CompasSplit, most: usize, seed: u64, truth: f64) -> Plot {
         title: "COMPAS: the paper's estimator follows its ceiling".into(),
         x: "sampled databases per query".into(),
         y: "bits per search".into(),
-        x_scale: Scale::Logarithmic,
+        x_scale: AxisScale::Logarithmic,
         y_range: Some((0.0, 36.0)),
         curves: vec![
             curve("Baseline, true value", &|_| truth),

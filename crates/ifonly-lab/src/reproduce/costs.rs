@@ -6,15 +6,15 @@
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::{self, Gate, Metric as Cost, Origin, Scheme};
-use ifonly_core::secret::Secret;
+use ifonly_core::scheme::{self, ConstraintKind, CostModel as Cost, Origin, Scheme};
+use ifonly_core::secret::SecretQuery;
 
 use crate::LabError;
-use crate::attack::World;
+use crate::attack::UniformDatabase;
 use crate::engine::{Engine, record_of};
 use crate::leakage::{self, Decoded};
-use crate::plot::{Curve, Plot, Scale};
-use crate::report::{Exhibit, cells};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::report::{ReportItem, cells};
 
 const R: u32 = 100;
 const D: usize = 11;
@@ -78,12 +78,12 @@ impl Printed {
     }
 }
 
-pub(super) fn run(seed: u64) -> Result<Exhibit, LabError> {
+pub(super) fn run(seed: u64) -> Result<ReportItem, LabError> {
     let mut rows = Vec::new();
     for scheme in scheme::ALL {
         rows.push(row(scheme, seed)?);
     }
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "costs",
         title: format!("Communication and fields, R={R}, d={D}, M={M}"),
         text: format!(
@@ -126,12 +126,12 @@ fn params(rows: usize) -> Params {
 }
 
 fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
-    let world = World::uniform(R, D, M, seed);
+    let world = UniformDatabase::uniform(R, D, M, seed);
     let levels: Vec<Vec<u16>> = world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
     let records: Vec<Vec<u8>> = levels.iter().map(|row| record_of(row)).collect();
     let engine = Engine::new(scheme, params(M), &levels, &records, seed)?;
-    let (_, traffic) = engine.search(Secret::new(world.rows[0].clone()), &mut SeededRandom::new(seed))?;
-    let deployment = engine.deployment();
+    let (_, traffic) = engine.search(SecretQuery::new(world.rows[0].clone()), &mut SeededRandom::new(seed))?;
+    let deployment = engine.instance();
     let printed = published().find(|(paper, _)| paper.name == scheme.name).map(|(_, printed)| printed);
     let none = || "—".to_string();
     Ok(vec![
@@ -152,19 +152,21 @@ fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
 
 /// Symbols times bits, over the number of rows, for the schemes that hold features immutable, and for the simplest.
 fn plot() -> Result<Plot, LabError> {
-    let immutable =
-        |scheme: &&Scheme| scheme.metric == Cost::Squared && matches!(scheme.gate, Gate::Zeros | Gate::Scaled);
-    let simplest = leakage::Scheme::published(Cost::Squared, Decoded::Values)?.described;
+    let immutable = |scheme: &&Scheme| {
+        scheme.cost_model == Cost::Squared
+            && matches!(scheme.constraint, ConstraintKind::Zeros | ConstraintKind::Scaled)
+    };
+    let simplest = leakage::LeakageScheme::published(Cost::Squared, Decoded::Values)?.described;
     let sizes = [100, 1_000, 10_000, 100_000, 1_000_000];
     let mut curves = Vec::new();
     for scheme in scheme::ALL.iter().copied().filter(immutable).chain([simplest]) {
         let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
         let mut points = Vec::new();
         for m in sizes {
-            let deployment = ifonly_core::deployment::Deployment::new(
+            let deployment = ifonly_core::deployment::SchemeInstance::new(
                 scheme,
                 params(m),
-                ifonly_algebra::field::FieldRule::Deployment,
+                ifonly_algebra::field::ModulusRule::Deployment,
             )
             .map_err(|error| fault(error.to_string()))?;
             let bytes = deployment.cost().total() as f64 * f64::from(deployment.field().bits()) / 8.0;
@@ -176,7 +178,7 @@ fn plot() -> Result<Plot, LabError> {
         title: format!("Bytes per row of the database and query, all servers (R={R}, d={D})"),
         x: "rows in the database".into(),
         y: "bytes per row".into(),
-        x_scale: Scale::Logarithmic,
+        x_scale: AxisScale::Logarithmic,
         y_range: None,
         curves,
     })
@@ -185,7 +187,7 @@ fn plot() -> Result<Plot, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_core::scheme::Reading;
+    use ifonly_core::scheme::DecodeRule;
 
     #[test]
     fn every_scheme_of_the_paper_has_its_servers_its_symbols_and_its_field() {
@@ -196,7 +198,7 @@ mod tests {
             assert_eq!(cells[2], printed.servers.to_string(), "{}", scheme.name);
             assert_eq!(cells[4], printed.symbols(D, M).to_string(), "{}", scheme.name);
             // Masked values would wrap in the paper's field.
-            let masks = scheme.phases.iter().any(|phase| matches!(phase.reading, Reading::Masked));
+            let masks = scheme.phases.iter().any(|phase| matches!(phase.decode_rule, DecodeRule::Masked));
             let masked = if masks { u128::from(MASK) - 1 } else { 0 };
             assert_eq!(cells[6], (printed.bound + masked).to_string(), "{}", scheme.name);
             let number = |cell: &str| cell.parse::<f64>().unwrap();
@@ -217,10 +219,10 @@ mod tests {
         for scheme in scheme::ALL {
             let line = wine.lines().find(|line| line.starts_with(&format!("| {} |", scheme.name))).unwrap();
             let bits = line.split('|').nth(9).unwrap().trim();
-            let deployment = ifonly_core::deployment::Deployment::new(
+            let deployment = ifonly_core::deployment::SchemeInstance::new(
                 scheme,
                 params(M),
-                ifonly_algebra::field::FieldRule::Deployment,
+                ifonly_algebra::field::ModulusRule::Deployment,
             );
             assert_eq!(deployment.unwrap().field().bits().to_string(), bits, "{}", scheme.name);
         }

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use ifonly_core::scheme::{Gate, Metric as Cost, leanest};
+use ifonly_core::scheme::{ConstraintKind, CostModel as Cost, leanest};
 use rayon::prelude::*;
 
 use crate::LabError;
-use crate::leakage::{Decoded, Listing, Population, Scheme, Setting, exact};
-use crate::plot::{Curve, Plot, Scale};
-use crate::report::{Exhibit, cells};
+use crate::leakage::{Decoded, LeakageModel, LeakageScheme, Population, RowOrder, exact};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::report::{ReportItem, cells};
 
 const R: u32 = 3;
 const D: u32 = 3;
@@ -19,22 +19,22 @@ const M: u32 = 3;
 const SINGLE_PHASE: [f64; 4] = [1.1432, 1.4492, 1.4492, 1.1432];
 const TWO_PHASE: [f64; 4] = [0.9422, 0.4200, 0.0977, 0.0];
 
-pub(super) fn run() -> Result<Exhibit, LabError> {
+pub(super) fn run() -> Result<ReportItem, LabError> {
     let base = 757f64.log2();
-    let single_phase = Scheme::published(Cost::Squared, Decoded::Partials)?;
-    let two_phase = Scheme::published(Cost::Squared, Decoded::Gated)?;
-    let gated = Scheme::from(leanest(Cost::Squared, Gate::Zeros));
-    let value = |scheme: Scheme, immutable: u32, order| -> Result<f64, LabError> {
-        let setting = Setting { immutable, order, ..Setting::new(scheme, R, D, M) };
+    let single_phase = LeakageScheme::published(Cost::Squared, Decoded::Partials)?;
+    let two_phase = LeakageScheme::published(Cost::Squared, Decoded::Gated)?;
+    let gated = LeakageScheme::from(leanest(Cost::Squared, ConstraintKind::Zeros));
+    let value = |scheme: LeakageScheme, immutable: u32, order| -> Result<f64, LabError> {
+        let setting = LeakageModel { immutable, order, ..LeakageModel::new(scheme, R, D, M) };
         Ok(exact(&setting, Population::Grid)? / base)
     };
     let mut rows = Vec::new();
     let mut points = [Vec::new(), Vec::new(), Vec::new()];
     for immutable in 0..=D {
         let at = immutable as usize;
-        let single = value(single_phase, immutable, Listing::Fixed)?;
-        let in_order = value(gated, immutable, Listing::Fixed)?;
-        let shuffled = value(gated, immutable, Listing::Shuffled)?;
+        let single = value(single_phase, immutable, RowOrder::Fixed)?;
+        let in_order = value(gated, immutable, RowOrder::Fixed)?;
+        let shuffled = value(gated, immutable, RowOrder::Shuffled)?;
         for (points, value) in points.iter_mut().zip([single, in_order, shuffled]) {
             points.push((f64::from(immutable), value * base));
         }
@@ -43,14 +43,14 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
             format!("{:.4}", SINGLE_PHASE[at]),
             format!("{single:.6}"),
             format!("{:.4}", TWO_PHASE[at]),
-            format!("{:.6}", value(two_phase, immutable, Listing::Fixed)?),
+            format!("{:.6}", value(two_phase, immutable, RowOrder::Fixed)?),
             format!("{in_order:.6}"),
             format!("{shuffled:.6}"),
             format!("{:.4}", by_combinations(immutable) / base),
         ]);
     }
     let names = ["Single-Phase", "Two-Phase and Gated", "Gated, shuffled"];
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "immutables",
         title: "Leakage of the I-PCR schemes, R=d=M=3".into(),
         text: "Base 757, exact, averaged over x and over all sets I of one size. Single-Phase agrees with the paper \
@@ -74,7 +74,7 @@ pub(super) fn run() -> Result<Exhibit, LabError> {
             title: "Leakage by the number of immutable features (R=d=M=3)".into(),
             x: "number of immutable features".into(),
             y: "bits per search".into(),
-            x_scale: Scale::Linear,
+            x_scale: AxisScale::Linear,
             y_range: None,
             curves: names
                 .into_iter()

@@ -10,9 +10,9 @@ use std::path::Path;
 
 use crate::LabError;
 use crate::data::{self, COMPAS, DataFile, WINE};
-use crate::leakage::{Decoded, Scheme};
-use crate::progress::Progress;
-use crate::report::{Exhibit, cells};
+use crate::leakage::{Decoded, LeakageScheme};
+use crate::progress::ProgressSink;
+use crate::report::{ReportItem, cells};
 
 /// How much work to put into the experiments.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl Default for Effort {
 }
 
 /// All exhibits, in the paper's order; those whose data is missing say what to get and from where.
-pub fn run(folder: Option<&Path>, effort: Effort, progress: &dyn Progress) -> Result<Vec<Exhibit>, LabError> {
+pub fn run(folder: Option<&Path>, effort: Effort, progress: &dyn ProgressSink) -> Result<Vec<ReportItem>, LabError> {
     let mut exhibits = vec![costs::run(effort.seed)?];
     match WINE.find(folder) {
         Some(path) => {
@@ -55,8 +55,8 @@ pub fn run(folder: Option<&Path>, effort: Effort, progress: &dyn Progress) -> Re
 }
 
 /// What to do about a missing file.
-fn missing(name: &'static str, title: &str, file: DataFile) -> Exhibit {
-    Exhibit {
+fn missing(name: &'static str, title: &str, file: DataFile) -> ReportItem {
+    ReportItem {
         name,
         title: format!("{title}: not computed, the data is missing"),
         text: format!(
@@ -71,7 +71,7 @@ fn missing(name: &'static str, title: &str, file: DataFile) -> Exhibit {
 }
 
 /// What a table calls a scheme.
-fn label(scheme: Scheme, d_min: u32) -> String {
+fn label(scheme: LeakageScheme, d_min: u32) -> String {
     match scheme.decoded {
         Decoded::Masked => format!("{}, d_min={d_min}", scheme.name),
         _ => scheme.name.into(),

@@ -6,18 +6,18 @@
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::Metric as Cost;
-use ifonly_core::secret::Secret;
+use ifonly_core::scheme::CostModel as Cost;
+use ifonly_core::secret::SecretQuery;
 use rayon::prelude::*;
 
 use super::{Effort, remark_on_origin};
 use crate::LabError;
-use crate::data::{Quantiser, WINE, Wine, WineDatabase};
+use crate::data::{UnitQuantiser, WINE, Wine, WineDatabase};
 use crate::engine::{Engine, record_of};
-use crate::leakage::{Decoded, Scheme};
-use crate::plot::{Curve, Plot, Scale};
-use crate::progress::Progress;
-use crate::report::Exhibit;
+use crate::leakage::{Decoded, LeakageScheme};
+use crate::plot::{AxisScale, Curve, Plot};
+use crate::progress::ProgressSink;
+use crate::report::ReportItem;
 
 /// The number of levels n; R = n − 1.
 pub const LEVELS: [u32; 7] = [20, 40, 60, 100, 140, 200, 300];
@@ -36,20 +36,20 @@ pub struct Accuracy {
 }
 
 /// One curve: a quantiser and the width of the masks.
-type Series = (Quantiser, u64);
+type Series = (UnitQuantiser, u64);
 
 /// One exhibit for the paper's quantiser and one for the product's.
 pub(super) fn run(
     wine: &Wine,
     genuine: bool,
     effort: Effort,
-    progress: &dyn Progress,
-) -> Result<Vec<Exhibit>, LabError> {
+    progress: &dyn ProgressSink,
+) -> Result<Vec<ReportItem>, LabError> {
     let masked = |quantiser| MASKS.map(|d_min| (quantiser, d_min)).to_vec();
-    let mut paper = masked(Quantiser::PaperBins);
-    paper.push((Quantiser::Floor, 1));
+    let mut paper = masked(UnitQuantiser::PaperBins);
+    paper.push((UnitQuantiser::Floor, 1));
     let origin = remark_on_origin(genuine, WINE);
-    let first = Exhibit {
+    let first = ReportItem {
         name: "wine",
         title: "Accuracy and quantisation on white wine, floor bins".into(),
         text: format!(
@@ -61,14 +61,14 @@ pub(super) fn run(
         ),
         ..measure(wine, &paper, "floor bins", effort, progress)?
     };
-    let second = Exhibit {
+    let second = ReportItem {
         name: "wine-rounding",
         title: "Accuracy and quantisation on white wine, rounding".into(),
         text: format!(
             "{} Rounding to the nearest level is what ifonly does by default.{origin}",
             how(effort.wine_rounds)
         ),
-        ..measure(wine, &masked(Quantiser::Round), "rounding", effort, progress)?
+        ..measure(wine, &masked(UnitQuantiser::Round), "rounding", effort, progress)?
     };
     Ok(vec![first, second])
 }
@@ -85,8 +85,8 @@ fn measure(
     series: &[Series],
     quantiser: &str,
     effort: Effort,
-    progress: &dyn Progress,
-) -> Result<Exhibit, LabError> {
+    progress: &dyn ProgressSink,
+) -> Result<ReportItem, LabError> {
     let rounds = effort.wine_rounds;
     progress.start(&format!("wine through the protocol, {quantiser}"), rounds as u64);
     let measured: Vec<Vec<Vec<f64>>> = (0..rounds as u64)
@@ -112,7 +112,7 @@ fn measure(
         Accuracy { mean, standard_error: (variance / number).sqrt() }
     };
     let label = |&(quantiser, d_min): &Series| match (quantiser, d_min) {
-        (Quantiser::Floor, _) => format!("d_min={d_min}, exact bins"),
+        (UnitQuantiser::Floor, _) => format!("d_min={d_min}, exact bins"),
         (_, 1) => "d_min=1 (Baseline)".into(),
         _ => format!("d_min={d_min}"),
     };
@@ -125,7 +125,7 @@ fn measure(
         points: LEVELS.iter().enumerate().map(|(level, &n)| (f64::from(n), accuracy(level, number).mean)).collect(),
         errors: (0..LEVELS.len()).map(|level| accuracy(level, number).standard_error).collect(),
     };
-    Ok(Exhibit {
+    Ok(ReportItem {
         name: "",
         title: String::new(),
         text: String::new(),
@@ -135,7 +135,7 @@ fn measure(
             title: format!("White wine, M={M}: {quantiser}"),
             x: "levels per feature".into(),
             y: "share of true nearest neighbours".into(),
-            x_scale: Scale::Linear,
+            x_scale: AxisScale::Linear,
             y_range: Some((0.2, 1.0)),
             curves: series.iter().enumerate().map(curve).collect(),
         }),
@@ -146,7 +146,7 @@ fn measure(
 pub fn share_right(
     wine: &Wine,
     database: &WineDatabase,
-    quantiser: Quantiser,
+    quantiser: UnitQuantiser,
     levels: u32,
     d_min: u64,
     seed: u64,
@@ -158,13 +158,13 @@ pub fn share_right(
     let features = rows.first().map_or(0, Vec::len);
     let params = Params { mask: d_min, ..Params::new(vec![levels - 1; features], rows.len()) };
     let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
-    let mask = Scheme::published(Cost::Squared, Decoded::Masked)?;
+    let mask = LeakageScheme::published(Cost::Squared, Decoded::Masked)?;
     let engine = Engine::new(mask.described, params, &rows, &records, seed)?;
     let mut random = SeededRandom::new(seed ^ u64::from(levels) << 40 ^ d_min << 52);
     let mut right = 0usize;
     for &query in &database.queries {
         let x = &wine.rejected[query];
-        let (outcome, _) = engine.search(Secret::new(quantiser.row(x, levels)), &mut random)?;
+        let (outcome, _) = engine.search(SecretQuery::new(quantiser.row(x, levels)), &mut random)?;
         // Rows keep their places here, so the position names the row.
         let Some(found) = outcome.found.first() else { continue };
         let distance = |row: usize| squared_distance(x, truth(row));

@@ -12,16 +12,16 @@ mod shuffled;
 mod slide;
 
 use crate::backend::{Backend, Kernels};
-use crate::memory::Spare;
+use crate::memory::BufferPool;
 use crate::pack::packed_length;
 use crate::parts::{PartError, PartValues};
-use crate::plan::{Placement, Plan};
+use crate::plan::{Placement, ScanPlan};
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Norms, Scratch, run_pair, used_forms};
-use ifonly_algebra::form::{Form, Job, Output, Shape};
-use ifonly_algebra::keys::{KeyedRows, TranscriptKeys};
+use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, ScanJob};
+use ifonly_algebra::keys::{KeyedRowRandomness, TranscriptKeys};
 use rayon::prelude::*;
-use shuffled::FormValues;
+use shuffled::RowFunctionValues;
 pub(crate) use shuffled::Scattered;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,24 +78,24 @@ pub struct Scanner {
     threads: usize,
     pool: Option<Arc<rayon::ThreadPool>>,
     span_rows: usize,
-    spare: Arc<Spare>,
+    spare: Arc<BufferPool>,
 }
 
 /// One query of a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Query<'a> {
+pub struct ScanQuery<'a> {
     /// What to compute.
-    pub job: &'a Job<'a>,
+    pub job: &'a ScanJob<'a>,
     /// The servers' common randomness for it.
-    pub keys: &'a KeyedRows,
+    pub keys: &'a KeyedRowRandomness,
     /// The keys of the order of the rows, for a shuffled answer; the job itself then names no order.
     pub order_keys: Option<&'a TranscriptKeys>,
 }
 
-impl<'a> Query<'a> {
+impl<'a> ScanQuery<'a> {
     /// A query in the order that its job says.
-    pub fn new(job: &'a Job<'a>, keys: &'a KeyedRows) -> Query<'a> {
-        Query { job, keys, order_keys: None }
+    pub fn new(job: &'a ScanJob<'a>, keys: &'a KeyedRowRandomness) -> ScanQuery<'a> {
+        ScanQuery { job, keys, order_keys: None }
     }
 
     /// How many rows have their answer in so many bytes: whole spans, so whole blocks, or all there is.
@@ -105,14 +105,14 @@ impl<'a> Query<'a> {
     }
 
     /// The same query in the order of [`ifonly_algebra::order::permutation`] under these keys.
-    pub fn shuffled_by(self, order_keys: Option<&'a TranscriptKeys>) -> Query<'a> {
-        Query { order_keys, ..self }
+    pub fn shuffled_by(self, order_keys: Option<&'a TranscriptKeys>) -> ScanQuery<'a> {
+        ScanQuery { order_keys, ..self }
     }
 }
 
 /// The queries of a pass as they are run.
 struct Batch<'a> {
-    plans: Vec<Plan<'a>>,
+    plans: Vec<ScanPlan<'a>>,
     /// Where two queries or more can use them.
     norms: Option<Norms<'a>>,
 }
@@ -161,18 +161,18 @@ impl Scanner {
     pub fn answer(
         &self,
         store: &RowStore,
-        job: &Job<'_>,
-        keys: &KeyedRows,
+        job: &ScanJob<'_>,
+        keys: &KeyedRowRandomness,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        self.answer_query(store, &Query::new(job, keys), sink)
+        self.answer_query(store, &ScanQuery::new(job, keys), sink)
     }
 
     /// The packed answer of one query, span by span.
     pub fn answer_query(
         &self,
         store: &RowStore,
-        query: &Query<'_>,
+        query: &ScanQuery<'_>,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
         self.answer_rest(store, query, 0, sink)
@@ -182,7 +182,7 @@ impl Scanner {
     pub fn answer_rest(
         &self,
         store: &RowStore,
-        query: &Query<'_>,
+        query: &ScanQuery<'_>,
         bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
@@ -195,24 +195,30 @@ impl Scanner {
         layout: &'a RowStore,
         rows: usize,
         values: (PartValues<'a>, Placement<'a>),
-        query: &Query<'a>,
+        query: &ScanQuery<'a>,
         bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
-        let plan = Plan::of_parts(self.kernels, layout, rows, query, values);
+        let plan = ScanPlan::of_parts(self.kernels, layout, rows, query, values);
         let batch = Batch { plans: vec![plan], norms: None };
         self.run_batch(&batch, rows, query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
     }
 
     /// Whether queries like this one are faster in a batch: where memory is the limit, and not for tables, which would
     /// push each other out of the cache.
-    pub fn shares_well(&self, store: &RowStore, job: &Job<'_>) -> bool {
-        let linear = |form: usize| matches!(job.program.forms.get(form).map(|f| &f.shape), Some(Shape::Linear { .. }));
+    pub fn shares_well(&self, store: &RowStore, job: &ScanJob<'_>) -> bool {
+        let linear =
+            |form: usize| matches!(job.program.forms.get(form).map(|f| &f.shape), Some(RowFunctionKind::Linear { .. }));
         store.rows() > 0 && used_forms(job).into_iter().all(linear)
     }
 
     /// The packed answer of one job as a whole.
-    pub fn answer_to_vec(&self, store: &RowStore, job: &Job<'_>, keys: &KeyedRows) -> Result<Vec<u8>, ScanError> {
+    pub fn answer_to_vec(
+        &self,
+        store: &RowStore,
+        job: &ScanJob<'_>,
+        keys: &KeyedRowRandomness,
+    ) -> Result<Vec<u8>, ScanError> {
         let symbols = job.program.answered_rows(store.rows()) * job.program.outputs.len();
         let mut answer = Vec::with_capacity(packed_length(job.field, symbols));
         self.answer(store, job, keys, &mut |bytes| {
@@ -227,7 +233,7 @@ impl Scanner {
     pub fn answer_batch(
         &self,
         store: &RowStore,
-        queries: &[Query<'_>],
+        queries: &[ScanQuery<'_>],
         sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
         self.pass(store, queries, 0, sink)
@@ -236,14 +242,14 @@ impl Scanner {
     fn pass(
         &self,
         store: &RowStore,
-        queries: &[Query<'_>],
+        queries: &[ScanQuery<'_>],
         first_row: usize,
         sink: &mut dyn FnMut(usize, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
         for query in queries {
             check(store.features(), store.rows(), query)?;
         }
-        let plans: Vec<Plan<'_>> = queries.iter().map(|query| Plan::new(self.kernels, store, query)).collect();
+        let plans: Vec<ScanPlan<'_>> = queries.iter().map(|query| ScanPlan::new(self.kernels, store, query)).collect();
         let several = plans.iter().filter(|plan| plan.pairs().is_some()).count() > 1;
         let norms = if several { Norms::new(self.kernels, store) } else { None };
         self.run_batch(&Batch { plans, norms }, store.rows(), first_row, sink)
@@ -259,7 +265,7 @@ impl Scanner {
     ) -> Result<(), ScanError> {
         let plans = &batch.plans;
         let values = plans.iter().map(|plan| self.values(stored_rows, plan));
-        let mut values: Vec<FormValues> = values.collect::<Result<_, _>>()?;
+        let mut values: Vec<RowFunctionValues> = values.collect::<Result<_, _>>()?;
         let rows = plans.iter().map(|plan| plan.rows).max().unwrap_or(0);
         let span_rows = self.span_rows_of(plans.len());
         let start_of = |span: usize| first_row + span * span_rows;
@@ -270,7 +276,7 @@ impl Scanner {
         // What was delivered is filled again: fresh memory would have to be cleared first.
         let delivered: Mutex<Vec<Vec<Vec<u8>>>> = Mutex::default();
         let delivered = || delivered.lock().unwrap_or_else(PoisonError::into_inner);
-        let work = |values: &[FormValues], span: usize, scratch: &mut Scratch| {
+        let work = |values: &[RowFunctionValues], span: usize, scratch: &mut Scratch| {
             let mut packed = delivered().pop().unwrap_or_default();
             let span = start_of(span)..start_of(span + 1);
             self.answer_span(batch, values, &still(), span, scratch, &mut packed);
@@ -287,7 +293,7 @@ impl Scanner {
         };
         if let Some(pool) = self.pool.as_ref().filter(|_| plans.iter().all(|plan| plan.values.is_none())) {
             let work = |span: usize, scratch: &mut Scratch| work(&values, span, scratch);
-            slide::slide(pool, self.threads - 1, spans, self.threads * SPANS_PER_THREAD, work, deliver);
+            slide::deliver_in_order(pool, self.threads - 1, spans, self.threads * SPANS_PER_THREAD, work, deliver);
         } else {
             let mut scratch = Scratch::default();
             for wave in self.waves(spans) {
@@ -302,7 +308,7 @@ impl Scanner {
                 }
             }
         }
-        self.spare.give_back(values.into_iter().filter_map(FormValues::into_memory).collect());
+        self.spare.give_back(values.into_iter().filter_map(RowFunctionValues::into_memory).collect());
         if still().contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
@@ -323,13 +329,13 @@ impl Scanner {
     fn answer_span(
         &self,
         Batch { plans, norms }: &Batch<'_>,
-        values: &[FormValues],
+        values: &[RowFunctionValues],
         wanted: &[bool],
         span: Range<usize>,
         scratch: &mut Scratch,
         packed: &mut Vec<Vec<u8>>,
     ) {
-        let length = |plan: &Plan<'_>, rows: usize| packed_length(plan.field, rows * plan.program.outputs());
+        let length = |plan: &ScanPlan<'_>, rows: usize| packed_length(plan.field, rows * plan.program.outputs());
         packed.resize_with(plans.len(), Vec::new);
         for (packed, plan) in packed.iter_mut().zip(plans) {
             packed.resize(length(plan, plan.rows.min(span.end).saturating_sub(span.start)), 0);
@@ -340,7 +346,8 @@ impl Scanner {
         let (pairs, rest) = paired.as_chunks::<2>();
         let (mut second, mut norm_words) = (Scratch::default(), vec![]);
         for first in span.clone().step_by(self.kernels.tile_rows()) {
-            let rows_of = |plan: &Plan<'_>| plan.rows.min(span.end).saturating_sub(first).min(self.kernels.tile_rows());
+            let rows_of =
+                |plan: &ScanPlan<'_>| plan.rows.min(span.end).saturating_sub(first).min(self.kernels.tile_rows());
             let mut pack = |query: usize, rows: usize, scratch: &mut Scratch| {
                 let plan = &plans[query];
                 let from = length(plan, first - span.start);
@@ -424,12 +431,12 @@ impl Default for Scanner {
 }
 
 /// Whether forms are for rows of `need` features.
-pub(crate) fn check_forms(need: usize, forms: &[Form]) -> Result<(), ScanError> {
+pub(crate) fn check_forms(need: usize, forms: &[RowFunction]) -> Result<(), ScanError> {
     for (form, shape) in forms.iter().map(|form| &form.shape).enumerate() {
         let widths: Vec<usize> = match shape {
-            Shape::Linear { slope, .. } => vec![slope.len()],
-            Shape::Polynomial(coefficients) => coefficients.iter().map(Vec::len).collect(),
-            Shape::Table(tables) => vec![tables.len()],
+            RowFunctionKind::Linear { slope, .. } => vec![slope.len()],
+            RowFunctionKind::Polynomial(coefficients) => coefficients.iter().map(Vec::len).collect(),
+            RowFunctionKind::Table(tables) => vec![tables.len()],
         };
         if let Some(&have) = widths.iter().find(|&&have| have != need) {
             return Err(ScanError::Features { form, have, need });
@@ -439,8 +446,8 @@ pub(crate) fn check_forms(need: usize, forms: &[Form]) -> Result<(), ScanError> 
 }
 
 /// Whether a query fits a database of `rows` rows.
-pub(crate) fn check(features: usize, rows: usize, query: &Query<'_>) -> Result<(), ScanError> {
-    let Query { job, keys, order_keys } = query;
+pub(crate) fn check(features: usize, rows: usize, query: &ScanQuery<'_>) -> Result<(), ScanError> {
+    let ScanQuery { job, keys, order_keys } = query;
     let program = job.program;
     check_forms(features, &program.forms)?;
     if used_forms(job).last().is_some_and(|&form| form >= program.forms.len()) {
@@ -453,7 +460,7 @@ pub(crate) fn check(features: usize, rows: usize, query: &Query<'_>) -> Result<(
             return Err(ScanError::Order(rows));
         }
     }
-    let selects = program.outputs.iter().any(|output| matches!(output, Output::Selected { .. }));
+    let selects = program.outputs.iter().any(|output| matches!(output, OutputExpr::Selected { .. }));
     if selects && program.row_shares.len() != rows {
         return Err(ScanError::RowShares { have: program.row_shares.len(), need: rows });
     }

@@ -10,10 +10,10 @@
 use super::Scanner;
 use crate::memory::{self, AlignedBytes};
 use crate::parts::PartError;
-use crate::plan::{Placement, Plan, ValueSource};
+use crate::plan::{Placement, ScanPlan, ValueSource};
 use crate::short::RowValues;
 use crate::tile::{Gathered, Scratch};
-use ifonly_algebra::order::{Scatter, Shuffle};
+use ifonly_algebra::order::{BucketScatter, Shuffle};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ impl Scattered {
 }
 
 /// The form values of one query.
-pub(super) struct FormValues {
+pub(super) struct RowFunctionValues {
     source: Source,
     /// In final order from position `first` on, as far as `buckets` buckets go, which end at position `end`.
     window: Vec<u32>,
@@ -64,9 +64,9 @@ enum Source {
     Parts(Vec<Vec<usize>>),
 }
 
-impl FormValues {
+impl RowFunctionValues {
     /// What a tile inside the window reads.
-    pub(super) fn gathered<'v>(&'v self, plan: &'v Plan<'_>) -> Option<Gathered<'v>> {
+    pub(super) fn gathered<'v>(&'v self, plan: &'v ScanPlan<'_>) -> Option<Gathered<'v>> {
         plan.values.as_ref().map(|(_, placement)| match (placement, &self.source) {
             (Placement::Picked(order), Source::Stored(all)) => Gathered::Picked { values: all.words(), order },
             _ => Gathered::Moved { values: &self.window, first: self.first },
@@ -84,7 +84,7 @@ impl FormValues {
 
 impl Scanner {
     /// The first pass of a query.
-    pub(super) fn values(&self, rows: usize, plan: &Plan<'_>) -> Result<FormValues, PartError> {
+    pub(super) fn values(&self, rows: usize, plan: &ScanPlan<'_>) -> Result<RowFunctionValues, PartError> {
         let source = match &plan.values {
             None | Some((_, Placement::Stored)) => Source::None,
             Some((source, Placement::Picked(_))) => Source::Stored(self.stored(source, rows)?),
@@ -104,7 +104,7 @@ impl Scanner {
                 Source::Parts(self.run(|| values.parts().par_iter().map(lengths).collect()))
             }
         };
-        Ok(FormValues { source, window: vec![], first: 0, buckets: 0, end: 0 })
+        Ok(RowFunctionValues { source, window: vec![], first: 0, buckets: 0, end: 0 })
     }
 
     /// The values of all rows in stored order.
@@ -127,7 +127,7 @@ impl Scanner {
         &self,
         rows: usize,
         row: RowValues,
-        scatter: impl Fn(Range<usize>) -> Scatter<'s> + Sync,
+        scatter: impl Fn(Range<usize>) -> BucketScatter<'s> + Sync,
         write: impl Fn(usize, &mut [u32], &mut Scratch) -> Result<(), PartError> + Sync,
     ) -> Result<Scattered, PartError> {
         let bytes = row.bytes();
@@ -158,9 +158,9 @@ impl Scanner {
     /// Moves the window on to these positions.
     pub(super) fn advance(
         &self,
-        plan: &Plan<'_>,
+        plan: &ScanPlan<'_>,
         rows: usize,
-        values: &mut FormValues,
+        values: &mut RowFunctionValues,
         positions: Range<usize>,
     ) -> Result<(), PartError> {
         match &plan.values {
@@ -181,10 +181,10 @@ impl Scanner {
     fn read_stored(
         &self,
         source: &ValueSource<'_>,
-        values: &mut FormValues,
+        values: &mut RowFunctionValues,
         positions: Range<usize>,
     ) -> Result<(), PartError> {
-        let FormValues { window, first, .. } = values;
+        let RowFunctionValues { window, first, .. } = values;
         let words = source.words_per_row();
         window.drain(..window.len().min((positions.start - *first) * words));
         *first = positions.start;
@@ -204,10 +204,10 @@ impl Scanner {
         &self,
         source: &ValueSource<'_>,
         shuffle: &Shuffle<'_>,
-        values: &mut FormValues,
+        values: &mut RowFunctionValues,
         positions: Range<usize>,
     ) -> Result<(), PartError> {
-        let FormValues { source: held, window, first, buckets, end } = values;
+        let RowFunctionValues { source: held, window, first, buckets, end } = values;
         let passed = (positions.start - *first) * W;
         window.drain(..passed.min(window.len()));
         *first = positions.start;

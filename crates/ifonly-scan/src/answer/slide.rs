@@ -12,7 +12,7 @@ const SPANS_PER_TURN: usize = 32;
 
 /// Work on the spans `0..spans` on this thread and `helpers` of a pool, `ahead` of them under way, with the results delivered
 /// in order on this thread. There are no waves to wait for, and no thread of the pool waits for a delivery.
-pub(super) fn slide<T: Send>(
+pub(super) fn deliver_in_order<T: Send>(
     pool: &rayon::ThreadPool,
     helpers: usize,
     spans: usize,

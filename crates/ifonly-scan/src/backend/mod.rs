@@ -21,7 +21,7 @@ macro_rules! compiled {
 #[cfg(target_arch = "x86_64")]
 macro_rules! common_kernels {
     ($vector:ty) => {
-        fn mask_long_words(&self, draws: Draws, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
+        fn mask_long_words(&self, draws: DrawSpec, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
             compiled!(portable::mask_long_words(draws, bytes, low, high))
         }
         fn montgomery_products(&self, q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
@@ -50,7 +50,7 @@ pub(crate) mod portable;
 mod words;
 
 use crate::bytes::ByteDot;
-use crate::dot::{AnyDot, Chunk, Dot, Meaning, NARROW};
+use crate::dot::{AnyDot, Chunk, Dot, GroupEncoding, NARROW};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use crate::table::PlaneTables;
 
@@ -111,7 +111,7 @@ pub(crate) struct Planes<'a> {
 /// How numbers are drawn from a key stream: words of `width` bytes, little-endian, are masked, must be below the limit, and are
 /// then shifted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Draws {
+pub(crate) struct DrawSpec {
     pub(crate) width: usize,
     pub(crate) mask: u64,
     pub(crate) limit: u64,
@@ -120,17 +120,17 @@ pub(crate) struct Draws {
 
 /// Two plans that [`Kernels::dot_pair`] takes: one chunk each, over the same groups of one byte per level, with `‖y‖²`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair<'a> {
+pub(crate) struct DotPair<'a> {
     dots: [&'a Dot<NARROW>; 2],
 }
 
-impl<'a> Pair<'a> {
-    pub(crate) fn new(dots: [&'a Dot<NARROW>; 2]) -> Option<Pair<'a>> {
+impl<'a> DotPair<'a> {
+    pub(crate) fn new(dots: [&'a Dot<NARROW>; 2]) -> Option<DotPair<'a>> {
         let [groups, others] = dots.map(|dot| match &dot.chunks[..] {
-            [chunk] if dot.meaning == Meaning::BytesNorm => chunk.groups.len(),
+            [chunk] if dot.meaning == GroupEncoding::BytesNorm => chunk.groups.len(),
             _ => 0,
         });
-        (groups > 0 && groups == others).then_some(Pair { dots })
+        (groups > 0 && groups == others).then_some(DotPair { dots })
     }
 }
 
@@ -173,7 +173,7 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
     /// Evaluates two plans as [`Kernels::dot`] does; `norms` has `‖y‖²` of every row.
     fn dot_pair(
         &self,
-        pair: Pair<'_>,
+        pair: DotPair<'_>,
         blocks: Blocks<'_>,
         _norms: &[u32],
         planes: [Planes<'_>; 2],
@@ -200,12 +200,12 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
     }
 
     /// Numbers of one word, from words of up to four bytes; false if one of these is not below the limit.
-    fn mask_words(&self, draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+    fn mask_words(&self, draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
         portable::mask_words(draws, bytes, out)
     }
 
     /// The same from words of eight bytes, the lower and the upper halves of the numbers apart.
-    fn mask_long_words(&self, draws: Draws, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
+    fn mask_long_words(&self, draws: DrawSpec, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
         portable::mask_long_words(draws, bytes, low, high)
     }
 
@@ -281,9 +281,9 @@ fn assert_shapes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plane
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dot::{Features, Term};
+    use crate::dot::{Features, PlaneTerm};
     use crate::store::RowStore;
-    use ifonly_algebra::field::{Field, Symbol};
+    use ifonly_algebra::field::{Field, FieldElement};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
@@ -305,10 +305,13 @@ mod tests {
     /// `‖y‖²`, a slope and two numbers beside the rows: one whose factor is so small that it stays whole, and one in bytes.
     fn plan(q: u64, store: &RowStore) -> Dot<NARROW> {
         let field = Field::new(q).unwrap();
-        let slope: Vec<Symbol> = (0..5).map(|k| field.reduce(77_777 * k + 5)).collect();
-        let terms =
-            [1, 100_000].map(|factor| Term { number: usize::from(factor > 1), factor: field.reduce(factor), below: q });
-        Dot::new(&field, store, &Features::Linear { norm: true, slope: &slope }, &terms, Symbol::ONE).unwrap()
+        let slope: Vec<FieldElement> = (0..5).map(|k| field.reduce(77_777 * k + 5)).collect();
+        let terms = [1, 100_000].map(|factor| PlaneTerm {
+            number: usize::from(factor > 1),
+            factor: field.reduce(factor),
+            below: q,
+        });
+        Dot::new(&field, store, &Features::Linear { norm: true, slope: &slope }, &terms, FieldElement::ONE).unwrap()
     }
 
     #[test]
@@ -339,7 +342,7 @@ mod tests {
             let [one, other] = q.map(|q| plan(q, &store));
             for backend in Backend::available() {
                 let (mut first, mut second, mut alone) = ([7; 128], [7; 128], [7; 128]);
-                let pair = Pair::new([&one, &other]).unwrap();
+                let pair = DotPair::new([&one, &other]).unwrap();
                 backend.kernels().dot_pair(pair, blocks, &norms, [planes; 2], [&mut first, &mut second]);
                 for (dot, out) in [(&one, first), (&other, second)] {
                     backend.kernels().dot(&AnyDot::Narrow(dot.clone()), blocks, planes, &mut alone);

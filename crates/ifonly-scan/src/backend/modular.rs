@@ -3,7 +3,7 @@
 //! Generic over the width and `inline(always)`: each backend calls these from functions that enable its instructions.
 
 use super::portable;
-use super::words::Words;
+use super::words::WordVector;
 
 /// q and its negative inverse modulo 2^32 in all lanes.
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ struct Modulus<W> {
 
 // SAFETY (of every block up to the public functions): the machine has the instructions of W, which those promise.
 #[allow(clippy::undocumented_unsafe_blocks)]
-impl<W: Words> Modulus<W> {
+impl<W: WordVector> Modulus<W> {
     #[inline(always)]
     unsafe fn new(q: u32) -> Self {
         unsafe { Modulus { q: W::splat(q), negative_inverse: W::splat(portable::negative_inverse(q)) } }
@@ -42,14 +42,14 @@ impl<W: Words> Modulus<W> {
 }
 
 /// How many words of a slice fill whole vectors.
-fn whole<W: Words>(words: usize) -> usize {
+fn whole<W: WordVector>(words: usize) -> usize {
     words / W::LANES * W::LANES
 }
 
 /// # Safety
 /// The machine has the instructions of W.
 #[inline(always)]
-pub(super) unsafe fn montgomery_products<W: Words>(q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
+pub(super) unsafe fn montgomery_products<W: WordVector>(q: u32, a: &[u32], b: &[u32], out: &mut [u32]) {
     assert!(a.len() == out.len() && b.len() == out.len());
     let done = whole::<W>(out.len());
     // SAFETY: the caller's promise; all three slices hold `done` words.
@@ -67,7 +67,13 @@ pub(super) unsafe fn montgomery_products<W: Words>(q: u32, a: &[u32], b: &[u32],
 /// # Safety
 /// The machine has the instructions of W.
 #[inline(always)]
-pub(super) unsafe fn interpolate<W: Words>(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
+pub(super) unsafe fn interpolate<W: WordVector>(
+    q: u32,
+    weights: &[u32],
+    parts: &[&[u32]],
+    constant: u32,
+    out: &mut [u32],
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match (weights, parts) {
@@ -86,7 +92,7 @@ pub(super) unsafe fn interpolate<W: Words>(q: u32, weights: &[u32], parts: &[&[u
 
 /// Any number of servers: one reduction for every few products.
 #[inline(always)]
-unsafe fn interpolate_many<W: Words>(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
+unsafe fn interpolate_many<W: WordVector>(q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
     assert!(parts.iter().all(|part| part.len() >= out.len()));
     let at_once = portable::products_per_reduction(q);
     let done = whole::<W>(out.len());
@@ -113,7 +119,7 @@ unsafe fn interpolate_many<W: Words>(q: u32, weights: &[u32], parts: &[&[u32]], 
 
 /// As many products as one reduction takes.
 #[inline(always)]
-unsafe fn interpolate_some<W: Words, const N: usize>(
+unsafe fn interpolate_some<W: WordVector, const N: usize>(
     q: u32,
     weights: [u32; N],
     parts: [&[u32]; N],
@@ -142,7 +148,7 @@ unsafe fn interpolate_some<W: Words, const N: usize>(
 
 /// Weights 1, w and −w.
 #[inline(always)]
-unsafe fn add_scaled_difference<W: Words>(
+unsafe fn add_scaled_difference<W: WordVector>(
     q: u32,
     weights: [u32; 3],
     parts: [&[u32]; 3],
@@ -170,7 +176,7 @@ unsafe fn add_scaled_difference<W: Words>(
 /// # Safety
 /// The machine has the instructions of W.
 #[inline(always)]
-pub(super) unsafe fn halve_sums<W: Words>(q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
+pub(super) unsafe fn halve_sums<W: WordVector>(q: u32, a: &[u32], b: &[u32], constant: u32, out: &mut [u32]) {
     assert!(a.len() == out.len() && b.len() == out.len());
     let done = whole::<W>(out.len());
     // SAFETY: the caller's promise; all three slices hold `done` words.

@@ -8,8 +8,8 @@ use std::arch::x86_64::*;
 ///
 /// # Safety
 /// Of every function: the machine has the vector's instructions.
-pub(super) trait Words: Copy {
-    /// Words per vector.
+pub(super) trait WordVector: Copy {
+    /// WordVector per vector.
     const LANES: usize;
 
     /// `from` is valid for `LANES` words.
@@ -45,7 +45,7 @@ macro_rules! words {
     }) => {
         // SAFETY (of every block): the caller's promise.
         #[allow(clippy::undocumented_unsafe_blocks)]
-        impl Words for $vector {
+        impl WordVector for $vector {
             const LANES: usize = $lanes;
             #[inline(always)]
             unsafe fn load(from: *const u32) -> Self {

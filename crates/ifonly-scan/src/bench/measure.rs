@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// What times are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Clock {
+pub enum BenchClock {
     /// The CPU time of the measuring thread.
     Thread,
     /// The time on the wall; the only one that means something for several threads.
@@ -17,15 +17,15 @@ pub enum Clock {
 }
 
 /// A named piece of work.
-pub(super) struct Part<'a> {
+pub(super) struct BenchPart<'a> {
     pub(super) name: &'static str,
     work: Box<dyn FnMut() + 'a>,
     best: Duration,
 }
 
-impl<'a> Part<'a> {
-    pub(super) fn new(name: &'static str, work: impl FnMut() + 'a) -> Part<'a> {
-        Part { name, work: Box::new(work), best: Duration::MAX }
+impl<'a> BenchPart<'a> {
+    pub(super) fn new(name: &'static str, work: impl FnMut() + 'a) -> BenchPart<'a> {
+        BenchPart { name, work: Box::new(work), best: Duration::MAX }
     }
 
     /// The best time so far, in seconds.
@@ -34,16 +34,16 @@ impl<'a> Part<'a> {
     }
 }
 
-impl Clock {
+impl BenchClock {
     /// How long `work` takes.
     pub(super) fn time(self, work: &mut dyn FnMut()) -> Duration {
         match self {
-            Clock::Thread => {
+            BenchClock::Thread => {
                 let start = ThreadTime::now();
                 work();
                 start.elapsed()
             }
-            Clock::Wall => {
+            BenchClock::Wall => {
                 let start = Instant::now();
                 work();
                 start.elapsed()
@@ -53,7 +53,7 @@ impl Clock {
 }
 
 /// Runs every part once per round.
-pub(super) fn interleave(parts: &mut [Part<'_>], rounds: usize, clock: Clock) {
+pub(super) fn interleave(parts: &mut [BenchPart<'_>], rounds: usize, clock: BenchClock) {
     for _ in 0..rounds.max(1) {
         for part in parts.iter_mut() {
             part.best = part.best.min(clock.time(&mut part.work));

@@ -7,21 +7,21 @@
 mod measure;
 mod setup;
 
-use crate::answer::{Query, Scanner};
+use crate::answer::{ScanQuery, Scanner};
 use crate::backend::{Backend, Kernels};
-use crate::decode::{Decoder, Nearest};
+use crate::decode::{ArgMin, Decoder};
 use crate::dot::Width;
 use crate::numbers::{self, KeyBytes};
 use crate::pack;
 use crate::records::RecordScanner;
 use crate::tile::{Scratch, TileProgram};
 use ifonly_algebra::field::Field;
-use ifonly_algebra::form::{Job, Shape};
-use ifonly_algebra::keys::{KeyedRows, RootKey};
+use ifonly_algebra::form::{RowFunctionKind, ScanJob};
+use ifonly_algebra::keys::{KeyedRowRandomness, RootKey};
 use ifonly_algebra::order;
-use ifonly_algebra::random::{Random, SeededRandom};
-pub use measure::Clock;
-use measure::{Part, interleave};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+pub use measure::BenchClock;
+use measure::{BenchPart, interleave};
 use serde::Serialize;
 use setup::Setup;
 use std::hint::black_box;
@@ -29,7 +29,7 @@ use std::ops::ControlFlow;
 
 /// What is measured, and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct BenchOptions {
     /// Rows of the database.
     pub rows: usize,
     /// Features of a row.
@@ -37,7 +37,7 @@ pub struct Options {
     /// The largest level of every feature.
     pub range: u32,
     /// Which row function.
-    pub form: BenchForm,
+    pub form: BenchRowFunction,
     /// Bits of the field; as few as the form allows if not given.
     pub bits: Option<u32>,
     /// Servers, so that there are one fewer pads per symbol.
@@ -53,7 +53,7 @@ pub struct Options {
     /// Which kernels.
     pub backend: Backend,
     /// Which clock; the thread's for one thread, else the wall's, if not given.
-    pub clock: Option<Clock>,
+    pub clock: Option<BenchClock>,
     /// Seed of the random rows.
     pub seed: u64,
 }
@@ -61,7 +61,7 @@ pub struct Options {
 /// The row functions that can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum BenchForm {
+pub enum BenchRowFunction {
     /// Squared distance: `‖y‖² + slope·y`.
     Baseline,
     /// Weighted squared distance.
@@ -76,7 +76,7 @@ pub enum BenchForm {
 
 /// One line of a report.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct BenchLine {
     /// What was done.
     pub part: String,
     /// Its best time.
@@ -89,7 +89,7 @@ pub struct Line {
 
 /// All lines of one run and what they were measured with.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct BenchReport {
     /// Rows.
     pub rows: usize,
     /// Features.
@@ -97,7 +97,7 @@ pub struct Report {
     /// The largest level.
     pub range: u32,
     /// The form.
-    pub form: BenchForm,
+    pub form: BenchRowFunction,
     /// Bits per symbol.
     pub bits: u32,
     /// Servers.
@@ -107,7 +107,7 @@ pub struct Report {
     /// Kernels.
     pub backend: String,
     /// What times were read from.
-    pub clock: Clock,
+    pub clock: BenchClock,
     /// How many times faster the whole answer is than on one thread, in the same run; only for several threads.
     pub speed_up: Option<f64>,
     /// The time of a query in a batch over its time alone, in the same run; only for batches.
@@ -115,10 +115,10 @@ pub struct Report {
     /// Speed of `read`.
     pub read_gigabytes_per_second: f64,
     /// The parts.
-    pub lines: Vec<Line>,
+    pub lines: Vec<BenchLine>,
 }
 
-impl Report {
+impl BenchReport {
     /// A further part, measured elsewhere in the same run: the command line adds the end-to-end time this way.
     pub fn add(&mut self, part: &str, seconds: f64) {
         let read = self.lines.first().map_or(f64::NAN, |line| line.milliseconds / 1e3);
@@ -126,9 +126,9 @@ impl Report {
     }
 }
 
-impl std::fmt::Display for Report {
+impl std::fmt::Display for BenchReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Report { rows, features, range, bits, servers, threads, backend, clock, .. } = self;
+        let BenchReport { rows, features, range, bits, servers, threads, backend, clock, .. } = self;
         writeln!(
             f,
             "{:?}: M={rows}, d={features}, R={range}, {bits}-bit field, N={servers}, {threads} threads, {backend}, \
@@ -137,7 +137,7 @@ impl std::fmt::Display for Report {
         )?;
         writeln!(f, "{:<34} {:>10} {:>10} {:>9}", "part", "ms", "ns/row", "/ read")?;
         for line in &self.lines {
-            let Line { part, milliseconds, nanoseconds_per_row, ratio_to_read } = line;
+            let BenchLine { part, milliseconds, nanoseconds_per_row, ratio_to_read } = line;
             writeln!(f, "{part:<34} {milliseconds:>10.3} {nanoseconds_per_row:>10.3} {ratio_to_read:>9.3}")?;
         }
         if let Some(speed_up) = self.speed_up {
@@ -151,7 +151,7 @@ impl std::fmt::Display for Report {
 }
 
 /// Measures.
-pub fn measure(options: &Options) -> Result<Report, String> {
+pub fn measure(options: &BenchOptions) -> Result<BenchReport, String> {
     check(options)?;
     let (backend, kernels) = (options.backend, options.backend.kernels());
     let alone = Scanner::new().with_backend(backend);
@@ -161,7 +161,7 @@ pub fn measure(options: &Options) -> Result<Report, String> {
     let transcript = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
     let outputs = programs[0].outputs.len();
     let keys = transcript.rows(&setup.field, outputs, setup.kappa, 1);
-    let job = |server: usize| Job {
+    let job = |server: usize| ScanJob {
         field: &setup.field,
         alpha: setup.alpha(server),
         kappa: setup.kappa,
@@ -180,9 +180,9 @@ pub fn measure(options: &Options) -> Result<Report, String> {
 
     let one = job(0);
     let order = order::permutation(&transcript, options.rows);
-    let picked = Job { order: Some(&order), ..one.clone() };
-    let shuffled = Query::new(&one, &keys).shuffled_by(Some(&transcript));
-    let in_order = |query: &Query<'_>| {
+    let picked = ScanJob { order: Some(&order), ..one.clone() };
+    let shuffled = ScanQuery::new(&one, &keys).shuffled_by(Some(&transcript));
+    let in_order = |query: &ScanQuery<'_>| {
         let mut bytes = vec![];
         let mut sink = |part: &[u8]| {
             bytes.extend_from_slice(part);
@@ -190,15 +190,15 @@ pub fn measure(options: &Options) -> Result<Report, String> {
         };
         scanner.answer_query(&setup.store, query, &mut sink).map(|()| bytes)
     };
-    if in_order(&shuffled) != in_order(&Query::new(&picked, &keys)) {
+    if in_order(&shuffled) != in_order(&ScanQuery::new(&picked, &keys)) {
         return Err("the two ways to shuffle differ".to_owned());
     }
-    let bare = Job { kappa: 0, ..one.clone() };
+    let bare = ScanJob { kappa: 0, ..one.clone() };
     let symbols: Vec<u32> = random_symbols(&setup, options.rows * outputs);
     let (records, subset) = random_records(options);
     let record_scanner = RecordScanner::with_backend(backend);
-    let batch_jobs: Vec<Job<'_>> = (0..options.batch).map(|i| job(i % options.servers)).collect();
-    let queries: Vec<Query<'_>> = batch_jobs.iter().map(|job| Query::new(job, &keys)).collect();
+    let batch_jobs: Vec<ScanJob<'_>> = (0..options.batch).map(|i| job(i % options.servers)).collect();
+    let queries: Vec<ScanQuery<'_>> = batch_jobs.iter().map(|job| ScanQuery::new(job, &keys)).collect();
     let mut to_nowhere = |bytes: &[u8]| {
         black_box(bytes);
         ControlFlow::Continue(())
@@ -207,37 +207,37 @@ pub fn measure(options: &Options) -> Result<Report, String> {
     let mut to_nowhere_alone = to_nowhere;
     let mut to_nowhere_by_one = to_nowhere;
     let mut parts = vec![
-        Part::new("read the rows", || {
+        BenchPart::new("read the rows", || {
             black_box(kernels.read(black_box(setup.store.data())));
         }),
-        Part::new("scan", || scan_only(kernels, &setup, &bare)),
-        Part::new("pads", || pads_only(kernels, &keys, outputs, setup.kappa, options.rows)),
-        Part::new("pack", || pack_only(kernels, &setup.field, &symbols)),
-        Part::new("whole answer", || {
+        BenchPart::new("scan", || scan_only(kernels, &setup, &bare)),
+        BenchPart::new("pads", || pads_only(kernels, &keys, outputs, setup.kappa, options.rows)),
+        BenchPart::new("pack", || pack_only(kernels, &setup.field, &symbols)),
+        BenchPart::new("whole answer", || {
             scanner.answer(&setup.store, &one, &keys, &mut to_nowhere).expect("the job was run before");
         }),
-        Part::new("whole answer, shuffled", || {
+        BenchPart::new("whole answer, shuffled", || {
             scanner.answer_query(&setup.store, &shuffled, &mut to_nowhere_again).expect("the job was run before");
         }),
-        Part::new("order of the rows alone", || {
+        BenchPart::new("order of the rows alone", || {
             black_box(order::permutation(&transcript, options.rows));
         }),
-        Part::new("decode and argmin", || {
+        BenchPart::new("decode and argmin", || {
             black_box(decode(&setup, backend, &answers)).expect("the answers were decoded before");
         }),
-        Part::new("read the records", || {
+        BenchPart::new("read the records", || {
             black_box(kernels.read(black_box(&records)));
         }),
-        Part::new("XOR of half the records", || {
+        BenchPart::new("XOR of half the records", || {
             black_box(record_scanner.xor(&records, options.record_bytes, &subset))
                 .expect("the subset fits the records");
         }),
     ];
-    if options.form == BenchForm::Baseline {
-        parts.push(Part::new("plain row loop, one % per row", || plain_row_loop(&setup, &one)));
+    if options.form == BenchRowFunction::Baseline {
+        parts.push(BenchPart::new("plain row loop, one % per row", || plain_row_loop(&setup, &one)));
     }
     if options.batch > 1 {
-        parts.push(Part::new("batch, per query", || {
+        parts.push(BenchPart::new("batch, per query", || {
             let mut sink = |_: usize, bytes: &[u8]| {
                 black_box(bytes);
                 ControlFlow::Continue(())
@@ -245,23 +245,23 @@ pub fn measure(options: &Options) -> Result<Report, String> {
             scanner.answer_batch(&setup.store, &queries, &mut sink).expect("the jobs were run before");
         }));
         // As many as the batch has, so that neighbours on the machine disturb both for as long.
-        parts.push(Part::new("the same one by one, per query", || {
+        parts.push(BenchPart::new("the same one by one, per query", || {
             for query in &queries {
                 scanner.answer_query(&setup.store, query, &mut to_nowhere_by_one).expect("the jobs were run before");
             }
         }));
     }
     if options.threads > 1 {
-        parts.push(Part::new("whole answer, one thread", || {
+        parts.push(BenchPart::new("whole answer, one thread", || {
             alone.answer(&setup.store, &one, &keys, &mut to_nowhere_alone).expect("the job was run before");
         }));
     }
-    let clock = options.clock.unwrap_or(if options.threads > 1 { Clock::Wall } else { Clock::Thread });
+    let clock = options.clock.unwrap_or(if options.threads > 1 { BenchClock::Wall } else { BenchClock::Thread });
     interleave(&mut parts, options.rounds, clock);
 
     let read = parts[0].seconds();
-    let seconds_of = |name: &str| parts.iter().find(|part| part.name == name).map(Part::seconds);
-    let mut report = Report {
+    let seconds_of = |name: &str| parts.iter().find(|part| part.name == name).map(BenchPart::seconds);
+    let mut report = BenchReport {
         rows: options.rows,
         features: options.features,
         range: options.range,
@@ -298,32 +298,32 @@ const MOST_BYTES: usize = 1 << 34;
 /// Records that are summed, however many rows there are.
 const MOST_RECORDS: usize = 1_000_000;
 
-fn check(options: &Options) -> Result<(), String> {
+fn check(options: &BenchOptions) -> Result<(), String> {
     let complaint = match options {
-        Options { rows: 0, .. } | Options { features: 0, .. } | Options { record_bytes: 0, .. } => {
+        BenchOptions { rows: 0, .. } | BenchOptions { features: 0, .. } | BenchOptions { record_bytes: 0, .. } => {
             "rows, features and record bytes must not be 0"
         }
-        Options { rows, features, .. } if rows.checked_mul(*features).is_none_or(|levels| levels > MOST_BYTES) => {
+        BenchOptions { rows, features, .. } if rows.checked_mul(*features).is_none_or(|levels| levels > MOST_BYTES) => {
             "--rows times --features may be 2^34 at most"
         }
-        Options { rows, record_bytes, .. }
+        BenchOptions { rows, record_bytes, .. }
             if record_bytes.checked_mul(*rows.min(&MOST_RECORDS)).is_none_or(|bytes| bytes > MOST_BYTES) =>
         {
             "--record-bytes times --rows (or 10^6, if there are more) may be 2^34 at most"
         }
-        Options { threads, .. } if *threads > 1024 => "--threads may be 1024 at most",
-        Options { rounds: 0, .. } => "--rounds must not be 0",
-        Options { servers, .. } if !(2..=16).contains(servers) => "2 to 16 servers can be measured",
-        Options { batch, .. } if !(1..=1024).contains(batch) => "a batch has 1 to 1024 queries",
-        Options { range, .. } if !(1..=65535).contains(range) => "the range is 1 to 65535",
-        Options { bits: Some(bits), .. } if !(2..=62).contains(bits) => "a field has 2 to 62 bits",
+        BenchOptions { threads, .. } if *threads > 1024 => "--threads may be 1024 at most",
+        BenchOptions { rounds: 0, .. } => "--rounds must not be 0",
+        BenchOptions { servers, .. } if !(2..=16).contains(servers) => "2 to 16 servers can be measured",
+        BenchOptions { batch, .. } if !(1..=1024).contains(batch) => "a batch has 1 to 1024 queries",
+        BenchOptions { range, .. } if !(1..=65535).contains(range) => "the range is 1 to 65535",
+        BenchOptions { bits: Some(bits), .. } if !(2..=62).contains(bits) => "a field has 2 to 62 bits",
         _ => return Ok(()),
     };
     Err(complaint.to_owned())
 }
 
-fn line(part: &str, seconds: f64, rows: usize, read: f64) -> Line {
-    Line {
+fn line(part: &str, seconds: f64, rows: usize, read: f64) -> BenchLine {
+    BenchLine {
         part: part.to_owned(),
         milliseconds: seconds * 1e3,
         nanoseconds_per_row: seconds * 1e9 / rows as f64,
@@ -334,13 +334,13 @@ fn line(part: &str, seconds: f64, rows: usize, read: f64) -> Line {
 /// Interpolates whole answers and returns the nearest row's value and position.
 fn decode(setup: &Setup, backend: Backend, answers: &[&[u8]]) -> Result<Option<(u64, usize)>, String> {
     let mut decoder = Decoder::with_backend(setup.interpolation(), setup.store.rows(), backend);
-    let mut nearest = if setup.outputs() == 1 { Nearest::plain() } else { Nearest::gated() };
+    let mut nearest = if setup.outputs() == 1 { ArgMin::plain() } else { ArgMin::gated() };
     decoder.decode_all(answers, &mut |values| nearest.visit(values)).map_err(|error| error.to_string())?;
     Ok(nearest.found().map(|found| (found.value, found.row)))
 }
 
 /// Forms only: no pads, no packing.
-fn scan_only(kernels: &'static dyn Kernels, setup: &Setup, job: &Job<'_>) {
+fn scan_only(kernels: &'static dyn Kernels, setup: &Setup, job: &ScanJob<'_>) {
     let program = TileProgram::values(kernels, &setup.store, job);
     let mut scratch = Scratch::default();
     for first in (0..setup.store.rows()).step_by(kernels.tile_rows()) {
@@ -349,7 +349,7 @@ fn scan_only(kernels: &'static dyn Kernels, setup: &Setup, job: &Job<'_>) {
     }
 }
 
-fn pads_only(kernels: &dyn Kernels, keys: &KeyedRows, outputs: usize, kappa: usize, rows: usize) {
+fn pads_only(kernels: &dyn Kernels, keys: &KeyedRowRandomness, outputs: usize, kappa: usize, rows: usize) {
     let mut key = KeyBytes::default();
     let width = Width::of(&keys.rho.field);
     let mut out = vec![0; kernels.tile_rows() * width.planes()];
@@ -375,9 +375,9 @@ fn pack_only(kernels: &dyn Kernels, field: &Field, symbols: &[u32]) {
 }
 
 /// What one would write first: row by row, one reduction at the end of each. No pads, no packing.
-fn plain_row_loop(setup: &Setup, job: &Job<'_>) {
+fn plain_row_loop(setup: &Setup, job: &ScanJob<'_>) {
     let form = &job.program.forms[0];
-    let Shape::Linear { slope, .. } = &form.shape else { return };
+    let RowFunctionKind::Linear { slope, .. } = &form.shape else { return };
     let slope: Vec<u64> = slope.iter().map(|s| s.value()).collect();
     let (q, constant) = (setup.field.q(), form.constant.value());
     let mut sum_of_all = 0u64;
@@ -401,7 +401,7 @@ fn random_symbols(setup: &Setup, count: usize) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word) & mask).collect()
 }
 
-fn random_records(options: &Options) -> (Vec<u8>, Vec<u8>) {
+fn random_records(options: &BenchOptions) -> (Vec<u8>, Vec<u8>) {
     let mut random = SeededRandom::new(6);
     let count = options.rows.min(MOST_RECORDS);
     let mut records = vec![0; count * options.record_bytes];

@@ -40,7 +40,7 @@ impl FileBytes {
 
     /// Lets go of bytes that are not needed for a while: where they are mapped, this process has them no longer, and reads them from the file again
     /// when somebody wants them.
-    pub fn let_go(&self, bytes: Range<usize>) {
+    pub fn release(&self, bytes: Range<usize>) {
         #[cfg(unix)]
         if let Source::Mapped(map) = &self.0 {
             map.let_go(bytes);
@@ -174,8 +174,8 @@ mod tests {
                     assert!(opened.as_ref() == &bytes[..part], "{part} of {length}");
                     assert!(part == 0 || opened.as_ref().as_ptr().addr().is_multiple_of(64));
                     // Bytes that were let go, and some that are not there, are as they were.
-                    opened.let_go(0..part / 2);
-                    opened.let_go(part / 3..part + 99);
+                    opened.release(0..part / 2);
+                    opened.release(part / 3..part + 99);
                     assert!(opened.as_ref() == &bytes[..part], "{part} of {length}");
                 }
             }

@@ -82,9 +82,9 @@ impl std::fmt::Debug for AlignedBytes {
 
 /// Buffers that a finished query left for the next: fresh pages cost as much as filling them.
 #[derive(Debug, Default)]
-pub(crate) struct Spare(Mutex<Vec<AlignedBytes>>);
+pub(crate) struct BufferPool(Mutex<Vec<AlignedBytes>>);
 
-impl Spare {
+impl BufferPool {
     /// More would hold memory that a busy moment once needed.
     const KEPT: usize = 2;
 
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_two_largest_buffers_are_used_again_where_they_fit() {
-        let spare = Spare::default();
+        let spare = BufferPool::default();
         let lengths = [HUGE_PAGE - 1, 2 * HUGE_PAGE, HUGE_PAGE, 6 * HUGE_PAGE];
         spare.give_back(lengths.map(AlignedBytes::zeroed).into());
         let taken = |length: usize| spare.take(length).layout.size();

@@ -1,12 +1,12 @@
 //! A part that is a row store in this process, and its form values for whoever wants them.
 
-use super::{Forms, Part, PartError, Values};
+use super::{PartError, RowFunctions, RowPart, ValueStream};
 use crate::answer::{Scanner, Scattered, check_forms};
 use crate::dot::Width;
 use crate::plan::Placement;
 use crate::store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Scratch, TileProgram};
-use ifonly_algebra::order::Digits;
+use ifonly_algebra::order::BucketIndices;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -25,18 +25,22 @@ impl LocalPart {
     }
 }
 
-impl Part for LocalPart {
+impl RowPart for LocalPart {
     fn rows(&self) -> Range<usize> {
         self.first_row..self.first_row + self.store.rows()
     }
 
     fn ranges(&self) -> &[u32] {
-        self.store.ranges()
+        self.store.max_levels()
     }
 
-    fn evaluate<'a>(&'a self, forms: &'a Forms, digits: Option<&Digits>) -> Result<Box<dyn Values + 'a>, PartError> {
+    fn evaluate<'a>(
+        &'a self,
+        forms: &'a RowFunctions,
+        digits: Option<&BucketIndices>,
+    ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
         let unfit = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
-        check_forms(self.store.features(), forms.forms()).map_err(|error| unfit(error.to_string()))?;
+        check_forms(self.store.features(), forms.row_functions()).map_err(|error| unfit(error.to_string()))?;
         // Other widths go in stored order (see `Placement`); who asks for them by bucket may be anybody.
         if digits.is_some() && !Placement::moves(forms.words_per_row()) {
             return Err(unfit(format!("{} words per row do not go through buckets", forms.words_per_row())));
@@ -70,7 +74,7 @@ impl Part for LocalPart {
 struct LocalValues<'a> {
     part: &'a LocalPart,
     program: TileProgram<'a>,
-    forms: &'a Forms,
+    forms: &'a RowFunctions,
 }
 
 impl LocalValues<'_> {
@@ -105,7 +109,7 @@ struct InOrder<'a> {
     next: usize,
 }
 
-impl Values for InOrder<'_> {
+impl ValueStream for InOrder<'_> {
     fn read(&mut self, out: &mut [u8]) -> Result<(), PartError> {
         let (row, part) = (self.values.forms.row(), self.values.part);
         let rows = self.next..self.next + out.len().checked_div(row.bytes()).unwrap_or(0);
@@ -132,7 +136,7 @@ struct ByBucket {
     done: usize,
 }
 
-impl Values for ByBucket {
+impl ValueStream for ByBucket {
     fn read(&mut self, mut out: &mut [u8]) -> Result<(), PartError> {
         while !out.is_empty() {
             if self.part == self.scattered.parts() {

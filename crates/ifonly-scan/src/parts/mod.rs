@@ -19,15 +19,15 @@
 mod local;
 mod records;
 
-use crate::answer::{Query, ScanError, Scanner, check};
+use crate::answer::{ScanError, ScanQuery, Scanner, check};
 use crate::dot::Width;
 use crate::plan::Placement;
 use crate::short::{RowValues, whole};
 use crate::store::{RowStore, RowStoreBuilder, StoreError};
 use crate::tile::used_forms;
 use ifonly_algebra::field::Field;
-use ifonly_algebra::form::{Form, Job, Output, Program};
-use ifonly_algebra::order::Digits;
+use ifonly_algebra::form::{OutputExpr, RowFunction, RowProgram, ScanJob};
+use ifonly_algebra::order::BucketIndices;
 pub use local::LocalPart;
 pub use records::{LocalRecords, RecordPart, RecordParts, Selection};
 use std::ops::{ControlFlow, Range};
@@ -88,36 +88,36 @@ pub enum PartError {
 }
 
 /// Forms whose values are wanted, without anything that says what becomes of them. They are shares: wiped on drop, never printed.
-pub struct Forms {
+pub struct RowFunctions {
     field: Field,
     /// Each form as an output, so that a scan of them is a scan like any other.
-    program: Program,
+    program: RowProgram,
 }
 
-impl std::fmt::Debug for Forms {
+impl std::fmt::Debug for RowFunctions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Forms({}, ..)", self.program.forms.len())
     }
 }
 
-impl Drop for Forms {
+impl Drop for RowFunctions {
     fn drop(&mut self) {
         self.program.zeroize();
     }
 }
 
-impl Forms {
+impl RowFunctions {
     /// These forms over a field.
-    pub fn new(field: &Field, forms: impl Into<Vec<Form>>) -> Forms {
+    pub fn new(field: &Field, forms: impl Into<Vec<RowFunction>>) -> RowFunctions {
         let forms = forms.into();
-        let outputs: Vec<Output> = (0..forms.len()).map(Output::Plain).collect();
-        Forms { field: field.clone(), program: Program::new(forms, outputs) }
+        let outputs: Vec<OutputExpr> = (0..forms.len()).map(OutputExpr::Plain).collect();
+        RowFunctions { field: field.clone(), program: RowProgram::new(forms, outputs) }
     }
 
     /// The forms that a job's outputs use, in the order in which a scan gathers them.
-    fn of(job: &Job<'_>) -> Forms {
+    fn of(job: &ScanJob<'_>) -> RowFunctions {
         let used = used_forms(job).into_iter().map(|form| job.program.forms[form].clone());
-        Forms::new(job.field, used.collect::<Vec<_>>())
+        RowFunctions::new(job.field, used.collect::<Vec<_>>())
     }
 
     /// The field.
@@ -126,7 +126,7 @@ impl Forms {
     }
 
     /// The forms.
-    pub fn forms(&self) -> &[Form] {
+    pub fn row_functions(&self) -> &[RowFunction] {
         &self.program.forms
     }
 
@@ -143,9 +143,9 @@ impl Forms {
         self.row().words()
     }
 
-    fn job(&self) -> Job<'_> {
-        use ifonly_algebra::field::Symbol;
-        Job { field: &self.field, alpha: Symbol::ONE, kappa: 0, program: &self.program, order: None }
+    fn job(&self) -> ScanJob<'_> {
+        use ifonly_algebra::field::FieldElement;
+        ScanJob { field: &self.field, alpha: FieldElement::ONE, kappa: 0, program: &self.program, order: None }
     }
 
     fn are_reduced(&self, words: &[u32]) -> bool {
@@ -159,7 +159,7 @@ impl Forms {
 }
 
 /// Some rows of a database, here or elsewhere. Rows are numbered as in the whole database.
-pub trait Part: Send + Sync {
+pub trait RowPart: Send + Sync {
     /// Which rows.
     fn rows(&self) -> Range<usize>;
 
@@ -168,14 +168,18 @@ pub trait Part: Send + Sync {
 
     /// Begins to compute these forms at all rows of the part: in stored order, or with `digits` bucket by bucket, and in stored order
     /// inside a bucket. A store compiles them, somebody elsewhere is sent them.
-    fn evaluate<'a>(&'a self, forms: &'a Forms, digits: Option<&Digits>) -> Result<Box<dyn Values + 'a>, PartError>;
+    fn evaluate<'a>(
+        &'a self,
+        forms: &'a RowFunctions,
+        digits: Option<&BucketIndices>,
+    ) -> Result<Box<dyn ValueStream + 'a>, PartError>;
 
     /// `Σ_k tables[k][y_ik] mod 2^64` for every row of the part, with which a sealed search begins.
     fn table_sums(&self, tables: &[&[u64]], sums: &mut [u64]) -> Result<(), PartError>;
 }
 
 /// The values of some forms at the rows of a part, one after another.
-pub trait Values: Send {
+pub trait ValueStream: Send {
     /// Values of the next rows: [`Forms::bytes_per_row`] bytes per row, every value below q. Only whole rows are asked for.
     fn read(&mut self, out: &mut [u8]) -> Result<(), PartError>;
 }
@@ -191,7 +195,7 @@ pub struct RowParts {
 enum Held {
     Whole(Arc<RowStore>),
     Parts {
-        parts: Vec<Arc<dyn Part>>,
+        parts: Vec<Arc<dyn RowPart>>,
         /// A store of these ranges without rows.
         layout: Arc<RowStore>,
     },
@@ -215,7 +219,7 @@ impl From<Arc<RowStore>> for RowParts {
 
 impl RowParts {
     /// Parts that follow each other from row 0 on.
-    pub fn new(parts: Vec<Arc<dyn Part>>) -> Result<RowParts, PartError> {
+    pub fn new(parts: Vec<Arc<dyn RowPart>>) -> Result<RowParts, PartError> {
         let ranges = parts.first().ok_or(PartError::None)?.ranges().to_vec();
         let rows = follow_each_other(parts.iter().map(|part| part.rows()))?;
         if let Some(other) = parts.iter().find(|part| part.ranges() != ranges) {
@@ -276,14 +280,14 @@ fn follow_each_other(parts: impl Iterator<Item = Range<usize>>) -> Result<usize,
 
 /// The values of all parts.
 pub(crate) struct PartValues<'a> {
-    forms: &'a Forms,
+    forms: &'a RowFunctions,
     parts: Vec<Range<usize>>,
     reading: Mutex<Reading<'a>>,
 }
 
 /// How far the parts have been read.
 struct Reading<'a> {
-    values: Vec<Box<dyn Values + 'a>>,
+    values: Vec<Box<dyn ValueStream + 'a>>,
     /// In stored order.
     next_row: usize,
     bytes: Vec<u8>,
@@ -291,7 +295,11 @@ struct Reading<'a> {
 
 impl<'a> PartValues<'a> {
     /// All parts begin before anything is read.
-    fn of(parts: &'a [Arc<dyn Part>], forms: &'a Forms, digits: Option<&Digits>) -> Result<PartValues<'a>, PartError> {
+    fn of(
+        parts: &'a [Arc<dyn RowPart>],
+        forms: &'a RowFunctions,
+        digits: Option<&BucketIndices>,
+    ) -> Result<PartValues<'a>, PartError> {
         let values = parts.iter().map(|part| part.evaluate(forms, digits)).collect::<Result<_, _>>()?;
         let parts = parts.iter().map(|part| part.rows()).collect();
         Ok(PartValues { forms, parts, reading: Mutex::new(Reading { values, next_row: 0, bytes: vec![] }) })
@@ -363,7 +371,7 @@ impl Scanner {
     pub fn answer_parts(
         &self,
         rows: &RowParts,
-        query: &Query<'_>,
+        query: &ScanQuery<'_>,
         bytes_done: usize,
         sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ScanError> {
@@ -371,7 +379,7 @@ impl Scanner {
             Held::Whole(store) => self.answer_rest(store, query, bytes_done, sink),
             Held::Parts { parts, layout } => {
                 check(layout.features(), rows.rows, query)?;
-                let forms = Forms::of(query.job);
+                let forms = RowFunctions::of(query.job);
                 let placement = Placement::of(query, rows.rows, forms.words_per_row()).unwrap_or(Placement::Stored);
                 let values = PartValues::of(parts, &forms, placement.digits())?;
                 self.answer_values(layout, rows.rows, (values, placement), query, bytes_done, sink)
@@ -387,7 +395,7 @@ mod tests {
     #[test]
     fn values_are_reduced_up_to_the_last_number_below_q() {
         for q in [2, 262_139, (1 << 31) - 1, 4_294_967_291, (1 << 61) - 1] {
-            let forms = Forms::new(&Field::new(q).unwrap(), vec![]);
+            let forms = RowFunctions::new(&Field::new(q).unwrap(), vec![]);
             let planes = Width::of(forms.field()).planes();
             let words = |value: u64| [value as u32, (value >> 32) as u32][..planes].to_vec();
             for (value, reduced) in [(0, true), (q - 1, true), (q, false)] {

@@ -175,7 +175,7 @@ fn part_sum(part: &dyn RecordPart, selection: &Selection<'_>) -> Result<Vec<u8>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_algebra::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
     fn the_sum_of_the_parts_is_the_sum_of_the_whole_for_every_cut() {

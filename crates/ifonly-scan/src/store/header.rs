@@ -36,7 +36,7 @@ pub enum LevelBytes {
 
 impl LevelBytes {
     /// The smallest that holds every range.
-    pub fn for_ranges(ranges: &[u32]) -> LevelBytes {
+    pub fn for_max_levels(ranges: &[u32]) -> LevelBytes {
         if ranges.iter().all(|&range| range <= 255) { LevelBytes::One } else { LevelBytes::Two }
     }
 
@@ -56,18 +56,18 @@ impl LevelBytes {
 
 /// What a header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct RowStoreHeader {
     pub(super) rows: usize,
     pub(super) level_bytes: LevelBytes,
     pub(super) ranges: Vec<u32>,
 }
 
-impl Header {
+impl RowStoreHeader {
     /// Of so many rows with these ranges.
-    pub(super) fn of(ranges: &[u32], rows: usize) -> Result<Header, StoreError> {
-        Header::check_ranges(ranges)?;
-        Header::check_rows(rows as u64)?;
-        Ok(Header { rows, level_bytes: LevelBytes::for_ranges(ranges), ranges: ranges.to_vec() })
+    pub(super) fn of(ranges: &[u32], rows: usize) -> Result<RowStoreHeader, StoreError> {
+        RowStoreHeader::check_ranges(ranges)?;
+        RowStoreHeader::check_rows(rows as u64)?;
+        Ok(RowStoreHeader { rows, level_bytes: LevelBytes::for_max_levels(ranges), ranges: ranges.to_vec() })
     }
 
     pub(super) fn groups(&self) -> usize {
@@ -142,7 +142,7 @@ impl Header {
         bytes
     }
 
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Header, StoreError> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<RowStoreHeader, StoreError> {
         let number = |at: usize| bytes.get(at..at + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
         let fixed = |at| number(at).ok_or(StoreError::Truncated);
         if bytes.get(..8).ok_or(StoreError::Truncated)? != MAGIC {
@@ -152,7 +152,7 @@ impl Header {
             return Err(StoreError::Version(fixed(8)?));
         }
         let rows = u64::from(fixed(16)?) | u64::from(fixed(20)?) << 32;
-        let rows = Header::check_rows(rows)?;
+        let rows = RowStoreHeader::check_rows(rows)?;
         let features = fixed(24)? as usize;
         if features == 0 || features > MAX_FEATURES {
             return Err(StoreError::Features(features));
@@ -164,12 +164,12 @@ impl Header {
         if ranges.len() < features {
             return Err(StoreError::Truncated);
         }
-        Header::check_ranges(&ranges)?;
-        let level_bytes = LevelBytes::for_ranges(&ranges);
+        RowStoreHeader::check_ranges(&ranges)?;
+        let level_bytes = LevelBytes::for_max_levels(&ranges);
         if fixed(12)? as usize != level_bytes.count() {
             return Err(StoreError::LevelBytes { have: fixed(12)?, need: level_bytes.count() });
         }
-        let header = Header { rows, level_bytes, ranges };
+        let header = RowStoreHeader { rows, level_bytes, ranges };
         let total = header.data_bytes().and_then(|data| data.checked_add(header.length()));
         match total {
             Some(total) if total == bytes.len() => {}

@@ -17,7 +17,7 @@ mod write;
 
 use crate::memory::AlignedBytes;
 pub(crate) use header::GROUP_BYTES;
-use header::Header;
+use header::RowStoreHeader;
 pub use header::{BLOCK_ROWS, LevelBytes};
 use ifonly_algebra::form::{RowsError, check_row};
 use std::io;
@@ -95,7 +95,7 @@ enum Storage {
 
 /// All rows of a database in scan layout.
 pub struct RowStore {
-    header: Header,
+    header: RowStoreHeader,
     storage: Storage,
     data_start: usize,
 }
@@ -119,14 +119,14 @@ impl RowStore {
 
     /// The bytes that [`RowStore::write_to`] or a [`RowWriter`] writes for so many rows; `None` if they cannot be addressed.
     pub fn serialised_length(ranges: &[u32], rows: usize) -> Option<usize> {
-        let header = Header::of(ranges, rows).ok()?;
+        let header = RowStoreHeader::of(ranges, rows).ok()?;
         header.data_bytes()?.checked_add(header.length())
     }
 
     /// A store over bytes that [`RowStore::write_to`] wrote: a mapped file, or anything else that holds them. Header,
     /// length, levels and padding are checked; the bytes are used where they are.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<RowStore, StoreError> {
-        let header = Header::from_bytes(bytes.as_ref())?;
+        let header = RowStoreHeader::from_bytes(bytes.as_ref())?;
         let data_start = header.length();
         let store = RowStore { header, storage: Storage::Shared(Box::new(bytes)), data_start };
         store.check_levels()?;
@@ -150,7 +150,7 @@ impl RowStore {
     }
 
     /// The largest level of each feature.
-    pub fn ranges(&self) -> &[u32] {
+    pub fn max_levels(&self) -> &[u32] {
         &self.header.ranges
     }
 
@@ -189,7 +189,7 @@ impl RowStore {
     /// # Panics
     /// If they are not all here.
     pub fn cut(&self, rows: std::ops::Range<usize>) -> RowStore {
-        let header = Header { rows: 0, ..self.header.clone() };
+        let header = RowStoreHeader { rows: 0, ..self.header.clone() };
         let mut builder = RowStoreBuilder::with_header(header, rows.len());
         let mut levels = vec![];
         for row in rows {
@@ -244,7 +244,7 @@ impl RowStore {
     /// The largest level in each place of each group; 0 where a feature is padding.
     fn group_limits(&self) -> Vec<[u16; GROUP_BYTES]> {
         let per_group = self.level_bytes().features_per_group();
-        self.ranges()
+        self.max_levels()
             .chunks(per_group)
             .map(|ranges| {
                 let mut limits = [0; GROUP_BYTES];
@@ -260,7 +260,7 @@ impl RowStore {
         let mut levels = vec![];
         for row in block * BLOCK_ROWS..self.rows().min((block + 1) * BLOCK_ROWS) {
             self.read_row(row, &mut levels);
-            if let Err(error) = check_row(self.ranges(), row, &levels) {
+            if let Err(error) = check_row(self.max_levels(), row, &levels) {
                 return error.into();
             }
         }

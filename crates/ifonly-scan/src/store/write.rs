@@ -1,13 +1,13 @@
 //! Rows one by one: into memory, or block by block into a file without holding them.
 
-use super::{BLOCK_ROWS, Header, RowStore, Storage, StoreError};
+use super::{BLOCK_ROWS, RowStore, RowStoreHeader, Storage, StoreError};
 use crate::memory::AlignedBytes;
 use ifonly_algebra::form::check_row;
 use std::io;
 
 /// Takes rows one by one and keeps them.
 pub struct RowStoreBuilder {
-    header: Header,
+    header: RowStoreHeader,
     data: AlignedBytes,
     capacity_rows: usize,
 }
@@ -21,10 +21,10 @@ impl std::fmt::Debug for RowStoreBuilder {
 impl RowStoreBuilder {
     /// An empty store with room for `expected_rows` rows; more may come.
     pub fn new(ranges: &[u32], expected_rows: usize) -> Result<RowStoreBuilder, StoreError> {
-        Ok(RowStoreBuilder::with_header(Header::of(ranges, 0)?, expected_rows))
+        Ok(RowStoreBuilder::with_header(RowStoreHeader::of(ranges, 0)?, expected_rows))
     }
 
-    pub(super) fn with_header(header: Header, expected_rows: usize) -> RowStoreBuilder {
+    pub(super) fn with_header(header: RowStoreHeader, expected_rows: usize) -> RowStoreBuilder {
         let capacity_rows = expected_rows.max(1).next_multiple_of(BLOCK_ROWS);
         let bytes = capacity_rows / BLOCK_ROWS * header.block_bytes();
         RowStoreBuilder { header, data: AlignedBytes::zeroed(bytes), capacity_rows }
@@ -63,7 +63,7 @@ impl RowStoreBuilder {
 /// Takes rows one by one and writes what [`RowStore::write_to`] would, holding one block.
 pub struct RowWriter<W> {
     to: W,
-    header: Header,
+    header: RowStoreHeader,
     block: Vec<u8>,
     taken: usize,
 }
@@ -77,7 +77,7 @@ impl<W> std::fmt::Debug for RowWriter<W> {
 impl<W: io::Write> RowWriter<W> {
     /// Begins with the header, which says how many rows will come.
     pub fn new(mut to: W, ranges: &[u32], rows: usize) -> Result<RowWriter<W>, StoreError> {
-        let header = Header::of(ranges, rows)?;
+        let header = RowStoreHeader::of(ranges, rows)?;
         to.write_all(&header.to_bytes())?;
         Ok(RowWriter { block: vec![0; header.block_bytes()], to, header, taken: 0 })
     }

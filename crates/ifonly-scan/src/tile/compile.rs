@@ -3,26 +3,26 @@
 use super::{Step, TileProgram, forms_of, used_forms};
 use crate::backend::Kernels;
 use crate::bytes::ByteDot;
-use crate::dot::{AnyDot, Features, Term, Width};
+use crate::dot::{AnyDot, Features, PlaneTerm, Width};
 use crate::store::RowStore;
-use crate::table::Tables;
-use ifonly_algebra::field::Symbol;
-use ifonly_algebra::form::{Job, Output, Shape};
-use ifonly_algebra::keys::KeyedRows;
+use crate::table::LookupTables;
+use ifonly_algebra::field::FieldElement;
+use ifonly_algebra::form::{OutputExpr, RowFunctionKind, ScanJob};
+use ifonly_algebra::keys::KeyedRowRandomness;
 
 /// What an output is made of before its last step.
 pub(super) struct Parts {
     /// A form that goes into the last step itself.
     fused: Option<usize>,
-    terms: Vec<Term>,
-    constant: Symbol,
+    terms: Vec<PlaneTerm>,
+    constant: FieldElement,
 }
 
 pub(super) struct Compiler<'a, 'j> {
     kernels: &'static dyn Kernels,
     width: Width,
     store: &'a RowStore,
-    job: &'j Job<'a>,
+    job: &'j ScanJob<'a>,
     gathers: bool,
     used: Vec<usize>,
     steps: Vec<Step<'a>>,
@@ -35,7 +35,7 @@ pub(super) struct Compiler<'a, 'j> {
 }
 
 impl<'a, 'j> Compiler<'a, 'j> {
-    pub(super) fn new(kernels: &'static dyn Kernels, store: &'a RowStore, job: &'j Job<'a>, gathers: bool) -> Self {
+    pub(super) fn new(kernels: &'static dyn Kernels, store: &'a RowStore, job: &'j ScanJob<'a>, gathers: bool) -> Self {
         Compiler {
             kernels,
             width: Width::of(job.field),
@@ -63,38 +63,38 @@ impl<'a, 'j> Compiler<'a, 'j> {
     }
 
     /// The parts of an output, pads included.
-    pub(super) fn output(&mut self, number: usize, output: &Output, keys: &'a KeyedRows) -> Parts {
+    pub(super) fn output(&mut self, number: usize, output: &OutputExpr, keys: &'a KeyedRowRandomness) -> Parts {
         let field = self.job.field;
-        let mut parts = Parts { fused: None, terms: vec![], constant: Symbol::ZERO };
+        let mut parts = Parts { fused: None, terms: vec![], constant: FieldElement::ZERO };
         match *output {
-            Output::Plain(form) => self.whole_form(form, &mut parts),
-            Output::Masked { form, unit } => {
+            OutputExpr::Plain(form) => self.whole_form(form, &mut parts),
+            OutputExpr::Masked { form, unit } => {
                 self.whole_form(form, &mut parts);
                 let mu = once(&mut self.mu, &mut self.steps, Step::Stream(&keys.mu));
                 parts.terms.push(self.term(mu, unit));
             }
-            Output::Difference(form) => {
+            OutputExpr::Difference(form) => {
                 let (this, next) = self.form_and_next(form);
-                parts.terms.push(self.term(this, Symbol::ONE));
-                parts.terms.push(self.term(next, field.neg(Symbol::ONE)));
+                parts.terms.push(self.term(this, FieldElement::ONE));
+                parts.terms.push(self.term(next, field.neg(FieldElement::ONE)));
             }
-            Output::Blinded(form) => {
+            OutputExpr::Blinded(form) => {
                 let rho = once(&mut self.rho, &mut self.steps, Step::Stream(&keys.rho));
                 let form = self.form(form);
                 parts.terms.push(self.product(rho, form));
             }
-            Output::Hidden { cost, gate } => {
+            OutputExpr::Hidden { cost, gate } => {
                 self.whole_form(cost, &mut parts);
                 let sigma = once(&mut self.sigma, &mut self.steps, Step::Stream(&keys.sigma));
                 let gate = self.form(gate);
                 parts.terms.push(self.product(sigma, gate));
             }
-            Output::Selected { square, linear, constant } => {
+            OutputExpr::Selected { square, linear, constant } => {
                 let program = self.job.program;
                 let shares = once(&mut self.shares, &mut self.steps, Step::RowShares(&program.row_shares));
                 let (square, linear) = (self.form(square), self.form(linear));
-                let inner = vec![self.product(shares, square), self.term(linear, Symbol::ONE)];
-                let inner = self.mix(Parts { fused: None, terms: inner, constant: Symbol::ZERO });
+                let inner = vec![self.product(shares, square), self.term(linear, FieldElement::ONE)];
+                let inner = self.mix(Parts { fused: None, terms: inner, constant: FieldElement::ZERO });
                 parts.terms.push(self.product(shares, inner));
                 parts.constant = constant;
             }
@@ -115,7 +115,7 @@ impl<'a, 'j> Compiler<'a, 'j> {
             parts.fused = Some(form);
         } else {
             let number = self.form(form);
-            parts.terms.push(self.term(number, Symbol::ONE));
+            parts.terms.push(self.term(number, FieldElement::ONE));
         }
     }
 
@@ -137,13 +137,14 @@ impl<'a, 'j> Compiler<'a, 'j> {
     }
 
     /// Another form that has to be looked up as well, and the tables of both.
-    fn two_tables(&self, form: usize) -> Option<(usize, Tables)> {
-        let Job { field, program, .. } = self.job;
+    fn two_tables(&self, form: usize) -> Option<(usize, LookupTables)> {
+        let ScanJob { field, program, .. } = self.job;
         let other = self.used.iter().copied().find(|&other| {
-            self.form_numbers[other].is_none() && matches!(program.forms[other].shape, Shape::Table(_))
+            self.form_numbers[other].is_none() && matches!(program.forms[other].shape, RowFunctionKind::Table(_))
         })?;
         let forms = [&program.forms[form], &program.forms[other]];
-        let tables = (self.width == Width::Narrow).then(|| Tables::of_two(self.kernels, field, self.store, forms))?;
+        let tables =
+            (self.width == Width::Narrow).then(|| LookupTables::of_two(self.kernels, field, self.store, forms))?;
         tables.map(|tables| (other, tables))
     }
 
@@ -170,39 +171,39 @@ impl<'a, 'j> Compiler<'a, 'j> {
         let program = self.job.program;
         let form = &program.forms[form];
         // Tables are worth making when they are smaller than the rows they replace.
-        let entries: usize = self.store.ranges().iter().map(|&range| range as usize + 1).sum();
+        let entries: usize = self.store.max_levels().iter().map(|&range| range as usize + 1).sum();
         if self.store.rows().saturating_mul(self.store.features()) < entries {
             Step::Directly(form)
         } else {
-            Step::Tables(Tables::new(self.kernels, self.job.field, self.store, form))
+            Step::Tables(LookupTables::new(self.kernels, self.job.field, self.store, form))
         }
     }
 
     /// A form and some terms as one dot product, if a kernel takes its shape.
-    fn dot(&self, form: usize, terms: &[Term]) -> Option<Step<'a>> {
+    fn dot(&self, form: usize, terms: &[PlaneTerm]) -> Option<Step<'a>> {
         let program = self.job.program;
         let form = &program.forms[form];
         let every;
         let features = match &form.shape {
-            Shape::Linear { norm, slope } if norm.is_zero() || *norm == Symbol::ONE => {
+            RowFunctionKind::Linear { norm, slope } if norm.is_zero() || *norm == FieldElement::ONE => {
                 Features::Linear { norm: !norm.is_zero(), slope }
             }
-            Shape::Linear { norm, slope } => {
+            RowFunctionKind::Linear { norm, slope } => {
                 every = vec![*norm; slope.len()];
                 Features::Squares { linear: slope, square: &every }
             }
-            Shape::Polynomial(coefficients) => match &coefficients[..] {
+            RowFunctionKind::Polynomial(coefficients) => match &coefficients[..] {
                 [] => Features::None,
                 [linear] => Features::Linear { norm: false, slope: linear },
                 [linear, square] => Features::Squares { linear, square },
                 _ => return None,
             },
-            Shape::Table(_) => return None,
+            RowFunctionKind::Table(_) => return None,
         };
         self.sum(&features, terms, form.constant)
     }
 
-    fn sum(&self, features: &Features<'_>, terms: &[Term], constant: Symbol) -> Option<Step<'a>> {
+    fn sum(&self, features: &Features<'_>, terms: &[PlaneTerm], constant: FieldElement) -> Option<Step<'a>> {
         let (width, field, store) = (self.width, self.job.field, self.store);
         let bytes = || ByteDot::new(width, field, store, features, terms, constant).map(Step::ByteDot);
         let bytes = if self.kernels.prefers_bytes() { bytes() } else { None };
@@ -218,8 +219,8 @@ impl<'a, 'j> Compiler<'a, 'j> {
         self.push(sum.expect("planes always fit, and a fused form was seen to fit"))
     }
 
-    fn term(&self, number: usize, factor: Symbol) -> Term {
-        Term { number, factor, below: self.below(number) }
+    fn term(&self, number: usize, factor: FieldElement) -> PlaneTerm {
+        PlaneTerm { number, factor, below: self.below(number) }
     }
 
     /// Narrow sums of table entries are not reduced, and what is gathered may be such sums.
@@ -232,10 +233,10 @@ impl<'a, 'j> Compiler<'a, 'j> {
         }
     }
 
-    fn product(&mut self, a: usize, b: usize) -> Term {
+    fn product(&mut self, a: usize, b: usize) -> PlaneTerm {
         let number = self.push(Step::Product { a, b });
         // Narrow products come over 2^32; the next dot product puts that right for nothing.
-        let factor = if self.width == Width::Narrow { self.job.field.reduce(1 << 32) } else { Symbol::ONE };
+        let factor = if self.width == Width::Narrow { self.job.field.reduce(1 << 32) } else { FieldElement::ONE };
         self.term(number, factor)
     }
 }

@@ -15,11 +15,11 @@ use crate::bytes::ByteDot;
 use crate::dot::{AnyDot, Width};
 use crate::numbers::{self, KeyBytes};
 use crate::store::{BLOCK_ROWS, RowStore};
-use crate::table::Tables;
+use crate::table::LookupTables;
 use compile::Compiler;
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{Form, Job, Output};
-use ifonly_algebra::keys::{KeyedRows, SymbolStream};
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{OutputExpr, RowFunction, ScanJob};
+use ifonly_algebra::keys::{FieldElementStream, KeyedRowRandomness};
 pub(crate) use pair::{Norms, run_pair};
 use std::ops::Range;
 
@@ -77,20 +77,20 @@ pub(crate) struct TileProgram<'a> {
 
 #[derive(Debug)]
 enum Step<'a> {
-    Stream(&'a SymbolStream),
-    RowShares(&'a [Symbol]),
+    Stream(&'a FieldElementStream),
+    RowShares(&'a [FieldElement]),
     Dot(AnyDot),
     /// The same where bytes are multiplied with bytes.
     ByteDot(ByteDot),
     /// Also the values of a second form, if the tables are of two.
-    Tables(Tables),
+    Tables(LookupTables),
     /// The second form of the tables in the step before.
     SecondOfTables,
     /// For databases smaller than the tables would be.
-    Directly(&'a Form),
+    Directly(&'a RowFunction),
     /// The form at the following row.
     Next {
-        form: &'a Form,
+        form: &'a RowFunction,
         this: usize,
     },
     Gather {
@@ -118,26 +118,29 @@ pub(crate) struct Scratch {
 }
 
 /// The forms that the outputs use, each once.
-pub(crate) fn used_forms(job: &Job<'_>) -> Vec<usize> {
+pub(crate) fn used_forms(job: &ScanJob<'_>) -> Vec<usize> {
     let mut used: Vec<usize> = job.program.outputs.iter().flat_map(forms_of).collect();
     used.sort_unstable();
     used.dedup();
     used
 }
 
-fn forms_of(output: &Output) -> Vec<usize> {
+fn forms_of(output: &OutputExpr) -> Vec<usize> {
     match *output {
-        Output::Plain(form) | Output::Masked { form, .. } | Output::Difference(form) | Output::Blinded(form) => {
+        OutputExpr::Plain(form)
+        | OutputExpr::Masked { form, .. }
+        | OutputExpr::Difference(form)
+        | OutputExpr::Blinded(form) => {
             vec![form]
         }
-        Output::Hidden { cost, gate } => vec![cost, gate],
-        Output::Selected { square, linear, .. } => vec![square, linear],
+        OutputExpr::Hidden { cost, gate } => vec![cost, gate],
+        OutputExpr::Selected { square, linear, .. } => vec![square, linear],
     }
 }
 
 impl<'a> TileProgram<'a> {
     /// The values of all used forms as outputs, without any randomness: the first pass of a shuffled answer.
-    pub(crate) fn values(kernels: &'static dyn Kernels, store: &'a RowStore, job: &Job<'a>) -> Self {
+    pub(crate) fn values(kernels: &'static dyn Kernels, store: &'a RowStore, job: &ScanJob<'a>) -> Self {
         let mut compiler = Compiler::new(kernels, store, job, false);
         let outputs = used_forms(job).into_iter().map(|form| compiler.form(form)).collect();
         compiler.finish(outputs)
@@ -147,8 +150,8 @@ impl<'a> TileProgram<'a> {
     pub(crate) fn answer(
         kernels: &'static dyn Kernels,
         store: &'a RowStore,
-        job: &Job<'a>,
-        keys: &'a KeyedRows,
+        job: &ScanJob<'a>,
+        keys: &'a KeyedRowRandomness,
         gathers: bool,
     ) -> Self {
         let mut compiler = Compiler::new(kernels, store, job, gathers);
@@ -244,9 +247,9 @@ impl<'a> TileProgram<'a> {
         }
     }
 
-    fn get(&self, number: &[u32], stride: usize, row: usize) -> Symbol {
+    fn get(&self, number: &[u32], stride: usize, row: usize) -> FieldElement {
         let value = u64::from(number[row]) | u64::from(number[stride + row]) << 32;
-        self.field.symbol(value).expect("numbers of a tile are reduced")
+        self.field.element(value).expect("numbers of a tile are reduced")
     }
 }
 

@@ -2,10 +2,10 @@
 //! work on the bytes of a row for each pair.
 
 use super::{Scratch, Step, TileProgram, blocks_of};
-use crate::backend::{Kernels, Pair, Planes};
+use crate::backend::{DotPair, Kernels, Planes};
 use crate::dot::{AnyDot, Dot, Features, NARROW, Width};
 use crate::store::{BLOCK_ROWS, RowStore};
-use ifonly_algebra::field::{Field, Symbol};
+use ifonly_algebra::field::{Field, FieldElement};
 
 /// Larger than any `‖y‖²` that is taken, so that residues are the numbers themselves: the prime 2^31 − 1.
 const NORM_FIELD: u64 = (1 << 31) - 1;
@@ -20,14 +20,14 @@ pub(crate) struct Norms<'a> {
 impl<'a> Norms<'a> {
     /// `None` where pairs are not taken, or norms could be too large.
     pub(crate) fn new(kernels: &'static dyn Kernels, store: &'a RowStore) -> Option<Norms<'a>> {
-        let largest: u64 = store.ranges().iter().map(|&range| u64::from(range).pow(2)).sum();
+        let largest: u64 = store.max_levels().iter().map(|&range| u64::from(range).pow(2)).sum();
         if !kernels.prefers_pairs() || largest >= NORM_FIELD {
             return None;
         }
         let field = Field::new(NORM_FIELD).ok()?;
-        let slope = vec![Symbol::ZERO; store.features()];
+        let slope = vec![FieldElement::ZERO; store.features()];
         let squares = Features::Linear { norm: true, slope: &slope };
-        let dot = AnyDot::new(Width::Narrow, &field, store, &squares, &[], Symbol::ZERO)?;
+        let dot = AnyDot::new(Width::Narrow, &field, store, &squares, &[], FieldElement::ZERO)?;
         Some(Norms { kernels, store, dot })
     }
 
@@ -43,7 +43,7 @@ impl<'a> Norms<'a> {
 impl TileProgram<'_> {
     /// Whether [`run_pair`] takes this program with another one of the same store.
     pub(crate) fn pairs(&self) -> bool {
-        self.last_dot().is_some_and(|dot| Pair::new([dot, dot]).is_some())
+        self.last_dot().is_some_and(|dot| DotPair::new([dot, dot]).is_some())
     }
 
     /// The last step, if it is the only output.
@@ -65,7 +65,7 @@ pub(crate) fn run_pair(
 ) {
     let stride = rows.next_multiple_of(BLOCK_ROWS);
     let [one, other] = programs;
-    let pair = one.last_dot().zip(other.last_dot()).and_then(|(one, other)| Pair::new([one, other]));
+    let pair = one.last_dot().zip(other.last_dot()).and_then(|(one, other)| DotPair::new([one, other]));
     let pair = pair.expect("both programs pair");
     let mut work = programs.into_iter().zip(scratch).map(|(program, scratch)| {
         let before = program.steps.len() - 1;

@@ -3,9 +3,9 @@
 #![allow(dead_code)] // each test uses its part
 
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_sealed::simulate::{self, Letter};
-use ifonly_sealed::{Circuit, Found, Party, Randomness, Shape, combine, share};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_sealed::simulate::{self, FrameInTransit};
+use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedParams, SealedResult, combine, share};
 use std::sync::Arc;
 
 /// Where the three servers' random bits come from.
@@ -16,7 +16,7 @@ pub(crate) enum Source {
 }
 
 /// The record of a row: its number, repeated as often as there is room.
-pub(crate) fn record(shape: &Shape, row: usize) -> Vec<u8> {
+pub(crate) fn record(shape: &SealedParams, row: usize) -> Vec<u8> {
     let length = shape.answer_bytes() / shape.ranks() - 8;
     (row as u32 + 1).to_le_bytes().into_iter().cycle().take(length).collect()
 }
@@ -37,10 +37,11 @@ pub(crate) fn parties(
     random.fill(&mut session);
     [1, 2, 3].map(|n| {
         let randomness = match source {
-            Source::Drawn => Randomness::Drawn,
-            Source::Keyed => {
-                Randomness::Keyed { with_previous: pair_key((n + 1) % 3 + 1, session), with_next: pair_key(n, session) }
-            }
+            Source::Drawn => PartyRandomness::Drawn,
+            Source::Keyed => PartyRandomness::Keyed {
+                with_previous: pair_key((n + 1) % 3 + 1, session),
+                with_next: pair_key(n, session),
+            },
         };
         Party::new(circuit, n, randomness, |row| shares[n - 1][row], random).unwrap()
     })
@@ -72,8 +73,8 @@ pub(crate) fn search(
     values: &[u64],
     source: Source,
     random: &mut SeededRandom,
-    see: &mut dyn FnMut(&Letter),
-) -> Vec<Option<Found>> {
+    see: &mut dyn FnMut(&FrameInTransit),
+) -> Vec<Option<SealedResult>> {
     let shape = circuit.shape();
     let shares = share(shape.bits(), values, random);
     let mut parties = parties(circuit, &shares, source, random);
@@ -87,10 +88,10 @@ pub(crate) fn search(
 }
 
 /// The rows that qualify, nearest first, the lower row first where costs are equal.
-pub(crate) fn brute_force(shape: &Shape, cost_bits: usize, values: &[u64]) -> Vec<Option<Found>> {
+pub(crate) fn brute_force(shape: &SealedParams, cost_bits: usize, values: &[u64]) -> Vec<Option<SealedResult>> {
     let mut rows: Vec<usize> = (0..values.len()).filter(|&row| values[row] >> cost_bits == 0).collect();
     rows.sort_by_key(|&row| values[row]);
-    let found = |&row: &usize| Some(Found { cost: values[row], record: record(shape, row) });
+    let found = |&row: &usize| Some(SealedResult { cost: values[row], record: record(shape, row) });
     let mut found: Vec<_> = rows.iter().take(shape.ranks()).map(found).collect();
     found.resize(shape.ranks(), None);
     found

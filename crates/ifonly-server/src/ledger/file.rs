@@ -23,7 +23,7 @@ const WAITING: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct FileLedger {
     path: PathBuf,
-    claims: SyncSender<Claim>,
+    claims: SyncSender<PendingSpend>,
     spent: Arc<Spent>,
     patience: Duration,
 }
@@ -32,7 +32,7 @@ pub(crate) struct FileLedger {
 type Spent = Mutex<HashMap<String, u64>>;
 
 /// One to be counted, if it is not too late.
-struct Claim {
+struct PendingSpend {
     line: String,
     limit: u64,
     until: Instant,
@@ -45,8 +45,8 @@ impl FileLedger {
         let fail = |error| LedgerError::File { path: path.into(), error };
         let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(fail)?;
         let spent = Arc::<Spent>::default();
-        let mut lines = Lines { path: path.into(), file, read: 0, torn: false, spent: spent.clone() };
-        let (claims, waiting) = sync_channel::<Claim>(WAITING);
+        let mut lines = LedgerLines { path: path.into(), file, read: 0, torn: false, spent: spent.clone() };
+        let (claims, waiting) = sync_channel::<PendingSpend>(WAITING);
         let thread = std::thread::Builder::new().name("ledger".into());
         let run = move || {
             for claim in waiting {
@@ -70,7 +70,7 @@ fn late() -> Error {
 impl Ledger for FileLedger {
     fn spend(&self, line: &str, limit: u64) -> Result<bool, LedgerError> {
         let (reply, said) = sync_channel(1);
-        let claim = Claim { line: line.into(), limit, until: Instant::now() + self.patience, reply };
+        let claim = PendingSpend { line: line.into(), limit, until: Instant::now() + self.patience, reply };
         let said = match self.claims.try_send(claim) {
             // Without a reply it is late, or its thread has failed, which may have left a count half done.
             Ok(()) => said.recv_timeout(self.patience).unwrap_or_else(|_| Err(late())),
@@ -94,7 +94,7 @@ impl Ledger for FileLedger {
 
 /// Lines of `name stage`, counted.
 #[derive(Debug)]
-struct Lines {
+struct LedgerLines {
     path: PathBuf,
     file: File,
     /// Bytes that were read or written, all of whole lines.
@@ -104,8 +104,8 @@ struct Lines {
     spent: Arc<Spent>,
 }
 
-impl Lines {
-    fn spend(&mut self, claim: &Claim) -> std::io::Result<bool> {
+impl LedgerLines {
+    fn spend(&mut self, claim: &PendingSpend) -> std::io::Result<bool> {
         self.file.lock()?;
         // The lock may have taken any time.
         let result = match Instant::now() < claim.until {

@@ -22,7 +22,7 @@ pub(crate) use file::FileLedger;
 pub use place::LedgerConfig;
 pub(crate) use place::{PATIENCE, some};
 
-use place::Place;
+use place::LedgerLocation;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -103,8 +103,8 @@ pub enum LedgerError {
 pub fn open(config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, LedgerError> {
     let server = config.name.as_deref().unwrap_or(server);
     let url = match config.place()? {
-        Place::File(path) => return Ok(Box::new(FileLedger::open(&path, config.timeout())?)),
-        Place::Url(url) => url,
+        LedgerLocation::File(path) => return Ok(Box::new(FileLedger::open(&path, config.timeout())?)),
+        LedgerLocation::Url(url) => url,
     };
     // A store with a runtime of its own may not be waited for on a thread that drives another runtime.
     let opening = || -> Result<Box<dyn Ledger>, LedgerError> {

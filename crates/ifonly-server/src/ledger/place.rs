@@ -36,7 +36,7 @@ const fn usual_timeout() -> u64 {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(usual_timeout());
 
 /// What a configuration comes down to.
-pub(super) enum Place {
+pub(super) enum LedgerLocation {
     File(PathBuf),
     /// With everything in it.
     Url(String),
@@ -81,13 +81,13 @@ impl LedgerConfig {
     }
 
     /// Reads whatever file or variable it names.
-    pub(super) fn place(&self) -> Result<Place, LedgerError> {
+    pub(super) fn place(&self) -> Result<LedgerLocation, LedgerError> {
         let wrong = |text: String| Err(LedgerError::Place(text));
         if !(1..=60).contains(&self.timeout_seconds) {
             return wrong("timeout_seconds must be from 1 to 60".into());
         }
         let url = match (&self.file, &self.url, &self.url_file, &self.url_env) {
-            (Some(path), None, None, None) => return Ok(Place::File(path.clone())),
+            (Some(path), None, None, None) => return Ok(LedgerLocation::File(path.clone())),
             (None, Some(url), None, None) => url.clone(),
             (None, None, Some(path), None) => {
                 std::fs::read_to_string(path).map_err(|error| LedgerError::File { path: path.clone(), error })?
@@ -101,7 +101,7 @@ impl LedgerConfig {
         let url = url.trim();
         // What stands before the first colon is no secret, unless there is no scheme at all.
         match url.split_once("://") {
-            Some((scheme, _)) if STORES.contains(&scheme) => Ok(Place::Url(url.into())),
+            Some((scheme, _)) if STORES.contains(&scheme) => Ok(LedgerLocation::Url(url.into())),
             _ => wrong(format!("its URL must begin with one of {}, followed by ://", STORES.join(", "))),
         }
     }
@@ -151,15 +151,17 @@ mod tests {
 
     fn url(config: &LedgerConfig) -> String {
         match config.place() {
-            Ok(Place::Url(url)) => url,
-            Ok(Place::File(path)) => panic!("a file: {path:?}"),
+            Ok(LedgerLocation::Url(url)) => url,
+            Ok(LedgerLocation::File(path)) => panic!("a file: {path:?}"),
             Err(error) => error.to_string(),
         }
     }
 
     #[test]
     fn a_ledger_is_a_path_or_a_url_from_here_or_from_elsewhere() {
-        assert!(matches!(read("ledger = \"a/b\"").place(), Ok(Place::File(path)) if path.to_str() == Some("a/b")));
+        assert!(
+            matches!(read("ledger = \"a/b\"").place(), Ok(LedgerLocation::File(path)) if path.to_str() == Some("a/b"))
+        );
         assert_eq!(url(&read("ledger = \"valkey://h\"")), "valkey://h");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("url");

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 /// Connections, idle ones here and the others with whoever took them.
 pub(super) struct Pool<C> {
-    inside: Mutex<Inside<C>>,
+    inside: Mutex<PoolState<C>>,
     returned: Condvar,
     most: usize,
 }
 
-struct Inside<C> {
+struct PoolState<C> {
     idle: Vec<C>,
     taken: usize,
 }
 
 /// A place in the pool, with its connection if one was idle.
-pub(super) struct Taken<'a, C> {
+pub(super) struct PooledConnection<'a, C> {
     pool: &'a Pool<C>,
     /// What goes back in the end; taken out by whoever finds it broken.
     pub(super) connection: Option<C>,
@@ -26,24 +26,24 @@ pub(super) struct Taken<'a, C> {
 impl<C> Pool<C> {
     /// With one idle connection and places for `most`.
     pub(super) fn new(first: C, most: usize) -> Pool<C> {
-        Pool { inside: Mutex::new(Inside { idle: vec![first], taken: 0 }), returned: Condvar::new(), most }
+        Pool { inside: Mutex::new(PoolState { idle: vec![first], taken: 0 }), returned: Condvar::new(), most }
     }
 
     /// A place, unless none comes free for so long.
-    pub(super) fn take(&self, patience: Duration) -> Option<Taken<'_, C>> {
+    pub(super) fn take(&self, patience: Duration) -> Option<PooledConnection<'_, C>> {
         let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        let full = |inside: &mut Inside<C>| inside.taken >= self.most;
+        let full = |inside: &mut PoolState<C>| inside.taken >= self.most;
         let waited = self.returned.wait_timeout_while(inside, patience, full);
         let (mut inside, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return None;
         }
         inside.taken += 1;
-        Some(Taken { pool: self, connection: inside.idle.pop() })
+        Some(PooledConnection { pool: self, connection: inside.idle.pop() })
     }
 }
 
-impl<C> Drop for Taken<'_, C> {
+impl<C> Drop for PooledConnection<'_, C> {
     fn drop(&mut self) {
         let mut inside = self.pool.inside.lock().unwrap_or_else(PoisonError::into_inner);
         inside.taken -= 1;

@@ -2,7 +2,7 @@
 //!
 //! `READ COMMITTED` is enough: of two statements that meet at a row, the second waits for the first and sees what it wrote.
 
-use super::remote::{Claim, Remote, Store, Verdict};
+use super::remote::{CounterStore, SpendOutcome, SpendRequest, StoreLedger};
 use super::{LedgerConfig, LedgerError, tls};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -47,7 +47,7 @@ SELECT current_setting('fsync'), pg_is_in_recovery(),
        CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN ''
             ELSE set_config('synchronous_commit', 'on', false) END";
 
-pub(super) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<Remote<Postgres>, LedgerError> {
+pub(super) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<StoreLedger<Postgres>, LedgerError> {
     // What the reader of URLs says may repeat a part of the password.
     let unreadable =
         || LedgerError::Place("its URL cannot be read; write postgres://user:password@host:5432/database".into());
@@ -64,7 +64,7 @@ pub(super) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<Rem
     settings.ssl_mode(if secure { SslMode::Require } else { SslMode::Disable });
     settings.connect_timeout(config.timeout()).application_name("ifonly");
     let tls = secure.then(|| tls::client(config.ca.as_deref())).transpose()?;
-    Remote::open(Postgres { settings, tls, ledger: server.into(), timeout: config.timeout() }, config.timeout())
+    StoreLedger::open(Postgres { settings, tls, ledger: server.into(), timeout: config.timeout() }, config.timeout())
 }
 
 /// The URL without `sslmode`, and whether it wants TLS: not with `disable`; with `require` and beyond always, and checked; by default
@@ -91,14 +91,14 @@ pub(super) struct Postgres {
 }
 
 /// A connection with the runtime that drives it, whenever somebody waits for it.
-pub(super) struct Session {
+pub(super) struct PgConnection {
     client: Client,
     spend: Option<Statement>,
     /// There until it is dropped.
     runtime: Option<Runtime>,
 }
 
-impl Drop for Session {
+impl Drop for PgConnection {
     fn drop(&mut self) {
         // It may be dropped on a thread that drives another runtime, where waiting for this one is not allowed.
         if let Some(runtime) = self.runtime.take() {
@@ -113,19 +113,20 @@ impl Postgres {
     }
 
     /// Waits for something of this connection, as long as the time limit allows.
-    fn wait<T>(&self, runtime: &Runtime, work: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
+    fn wait<T>(&self, runtime: &Runtime, work: impl Future<Output = Result<T, Error>>) -> Result<T, PostgresError> {
         match runtime.block_on(async { tokio::time::timeout(self.timeout, work).await }) {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(error)) => Err(Fault { refused: error.as_db_error().is_some(), reason: chain(&error) }),
-            Err(_) => {
-                Err(Fault { refused: false, reason: format!("it said nothing for {} seconds", self.timeout.as_secs()) })
-            }
+            Ok(Err(error)) => Err(PostgresError { refused: error.as_db_error().is_some(), reason: chain(&error) }),
+            Err(_) => Err(PostgresError {
+                refused: false,
+                reason: format!("it said nothing for {} seconds", self.timeout.as_secs()),
+            }),
         }
     }
 }
 
 /// What went wrong.
-struct Fault {
+struct PostgresError {
     /// The server said so: whatever was asked was rolled back.
     refused: bool,
     reason: String,
@@ -137,8 +138,8 @@ fn chain(error: &Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-impl Store for Postgres {
-    type Connection = Session;
+impl CounterStore for Postgres {
+    type Connection = PgConnection;
 
     fn shown(&self) -> String {
         let host = match self.settings.get_hosts().first() {
@@ -151,7 +152,7 @@ impl Store for Postgres {
         format!("postgres://{host}:{port}/{}", self.settings.get_dbname().unwrap_or_default())
     }
 
-    fn connect(&self) -> Result<Session, LedgerError> {
+    fn connect(&self) -> Result<PgConnection, LedgerError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| self.unreachable(error))?;
         let connecting = async {
@@ -170,11 +171,13 @@ impl Store for Postgres {
         if standby {
             return careless("it is a standby; name the primary");
         }
-        Ok(Session { client, spend: None, runtime: Some(runtime) })
+        Ok(PgConnection { client, spend: None, runtime: Some(runtime) })
     }
 
-    fn identify(&self, session: &mut Session, proposal: &str) -> Result<String, LedgerError> {
-        let Session { client, runtime: Some(runtime), .. } = session else { return Err(self.unreachable("closed")) };
+    fn identify(&self, session: &mut PgConnection, proposal: &str) -> Result<String, LedgerError> {
+        let PgConnection { client, runtime: Some(runtime), .. } = session else {
+            return Err(self.unreachable("closed"));
+        };
         let work = async {
             let there = "SELECT to_regclass('ifonly_ledger') IS NOT NULL AND to_regclass('ifonly_spent') IS NOT NULL";
             if !client.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
@@ -188,7 +191,7 @@ impl Store for Postgres {
         self.wait(runtime, work).map_err(|fault| self.unreachable(fault.reason))
     }
 
-    fn is_open(&self, session: &mut Session) -> bool {
+    fn is_open(&self, session: &mut PgConnection) -> bool {
         let Some(runtime) = &session.runtime else { return false };
         // Nothing drives the connection while nobody waits: let it see what has come in the meantime.
         runtime.block_on(async {
@@ -199,8 +202,8 @@ impl Store for Postgres {
         !session.client.is_closed()
     }
 
-    fn spend(&self, session: &mut Session, claim: &Claim<'_>) -> Result<Verdict, LedgerError> {
-        let Session { client, spend, runtime: Some(runtime) } = session else {
+    fn spend(&self, session: &mut PgConnection, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
+        let PgConnection { client, spend, runtime: Some(runtime) } = session else {
             return Err(self.unreachable("closed"));
         };
         let statement = match spend {
@@ -219,13 +222,13 @@ impl Store for Postgres {
             let row = client.query_opt(&*statement, &values).await?;
             row.map(|row| row.try_get::<_, i64>(0)).transpose()
         };
-        let counted = self.wait(runtime, counting).map_err(|Fault { refused, reason }| match refused {
+        let counted = self.wait(runtime, counting).map_err(|PostgresError { refused, reason }| match refused {
             true => LedgerError::Refused { store: store(), reason },
             false => LedgerError::Lost { store: store(), reason },
         })?;
         if let Some(count) = counted {
             let below = |_| LedgerError::Lost { store: store(), reason: "it gave a count below zero".into() };
-            return u64::try_from(count).map(Verdict::Counted).map_err(below);
+            return u64::try_from(count).map(SpendOutcome::Counted).map_err(below);
         }
         let asking = async {
             let row = client.query_one(WHY, &[&self.ledger, &claim.line]).await?;
@@ -234,9 +237,9 @@ impl Store for Postgres {
         let (identity, spent) = self.wait(runtime, asking).map_err(|fault| self.unreachable(fault.reason))?;
         let spent = spent.unwrap_or(0);
         match () {
-            () if identity.as_deref() != Some(claim.identity) => Ok(Verdict::Another),
-            () if spent < seen => Ok(Verdict::Less),
-            () if spent.max(floor) >= limit => Ok(Verdict::Spent),
+            () if identity.as_deref() != Some(claim.identity) => Ok(SpendOutcome::Another),
+            () if spent < seen => Ok(SpendOutcome::Less),
+            () if spent.max(floor) >= limit => Ok(SpendOutcome::Spent),
             // Somebody has changed it in between.
             () => Err(LedgerError::Refused { store: store(), reason: "it changed meanwhile".into() }),
         }

@@ -3,9 +3,9 @@
 //! A Redis keeps its data in memory, so it is asked at every connection whether it would forget: it must be a primary, write its
 //! append-only file, and evict nothing.
 
-use super::remote::{Claim, Remote, Store, Verdict};
-use super::resp::{Line, Reply};
-use super::url::{At, RedisUrl};
+use super::remote::{CounterStore, SpendOutcome, SpendRequest, StoreLedger};
+use super::resp::{RespConnection, RespReply};
+use super::url::{RedisEndpoint, RedisUrl};
 use super::{LedgerConfig, LedgerError, tls};
 use rustls::ClientConfig;
 use std::io::ErrorKind;
@@ -29,15 +29,15 @@ const IDENTIFY: &str = "\
 redis.call('HSETNX', KEYS[1], 'identity', ARGV[1])
 return redis.call('HGET', KEYS[1], 'identity')";
 
-pub(super) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<Remote<Redis>, LedgerError> {
+pub(super) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<StoreLedger<Redis>, LedgerError> {
     let unreadable = || LedgerError::Place("its URL cannot be read; write redis://user:password@host:6379/0".into());
     let url = RedisUrl::parse(url).ok_or_else(unreadable)?;
     let tls = match url.at {
-        At::Host { tls: true, .. } => Some(tls::client(config.ca.as_deref())?),
+        RedisEndpoint::Host { tls: true, .. } => Some(tls::client(config.ca.as_deref())?),
         _ => None,
     };
     let (timeout, replicas) = (config.timeout(), config.replicas);
-    Remote::open(Redis { url, tls, timeout, replicas, key: format!("ifonly:ledger:{server}") }, timeout)
+    StoreLedger::open(Redis { url, tls, timeout, replicas, key: format!("ifonly:ledger:{server}") }, timeout)
 }
 
 /// Where it is, and what is asked of it.
@@ -56,9 +56,9 @@ impl Redis {
     }
 
     /// A command before anything is counted, which must succeed.
-    fn prepare(&self, line: &mut Line, words: &[&[u8]]) -> Result<Reply, LedgerError> {
+    fn prepare(&self, line: &mut RespConnection, words: &[&[u8]]) -> Result<RespReply, LedgerError> {
         match line.ask(words) {
-            Ok(Reply::Error(said)) => {
+            Ok(RespReply::Error(said)) => {
                 // Some refusals repeat the command's words, passwords among them; the first word says what kind it is.
                 let kind = said.split(' ').next().unwrap_or_default();
                 let command = String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned();
@@ -99,15 +99,15 @@ impl Redis {
     }
 }
 
-impl Store for Redis {
-    type Connection = Line;
+impl CounterStore for Redis {
+    type Connection = RespConnection;
 
     fn shown(&self) -> String {
         self.url.to_string()
     }
 
-    fn connect(&self) -> Result<Line, LedgerError> {
-        let line = Line::connect(&self.url.at, self.tls.as_ref(), self.timeout);
+    fn connect(&self) -> Result<RespConnection, LedgerError> {
+        let line = RespConnection::connect(&self.url.at, self.tls.as_ref(), self.timeout);
         let mut line = line.map_err(|error| self.unreachable(self.reason(&error)))?;
         match (&self.url.user, &self.url.password) {
             (None, None) => {}
@@ -121,35 +121,37 @@ impl Store for Redis {
             self.prepare(&mut line, &[b"SELECT", self.url.database.to_string().as_bytes()])?;
         }
         match self.prepare(&mut line, &[b"INFO"])? {
-            Reply::Text(info) => self.check(&info).map(|()| line),
+            RespReply::Text(info) => self.check(&info).map(|()| line),
             _ => Err(self.unreachable("it does not say how it is set up")),
         }
     }
 
-    fn identify(&self, line: &mut Line, proposal: &str) -> Result<String, LedgerError> {
+    fn identify(&self, line: &mut RespConnection, proposal: &str) -> Result<String, LedgerError> {
         let words = [b"EVAL", IDENTIFY.as_bytes(), b"1", self.key.as_bytes(), proposal.as_bytes()];
         match self.prepare(line, &words)? {
-            Reply::Text(identity) => Ok(identity),
+            RespReply::Text(identity) => Ok(identity),
             _ => Err(self.unreachable("it holds something else under the ledger's name")),
         }
     }
 
-    fn is_open(&self, line: &mut Line) -> bool {
+    fn is_open(&self, line: &mut RespConnection) -> bool {
         line.is_open()
     }
 
-    fn spend(&self, line: &mut Line, claim: &Claim<'_>) -> Result<Verdict, LedgerError> {
+    fn spend(&self, line: &mut RespConnection, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
         let lost = |reason: String| LedgerError::Lost { store: self.shown(), reason };
         let numbers = [claim.limit, claim.seen, claim.floor].map(|number| number.to_string());
         let [limit, seen, floor] = [0, 1, 2].map(|place: usize| numbers[place].as_bytes());
         let (key, identity) = (self.key.as_bytes(), claim.identity.as_bytes());
         let words = [b"EVAL", SPEND.as_bytes(), b"1", key, identity, claim.line.as_bytes(), limit, seen, floor];
         let count = match line.ask(&words) {
-            Ok(Reply::Number(-2)) => return Ok(Verdict::Another),
-            Ok(Reply::Number(-1)) => return Ok(Verdict::Less),
-            Ok(Reply::Number(0)) => return Ok(Verdict::Spent),
-            Ok(Reply::Number(count)) => u64::try_from(count).map_err(|_| lost("it gave a count below zero".into()))?,
-            Ok(Reply::Error(reason)) => return Err(LedgerError::Refused { store: self.shown(), reason }),
+            Ok(RespReply::Number(-2)) => return Ok(SpendOutcome::Another),
+            Ok(RespReply::Number(-1)) => return Ok(SpendOutcome::Less),
+            Ok(RespReply::Number(0)) => return Ok(SpendOutcome::Spent),
+            Ok(RespReply::Number(count)) => {
+                u64::try_from(count).map_err(|_| lost("it gave a count below zero".into()))?
+            }
+            Ok(RespReply::Error(reason)) => return Err(LedgerError::Refused { store: self.shown(), reason }),
             Ok(_) => return Err(lost("it gave no count".into())),
             Err(error) => return Err(lost(self.reason(&error))),
         };
@@ -158,11 +160,11 @@ impl Store for Redis {
             let patience = (self.timeout.as_millis() / 2).to_string();
             let replicas = self.replicas.to_string();
             match line.ask(&[b"WAIT", replicas.as_bytes(), patience.as_bytes()]) {
-                Ok(Reply::Number(have)) if have >= i64::from(self.replicas) => {}
+                Ok(RespReply::Number(have)) if have >= i64::from(self.replicas) => {}
                 Ok(_) => return Err(lost(format!("fewer than {} replicas have it", self.replicas))),
                 Err(error) => return Err(lost(self.reason(&error))),
             }
         }
-        Ok(Verdict::Counted(count))
+        Ok(SpendOutcome::Counted(count))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::pool::Pool;
 use super::{Ledger, LedgerError};
-use ifonly_algebra::random::{OsRandom, Random};
+use ifonly_algebra::random::{OsRandom, RandomSource};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const CONNECTIONS: usize = 4;
 const MOST: u64 = (1 << 53) - 1;
 
 /// A store that counts.
-pub(super) trait Store: Send + Sync {
+pub(super) trait CounterStore: Send + Sync {
     /// A connection that has been found fit for use.
     type Connection: Send;
 
@@ -33,12 +33,12 @@ pub(super) trait Store: Send + Sync {
 
     /// In one step: if the ledger is the one that is meant and has counted at least `seen`, counts one more on top of the larger of its
     /// count and `floor`, unless that is `limit` already.
-    fn spend(&self, connection: &mut Self::Connection, claim: &Claim<'_>) -> Result<Verdict, LedgerError>;
+    fn spend(&self, connection: &mut Self::Connection, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError>;
 }
 
 /// What is to be counted.
 #[derive(Debug)]
-pub(super) struct Claim<'a> {
+pub(super) struct SpendRequest<'a> {
     pub(super) identity: &'a str,
     pub(super) line: &'a str,
     pub(super) limit: u64,
@@ -50,7 +50,7 @@ pub(super) struct Claim<'a> {
 
 /// What a store says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SpendOutcome {
     /// Counted; so many are now.
     Counted(u64),
     /// The limit was reached before.
@@ -62,7 +62,7 @@ pub(super) enum Verdict {
 }
 
 /// A ledger in a store.
-pub(super) struct Remote<S: Store> {
+pub(super) struct StoreLedger<S: CounterStore> {
     store: S,
     /// Drawn when the ledger was made: whoever lost it cannot make the same again.
     identity: String,
@@ -78,18 +78,18 @@ struct Marks {
     floor: u64,
 }
 
-impl<S: Store> Remote<S> {
-    pub(super) fn open(store: S, timeout: Duration) -> Result<Remote<S>, LedgerError> {
+impl<S: CounterStore> StoreLedger<S> {
+    pub(super) fn open(store: S, timeout: Duration) -> Result<StoreLedger<S>, LedgerError> {
         let mut connection = store.connect()?;
         let mut proposal = [0; 16];
         OsRandom::default().fill(&mut proposal);
         let identity = store.identify(&mut connection, &hex::encode(proposal))?;
         let connections = Pool::new(connection, CONNECTIONS);
-        Ok(Remote { store, identity, connections, marks: Mutex::default(), timeout })
+        Ok(StoreLedger { store, identity, connections, marks: Mutex::default(), timeout })
     }
 
     /// One request on a connection that is put back only if all went well.
-    fn ask(&self, claim: &Claim<'_>) -> Result<Verdict, LedgerError> {
+    fn ask(&self, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError> {
         let busy = || LedgerError::Unreachable {
             store: self.store.shown(),
             reason: "all connections to it are waiting".into(),
@@ -107,23 +107,23 @@ impl<S: Store> Remote<S> {
     }
 }
 
-impl<S: Store> Ledger for Remote<S> {
+impl<S: CounterStore> Ledger for StoreLedger<S> {
     fn spend(&self, line: &str, limit: u64) -> Result<bool, LedgerError> {
         let limit = limit.min(MOST);
         // Replies may overtake each other, so what counts is what was seen before asking.
         let Marks { seen, floor } =
             self.marks.lock().unwrap_or_else(PoisonError::into_inner).get(line).copied().unwrap_or_default();
         let forgotten = |reason| Err(LedgerError::Forgotten { store: self.store.shown(), reason });
-        match self.ask(&Claim { identity: &self.identity, line, limit, seen, floor })? {
-            Verdict::Counted(count) if count > seen.max(floor) && count <= limit => {
+        match self.ask(&SpendRequest { identity: &self.identity, line, limit, seen, floor })? {
+            SpendOutcome::Counted(count) if count > seen.max(floor) && count <= limit => {
                 let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
                 let mark = marks.entry(line.into()).or_default();
                 mark.seen = count.max(mark.seen);
                 Ok(true)
             }
-            Verdict::Spent => Ok(false),
-            Verdict::Counted(_) | Verdict::Less => forgotten("it has counted less than this server has seen"),
-            Verdict::Another => forgotten("the ledger in it is not the one that this server opened"),
+            SpendOutcome::Spent => Ok(false),
+            SpendOutcome::Counted(_) | SpendOutcome::Less => forgotten("it has counted less than this server has seen"),
+            SpendOutcome::Another => forgotten("the ledger in it is not the one that this server opened"),
         }
     }
 
@@ -141,7 +141,7 @@ impl<S: Store> Ledger for Remote<S> {
     }
 }
 
-impl<S: Store> std::fmt::Debug for Remote<S> {
+impl<S: CounterStore> std::fmt::Debug for StoreLedger<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Remote({})", self.store.shown())
     }

@@ -1,7 +1,7 @@
 //! The protocol of Redis and Valkey, as far as a ledger speaks it: a command is an array of byte strings, a reply is one of four
 //! things. Every read and write has a time limit, from the first byte of a handshake on.
 
-use super::url::At;
+use super::url::RedisEndpoint;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -13,13 +13,13 @@ use std::time::Duration;
 const LONGEST: u64 = 1 << 20;
 
 /// A connection on which commands and replies alternate.
-pub(super) struct Line {
+pub(super) struct RespConnection {
     stream: BufReader<Stream>,
 }
 
 /// What comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum RespReply {
     Text(String),
     Number(i64),
     Nothing,
@@ -34,11 +34,15 @@ enum Stream {
     Unix(std::os::unix::net::UnixStream),
 }
 
-impl Line {
+impl RespConnection {
     /// Connects; with TLS where a configuration is given.
-    pub(super) fn connect(at: &At, tls: Option<&Arc<ClientConfig>>, timeout: Duration) -> io::Result<Line> {
+    pub(super) fn connect(
+        at: &RedisEndpoint,
+        tls: Option<&Arc<ClientConfig>>,
+        timeout: Duration,
+    ) -> io::Result<RespConnection> {
         let stream = match at {
-            At::Host { host, port, .. } => {
+            RedisEndpoint::Host { host, port, .. } => {
                 let socket = dial(host, *port, timeout)?;
                 match tls {
                     None => Stream::Tcp(socket),
@@ -50,20 +54,20 @@ impl Line {
                 }
             }
             #[cfg(unix)]
-            At::Socket(path) => {
+            RedisEndpoint::Socket(path) => {
                 let socket = std::os::unix::net::UnixStream::connect(path)?;
                 socket.set_read_timeout(Some(timeout))?;
                 socket.set_write_timeout(Some(timeout))?;
                 Stream::Unix(socket)
             }
             #[cfg(not(unix))]
-            At::Socket(_) => return Err(ErrorKind::Unsupported.into()),
+            RedisEndpoint::Socket(_) => return Err(ErrorKind::Unsupported.into()),
         };
-        Ok(Line { stream: BufReader::new(stream) })
+        Ok(RespConnection { stream: BufReader::new(stream) })
     }
 
     /// Sends a command and waits for its reply.
-    pub(super) fn ask(&mut self, words: &[&[u8]]) -> io::Result<Reply> {
+    pub(super) fn ask(&mut self, words: &[&[u8]]) -> io::Result<RespReply> {
         let mut command = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             command.extend(format!("${}\r\n", word.len()).as_bytes());
@@ -86,20 +90,20 @@ impl Line {
         self.stream.buffer().is_empty() && quiet(self.stream.get_mut()).unwrap_or(false)
     }
 
-    fn reply(&mut self) -> io::Result<Reply> {
+    fn reply(&mut self) -> io::Result<RespReply> {
         let head = self.head()?;
         let number = || head.get(1..).and_then(|digits| digits.parse::<i64>().ok()).ok_or_else(strange);
         match head.as_bytes().first() {
-            Some(b'+') => Ok(Reply::Text(head[1..].into())),
-            Some(b'-') => Ok(Reply::Error(head[1..].into())),
-            Some(b':') => Ok(Reply::Number(number()?)),
+            Some(b'+') => Ok(RespReply::Text(head[1..].into())),
+            Some(b'-') => Ok(RespReply::Error(head[1..].into())),
+            Some(b':') => Ok(RespReply::Number(number()?)),
             Some(b'$') => match number()? {
-                -1 => Ok(Reply::Nothing),
+                -1 => Ok(RespReply::Nothing),
                 length if (0..=LONGEST as i64).contains(&length) => {
                     let mut bytes = vec![0; length as usize + 2];
                     self.stream.read_exact(&mut bytes)?;
                     bytes.truncate(length as usize);
-                    String::from_utf8(bytes).map(Reply::Text).map_err(|_| strange())
+                    String::from_utf8(bytes).map(RespReply::Text).map_err(|_| strange())
                 }
                 _ => Err(strange()),
             },
@@ -188,9 +192,10 @@ mod tests {
     use std::net::TcpListener;
 
     /// What a store that says these bytes has said.
-    fn said(bytes: &'static [u8]) -> io::Result<Reply> {
+    fn said(bytes: &'static [u8]) -> io::Result<RespReply> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let at = At::Host { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port(), tls: false };
+        let at =
+            RedisEndpoint::Host { host: "127.0.0.1".into(), port: listener.local_addr().unwrap().port(), tls: false };
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 let (mut socket, _) = listener.accept().unwrap();
@@ -199,17 +204,17 @@ mod tests {
                 assert_eq!(&command, b"*1\r\n$4\r\nPING\r\n");
                 socket.write_all(bytes).unwrap();
             });
-            Line::connect(&at, None, Duration::from_secs(60)).unwrap().ask(&[b"PING"])
+            RespConnection::connect(&at, None, Duration::from_secs(60)).unwrap().ask(&[b"PING"])
         })
     }
 
     #[test]
     fn replies_are_read_and_anything_else_is_an_error() {
-        assert_eq!(said(b"+PONG\r\n").unwrap(), Reply::Text("PONG".into()));
-        assert_eq!(said(b"-OOM no\r\n").unwrap(), Reply::Error("OOM no".into()));
-        assert_eq!(said(b":-2\r\n").unwrap(), Reply::Number(-2));
-        assert_eq!(said(b"$3\r\na\nb\r\n").unwrap(), Reply::Text("a\nb".into()));
-        assert_eq!(said(b"$-1\r\n").unwrap(), Reply::Nothing);
+        assert_eq!(said(b"+PONG\r\n").unwrap(), RespReply::Text("PONG".into()));
+        assert_eq!(said(b"-OOM no\r\n").unwrap(), RespReply::Error("OOM no".into()));
+        assert_eq!(said(b":-2\r\n").unwrap(), RespReply::Number(-2));
+        assert_eq!(said(b"$3\r\na\nb\r\n").unwrap(), RespReply::Text("a\nb".into()));
+        assert_eq!(said(b"$-1\r\n").unwrap(), RespReply::Nothing);
         let wrong: [&[u8]; 9] = [
             b"",
             b"\r\n",

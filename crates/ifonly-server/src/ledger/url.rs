@@ -4,7 +4,7 @@
 /// Where a Redis is, and who asks.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct RedisUrl {
-    pub(super) at: At,
+    pub(super) at: RedisEndpoint,
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) database: u32,
@@ -12,7 +12,7 @@ pub(super) struct RedisUrl {
 
 /// Where it listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum RedisEndpoint {
     Host { host: String, port: u16, tls: bool },
     Socket(String),
 }
@@ -21,12 +21,12 @@ impl std::fmt::Display for RedisUrl {
     /// Without user and password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.at {
-            At::Host { host, port, tls } => {
+            RedisEndpoint::Host { host, port, tls } => {
                 let (scheme, colon) = (if *tls { "rediss" } else { "redis" }, host.contains(':'));
                 let (open, close) = if colon { ("[", "]") } else { ("", "") };
                 write!(f, "{scheme}://{open}{host}{close}:{port}/{}", self.database)
             }
-            At::Socket(path) => write!(f, "redis+unix://{path}"),
+            RedisEndpoint::Socket(path) => write!(f, "redis+unix://{path}"),
         }
     }
 }
@@ -54,7 +54,7 @@ impl RedisUrl {
             return None;
         }
         Some(RedisUrl {
-            at: At::Host { host: host.into(), port, tls },
+            at: RedisEndpoint::Host { host: host.into(), port, tls },
             user: some(decoded(user)?),
             password: some(decoded(password)?),
             database: if database.is_empty() { 0 } else { database.parse().ok()? },
@@ -63,7 +63,8 @@ impl RedisUrl {
 
     fn socket(rest: &str) -> Option<RedisUrl> {
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let mut url = RedisUrl { at: At::Socket(some(decoded(path)?)?), user: None, password: None, database: 0 };
+        let mut url =
+            RedisUrl { at: RedisEndpoint::Socket(some(decoded(path)?)?), user: None, password: None, database: 0 };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (key, value) = pair.split_once('=')?;
             let value = decoded(value)?;

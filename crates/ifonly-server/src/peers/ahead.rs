@@ -4,18 +4,18 @@
 //! on it, and tells the next server whose it is. So both ends count alike, whatever else goes on, and nothing is used twice: a stream
 //! that breaks, or a session that fails, takes its bits with it. There is one such stream at a time, with about six bytes a row.
 
-use super::line::{Dialler, Line, framed};
+use super::line::{PeerConnector, PeerStream, framed};
 use ifonly_algebra::random::OsRandom;
-use ifonly_sealed::{Ahead, Circuit};
+use ifonly_sealed::{Circuit, PrefetchedWords};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// What one server has drawn and received for searches to come.
-pub(crate) struct Store {
+pub(crate) struct PrefetchedRandomness {
     /// That of the last search: the next one is most likely like it.
     usual: Mutex<Option<Arc<Circuit>>>,
     /// The stream to the next server, and what was sent on it.
-    ready: Mutex<Option<(Line, Ahead)>>,
+    ready: Mutex<Option<(PeerStream, PrefetchedWords)>>,
     /// Whoever fills a stream.
     filling: Arc<Semaphore>,
     /// Streams of the previous server that are being filled. A second one, because the first may not be known to be broken.
@@ -24,17 +24,17 @@ pub(crate) struct Store {
 }
 
 /// A session, as long as it runs.
-pub(crate) struct Busy(watch::Sender<usize>);
+pub(crate) struct SessionGuard(watch::Sender<usize>);
 
-impl Drop for Busy {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.0.send_modify(|sessions| *sessions = sessions.saturating_sub(1));
     }
 }
 
-impl Default for Store {
-    fn default() -> Store {
-        Store {
+impl Default for PrefetchedRandomness {
+    fn default() -> PrefetchedRandomness {
+        PrefetchedRandomness {
             usual: Mutex::default(),
             ready: Mutex::default(),
             filling: Arc::new(Semaphore::new(1)),
@@ -48,11 +48,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Store {
+impl PrefetchedRandomness {
     /// Nothing is sent ahead while this is held.
-    pub(crate) fn busy(&self) -> Busy {
+    pub(crate) fn busy(&self) -> SessionGuard {
         self.sessions.send_modify(|sessions| *sessions += 1);
-        Busy(self.sessions.clone())
+        SessionGuard(self.sessions.clone())
     }
 
     /// What the next search will most likely be like.
@@ -61,7 +61,7 @@ impl Store {
     }
 
     /// The stream that is ready, if there is one.
-    pub(crate) fn take(&self) -> Option<(Line, Ahead)> {
+    pub(crate) fn take(&self) -> Option<(PeerStream, PrefetchedWords)> {
         locked(&self.ready).take().filter(|(line, _)| !line.to.is_closed())
     }
 
@@ -72,13 +72,13 @@ impl Store {
     }
 
     /// Room for what the previous server sends ahead, and the right to fill it; none before the first search.
-    pub(crate) fn room(&self) -> Option<(Ahead, OwnedSemaphorePermit)> {
+    pub(crate) fn room(&self) -> Option<(PrefetchedWords, OwnedSemaphorePermit)> {
         let circuit = locked(&self.usual).clone()?;
-        Some((Ahead::before(&circuit), self.arriving.clone().try_acquire_owned().ok()?))
+        Some((PrefetchedWords::before(&circuit), self.arriving.clone().try_acquire_owned().ok()?))
     }
 
     /// Opens a stream and fills it while no session runs. Ends when it is full, was taken or broke; the next session asks again.
-    pub(crate) async fn fill(self: Arc<Store>, dialler: Arc<Dialler>) {
+    pub(crate) async fn fill(self: Arc<PrefetchedRandomness>, dialler: Arc<PeerConnector>) {
         let Ok(_filling) = self.filling.clone().try_acquire_owned() else { return };
         let mut sessions = self.sessions.subscribe();
         if sessions.wait_for(|running| *running == 0).await.is_err() || locked(&self.ready).is_some() {
@@ -87,7 +87,7 @@ impl Store {
         // Only now: sessions of another kind may have passed meanwhile.
         let Some(circuit) = locked(&self.usual).clone() else { return };
         let Ok(line) = dialler.open_ahead().await else { return };
-        *locked(&self.ready) = Some((line, Ahead::before(&circuit)));
+        *locked(&self.ready) = Some((line, PrefetchedWords::before(&circuit)));
         let (mut random, mut frame) = (OsRandom::default(), vec![]);
         while sessions.wait_for(|running| *running == 0).await.is_ok() {
             let Some(to) = locked(&self.ready).as_ref().map(|(line, _)| line.to.clone()) else { return };

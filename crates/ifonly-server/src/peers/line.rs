@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use ifonly_core::transcript::Tau;
-use ifonly_sealed::{Ahead, FRAME_WORDS, HEADER_BYTES, Taken};
+use ifonly_sealed::{FRAME_WORDS, FrameOutcome, HEADER_BYTES, PrefetchedWords};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -37,17 +37,17 @@ const AHEAD_PATH: &str = "/ahead";
 const NAMED: &[u8; 8] = b"session ";
 
 /// Anything that carries bytes both ways.
-pub(crate) trait Carrier: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Carrier for T {}
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// How the next server is reached.
-pub(crate) type Dial = Box<dyn Fn() -> Dialled + Send + Sync>;
+pub(crate) type Connector = Box<dyn Fn() -> ConnectFuture + Send + Sync>;
 /// A connection to it, or why there is none.
-pub(crate) type Dialled = Pin<Box<dyn Future<Output = std::io::Result<Box<dyn Carrier>>> + Send>>;
+pub(crate) type ConnectFuture = Pin<Box<dyn Future<Output = std::io::Result<Box<dyn ByteStream>>> + Send>>;
 
 /// Why a line gives nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum LineError {
+pub(crate) enum PeerStreamError {
     /// No connection.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
@@ -63,20 +63,20 @@ pub(crate) enum LineError {
 }
 
 /// One session's stream to one peer.
-pub(crate) struct Line {
+pub(crate) struct PeerStream {
     /// Takes frames made by [`framed`].
     pub(crate) to: mpsc::Sender<Bytes>,
     /// Gives frames without their length.
-    pub(crate) from: Frames,
+    pub(crate) from: FrameReader,
     /// Random bits that the peer sent before the session.
-    pub(crate) received: Option<Ahead>,
+    pub(crate) received: Option<PrefetchedWords>,
     /// Tells the peer, where it waits for that, that a session here has taken the stream.
     taken: Option<oneshot::Sender<()>>,
 }
 
-impl Line {
-    fn new(to: mpsc::Sender<Bytes>, body: Incoming) -> Line {
-        Line { to, from: Frames::new(body), received: None, taken: None }
+impl PeerStream {
+    fn new(to: mpsc::Sender<Bytes>, body: Incoming) -> PeerStream {
+        PeerStream { to, from: FrameReader::new(body), received: None, taken: None }
     }
 
     /// Whether the peer no longer wants it: it broke, or a session was found elsewhere.
@@ -85,7 +85,7 @@ impl Line {
     }
 
     /// The stream of a session that is here; `None` if the peer no longer wants it.
-    pub(crate) fn take(mut self) -> Option<Line> {
+    pub(crate) fn take(mut self) -> Option<PeerStream> {
         match self.taken.take() {
             Some(taken) => taken.send(()).ok().map(|()| self),
             None => (!self.is_over()).then_some(self),
@@ -98,7 +98,7 @@ impl Line {
     }
 
     /// Takes in what is sent ahead, until the stream says whose it is.
-    async fn named(mut self, mut ahead: Ahead) -> Option<(Tau, Line)> {
+    async fn named(mut self, mut ahead: PrefetchedWords) -> Option<(Tau, PeerStream)> {
         loop {
             let frame = self.from.next().await.ok()??;
             if let Some(tau) = frame.strip_prefix(&NAMED[..]) {
@@ -106,7 +106,7 @@ impl Line {
                 return Some((tau.try_into().ok()?, self));
             }
             // More than there is room for, or anything else: nobody needs such a stream. The sender's number does not matter here.
-            if !matches!(ahead.receive(0, &frame), Ok(Taken::Yes)) {
+            if !matches!(ahead.receive(0, &frame), Ok(FrameOutcome::Yes)) {
                 return None;
             }
         }
@@ -123,23 +123,23 @@ pub(crate) fn framed(frame: &[u8]) -> Bytes {
 }
 
 /// The frames that come.
-pub(crate) struct Frames {
+pub(crate) struct FrameReader {
     body: Incoming,
     buffer: BytesMut,
 }
 
-impl Frames {
-    fn new(body: Incoming) -> Frames {
-        Frames { body, buffer: BytesMut::new() }
+impl FrameReader {
+    fn new(body: Incoming) -> FrameReader {
+        FrameReader { body, buffer: BytesMut::new() }
     }
 
     /// The next frame; `None` after the last. May be dropped while it waits, nothing is lost.
-    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, LineError> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, PeerStreamError> {
         loop {
             if let Some(length) = self.buffer.first_chunk::<4>() {
                 let length = u32::from_le_bytes(*length) as usize;
                 if length > MOST_FRAME {
-                    return Err(LineError::TooLong(length));
+                    return Err(PeerStreamError::TooLong(length));
                 }
                 if self.buffer.len() >= 4 + length {
                     self.buffer.advance(4);
@@ -152,23 +152,23 @@ impl Frames {
                         self.buffer.extend_from_slice(&data);
                     }
                 }
-                Some(Err(error)) => return Err(LineError::Broken(error.to_string())),
+                Some(Err(error)) => return Err(PeerStreamError::Broken(error.to_string())),
                 None if self.buffer.is_empty() => return Ok(None),
-                None => return Err(LineError::Broken("a frame ends early".into())),
+                None => return Err(PeerStreamError::Broken("a frame ends early".into())),
             }
         }
     }
 }
 
 /// What a session sends, as a body.
-pub(crate) struct Outgoing(mpsc::Receiver<Bytes>);
+pub(crate) struct FrameBody(mpsc::Receiver<Bytes>);
 
-fn outgoing() -> (mpsc::Sender<Bytes>, Outgoing) {
+fn outgoing() -> (mpsc::Sender<Bytes>, FrameBody) {
     let (to, frames) = mpsc::channel(WAITING_FRAMES);
-    (to, Outgoing(frames))
+    (to, FrameBody(frames))
 }
 
-impl Body for Outgoing {
+impl Body for FrameBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -181,38 +181,38 @@ impl Body for Outgoing {
 }
 
 /// The dialling end: keeps the connection, makes it anew when it broke.
-pub(crate) struct Dialler {
-    dial: Dial,
+pub(crate) struct PeerConnector {
+    dial: Connector,
     /// The connection, and how many there were before it.
-    connection: Mutex<Option<(u64, SendRequest<Outgoing>)>>,
+    connection: Mutex<Option<(u64, SendRequest<FrameBody>)>>,
 }
 
-impl Dialler {
-    pub(crate) fn new(dial: Dial) -> Dialler {
-        Dialler { dial, connection: Mutex::new(None) }
+impl PeerConnector {
+    pub(crate) fn new(dial: Connector) -> PeerConnector {
+        PeerConnector { dial, connection: Mutex::new(None) }
     }
 
     /// A stream for the session of this transcript.
-    pub(crate) async fn open(&self, tau: &Tau) -> Result<Line, LineError> {
+    pub(crate) async fn open(&self, tau: &Tau) -> Result<PeerStream, PeerStreamError> {
         self.stream(format!("{PATH}{}", hex::encode(tau))).await
     }
 
     /// A stream for a session to come.
-    pub(crate) async fn open_ahead(&self) -> Result<Line, LineError> {
+    pub(crate) async fn open_ahead(&self) -> Result<PeerStream, PeerStreamError> {
         self.stream(AHEAD_PATH.into()).await
     }
 
-    async fn stream(&self, path: String) -> Result<Line, LineError> {
+    async fn stream(&self, path: String) -> Result<PeerStream, PeerStreamError> {
         let (number, connection) = self.connected(None).await?;
         match post(connection, &path).await {
             // It may have died since it was last used, and nobody noticed.
-            Err(LineError::Broken(_)) => post(self.connected(Some(number)).await?.1, &path).await,
+            Err(PeerStreamError::Broken(_)) => post(self.connected(Some(number)).await?.1, &path).await,
             other => other,
         }
     }
 
     /// The connection, made anew if there is none or if it is the one with the number `dead`.
-    async fn connected(&self, dead: Option<u64>) -> Result<(u64, SendRequest<Outgoing>), LineError> {
+    async fn connected(&self, dead: Option<u64>) -> Result<(u64, SendRequest<FrameBody>), PeerStreamError> {
         let mut connection = self.connection.lock().await;
         if let Some((number, open)) = connection.as_ref()
             && !open.is_closed()
@@ -221,7 +221,7 @@ impl Dialler {
             return Ok((*number, open.clone()));
         }
         let number = connection.as_ref().map_or(0, |(number, _)| number + 1);
-        let unreachable = |reason: String| LineError::Unreachable(reason);
+        let unreachable = |reason: String| PeerStreamError::Unreachable(reason);
         let carrier = (self.dial)().await.map_err(|error| unreachable(error.to_string()))?;
         let (open, driver) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -240,23 +240,24 @@ impl Dialler {
 }
 
 /// Opens a stream on a connection.
-async fn post(mut connection: SendRequest<Outgoing>, path: &str) -> Result<Line, LineError> {
+async fn post(mut connection: SendRequest<FrameBody>, path: &str) -> Result<PeerStream, PeerStreamError> {
     let (to, body) = outgoing();
-    let request = Request::post(path).body(body).map_err(|error| LineError::Broken(error.to_string()))?;
-    let response = connection.send_request(request).await.map_err(|error| LineError::Broken(error.to_string()))?;
+    let request = Request::post(path).body(body).map_err(|error| PeerStreamError::Broken(error.to_string()))?;
+    let response =
+        connection.send_request(request).await.map_err(|error| PeerStreamError::Broken(error.to_string()))?;
     match response.status() {
-        StatusCode::OK => Ok(Line::new(to, response.into_body())),
-        status => Err(LineError::Refused(status.as_u16())),
+        StatusCode::OK => Ok(PeerStream::new(to, response.into_body())),
+        status => Err(PeerStreamError::Refused(status.as_u16())),
     }
 }
 
 /// The answering end: serves a connection from the server before, and hands every session's stream to `arrived`, which says
 /// whether it is wanted. `room` says how much may be sent ahead of a session.
 pub(crate) async fn answer(
-    carrier: impl Carrier + 'static,
+    carrier: impl ByteStream + 'static,
     sessions: u32,
-    arrived: impl Fn(Tau, Line) -> Result<(), StatusCode> + Clone + Send + 'static,
-    room: impl Fn() -> Option<(Ahead, OwnedSemaphorePermit)> + Clone + Send + 'static,
+    arrived: impl Fn(Tau, PeerStream) -> Result<(), StatusCode> + Clone + Send + 'static,
+    room: impl Fn() -> Option<(PrefetchedWords, OwnedSemaphorePermit)> + Clone + Send + 'static,
 ) {
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (arrived, room) = (arrived.clone(), room.clone());
@@ -270,14 +271,14 @@ pub(crate) async fn answer(
             let taken = match tau {
                 Some(tau) => {
                     let (taken, session) = oneshot::channel();
-                    match arrived(tau, Line { taken: Some(taken), ..Line::new(to, request.into_body()) }) {
+                    match arrived(tau, PeerStream { taken: Some(taken), ..PeerStream::new(to, request.into_body()) }) {
                         // Answered when there is a session: of several fronts, this is how the peer finds the one that has it.
                         Ok(()) => session.await.map_err(|_| StatusCode::GONE),
                         refused => refused,
                     }
                 }
                 None if path == AHEAD_PATH => room().ok_or(StatusCode::SERVICE_UNAVAILABLE).map(|(ahead, place)| {
-                    let line = Line::new(to, request.into_body());
+                    let line = PeerStream::new(to, request.into_body());
                     tokio::spawn(async move {
                         if let Some((tau, line)) = line.named(ahead).await {
                             drop(place);

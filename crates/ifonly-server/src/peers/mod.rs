@@ -9,18 +9,18 @@ mod lobby;
 mod session;
 pub(crate) mod tls;
 
-use ahead::{Busy, Store};
+use ahead::{PrefetchedRandomness, SessionGuard};
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_core::transcript::Tau;
-pub use ifonly_sealed::Source;
-use ifonly_sealed::{Ahead, Circuit, Party, Peer, Randomness, Subject};
-use line::{Dial, Dialler, Line, LineError};
-use lobby::Lobby;
+pub use ifonly_sealed::RandomnessMode;
+use ifonly_sealed::{Circuit, Party, PartyRandomness, Peer, PrefetchedWords, SessionContext};
+use line::{Connector, PeerConnector, PeerStream, PeerStreamError};
+use lobby::SessionRendezvous;
 pub(crate) use session::SessionError;
-use session::{Lines, Until};
+use session::{PeerStreams, SessionDeadline};
 use std::sync::Arc;
 use std::time::Duration;
-pub use tls::{NextServer, PeersConfig, PreviousServer, Station, StationError};
+pub use tls::{NextServer, PeerListener, PeerListenerError, PeersConfig, PreviousServer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -46,18 +46,18 @@ impl Default for PeerLimits {
 }
 
 /// One server's end of the lines to the two others.
-pub struct Peers {
+pub struct PeerNetwork {
     server: usize,
     limits: PeerLimits,
-    source: Source,
+    source: RandomnessMode,
     /// One for each front of the next server.
-    diallers: Vec<Arc<Dialler>>,
-    lobby: Arc<Lobby>,
-    store: Arc<Store>,
+    diallers: Vec<Arc<PeerConnector>>,
+    lobby: Arc<SessionRendezvous>,
+    store: Arc<PrefetchedRandomness>,
     places: Arc<Semaphore>,
 }
 
-impl std::fmt::Debug for Peers {
+impl std::fmt::Debug for PeerNetwork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Peers(of server {}, {:?})", self.server, self.limits)
     }
@@ -65,50 +65,50 @@ impl std::fmt::Debug for Peers {
 
 /// Both lines of a session, before anything was said on them.
 struct Reached {
-    lines: Lines,
+    lines: PeerStreams,
     /// What this server sent the next one before, and what the previous one sent.
-    drawn: Option<Ahead>,
-    received: Option<Ahead>,
-    busy: Busy,
+    drawn: Option<PrefetchedWords>,
+    received: Option<PrefetchedWords>,
+    busy: SessionGuard,
     deadline: Instant,
 }
 
 /// A session that all three have opened; its place is free again when it is dropped.
-pub(crate) struct Opened {
-    lines: Lines,
+pub(crate) struct OpenSession {
+    lines: PeerStreams,
     bits: Bits,
-    store: Arc<Store>,
+    store: Arc<PrefetchedRandomness>,
     /// Where random bits for the next session can go ahead.
-    dialler: Option<Arc<Dialler>>,
-    busy: Busy,
+    dialler: Option<Arc<PeerConnector>>,
+    busy: SessionGuard,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 /// Where the session's random bits come from.
 enum Bits {
     /// What was drawn and received before the session; the rest follows in it.
-    Drawn(Option<Ahead>, Option<Ahead>),
+    Drawn(Option<PrefetchedWords>, Option<PrefetchedWords>),
     /// The keys that this server shares with the previous one and with the next one.
     Keyed(TranscriptKeys, TranscriptKeys),
 }
 
-impl Opened {
+impl OpenSession {
     /// The random bits of the session, for a party of this circuit.
-    pub(crate) fn randomness(&mut self, circuit: &Arc<Circuit>) -> Randomness {
+    pub(crate) fn randomness(&mut self, circuit: &Arc<Circuit>) -> PartyRandomness {
         match &mut self.bits {
             Bits::Drawn(drawn, received) => {
                 self.store.expect(circuit);
-                Randomness::DrawnAhead(Ahead::joined(circuit, drawn.take(), received.take()))
+                PartyRandomness::DrawnAhead(PrefetchedWords::joined(circuit, drawn.take(), received.take()))
             }
             Bits::Keyed(previous, next) => {
-                Randomness::Keyed { with_previous: previous.clone(), with_next: next.clone() }
+                PartyRandomness::Keyed { with_previous: previous.clone(), with_next: next.clone() }
             }
         }
     }
 
     /// Runs the machine to its end; afterwards random bits for the next session go ahead, where they are drawn.
     pub(crate) async fn run(self, party: Party, limit: Duration) -> Result<Party, SessionError> {
-        let Opened { lines, bits, store, dialler, busy, _place } = self;
+        let OpenSession { lines, bits, store, dialler, busy, _place } = self;
         let party = lines.run(party, limit).await;
         drop(busy);
         if let (Bits::Drawn(..), Some(dialler)) = (bits, dialler) {
@@ -118,47 +118,53 @@ impl Opened {
     }
 }
 
-impl Peers {
-    fn new(server: usize, limits: PeerLimits, source: Source, dials: impl IntoIterator<Item = Dial>) -> Peers {
-        Peers {
+impl PeerNetwork {
+    fn new(
+        server: usize,
+        limits: PeerLimits,
+        source: RandomnessMode,
+        dials: impl IntoIterator<Item = Connector>,
+    ) -> PeerNetwork {
+        PeerNetwork {
             server,
             limits,
             source,
-            diallers: dials.into_iter().map(|dial| Arc::new(Dialler::new(dial))).collect(),
-            lobby: Arc::new(Lobby::new(limits.waiting)),
+            diallers: dials.into_iter().map(|dial| Arc::new(PeerConnector::new(dial))).collect(),
+            lobby: Arc::new(SessionRendezvous::new(limits.waiting)),
             store: Arc::default(),
             places: Arc::new(Semaphore::new(limits.sessions.clamp(1, Semaphore::MAX_PERMITS))),
         }
     }
 
     /// Three servers in one process, each of which reaches the next one through memory.
-    pub fn in_memory(limits: PeerLimits) -> [Peers; 3] {
-        Peers::in_memory_with(limits, Source::System)
+    pub fn in_memory(limits: PeerLimits) -> [PeerNetwork; 3] {
+        PeerNetwork::in_memory_with(limits, RandomnessMode::System)
     }
 
     /// The same, with random bits from where `source` says.
-    pub(crate) fn in_memory_with(limits: PeerLimits, source: Source) -> [Peers; 3] {
-        let rooms: [Rooms; 3] = std::array::from_fn(|_| (Arc::new(Lobby::new(limits.waiting)), Arc::default()));
+    pub(crate) fn in_memory_with(limits: PeerLimits, source: RandomnessMode) -> [PeerNetwork; 3] {
+        let rooms: [Rooms; 3] =
+            std::array::from_fn(|_| (Arc::new(SessionRendezvous::new(limits.waiting)), Arc::default()));
         std::array::from_fn(|place| {
             let next = through_memory(&rooms[(place + 1) % 3], limits);
             let (lobby, store) = rooms[place].clone();
-            Peers { lobby, store, ..Peers::new(place + 1, limits, source, [next]) }
+            PeerNetwork { lobby, store, ..PeerNetwork::new(place + 1, limits, source, [next]) }
         })
     }
 
     /// Where random bits come from; part of what all three compare.
-    pub(crate) fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> RandomnessMode {
         self.source
     }
 
     /// Meets the two others for a session.
-    pub(crate) async fn open(&self, subject: &Subject) -> Result<Opened, SessionError> {
+    pub(crate) async fn open(&self, subject: &SessionContext) -> Result<OpenSession, SessionError> {
         let reached = self.reach(subject).await?;
         self.agree(reached, subject).await
     }
 
     /// A stream to each of the two others.
-    async fn reach(&self, subject: &Subject) -> Result<Reached, SessionError> {
+    async fn reach(&self, subject: &SessionContext) -> Result<Reached, SessionError> {
         let deadline = Instant::now() + Duration::from_secs(self.limits.open_seconds);
         let [next_server, previous_server] = [Peer::Next, Peer::Previous].map(|peer| peer.of(self.server));
         let away = |server| SessionError::Away { server, seconds: self.limits.open_seconds };
@@ -170,13 +176,13 @@ impl Peers {
         let arrived = tokio::time::timeout_at(deadline, expected.line()).await;
         let mut previous = arrived.map_err(|_| away(previous_server))?;
         let received = previous.received.take();
-        Ok(Reached { lines: Lines::new(self.server, next, previous), drawn, received, busy, deadline })
+        Ok(Reached { lines: PeerStreams::new(self.server, next, previous), drawn, received, busy, deadline })
     }
 
     /// Makes sure that all three mean the same, and begins when all are ready.
-    async fn agree(&self, reached: Reached, subject: &Subject) -> Result<Opened, SessionError> {
+    async fn agree(&self, reached: Reached, subject: &SessionContext) -> Result<OpenSession, SessionError> {
         let Reached { mut lines, drawn, received, busy, deadline } = reached;
-        let until = |deadline| Until { deadline, seconds: self.limits.open_seconds };
+        let until = |deadline| SessionDeadline { deadline, seconds: self.limits.open_seconds };
         let name = lines.meet(subject, until(deadline)).await?;
         let place = match self.server {
             1 => Some(self.place(deadline).await?),
@@ -185,8 +191,8 @@ impl Peers {
         lines.confirm(&name).await?;
         // Beside the confirmation, so that nobody waits for it longer than for that.
         let given = match subject.source {
-            Source::System => None,
-            Source::Keys => Some(lines.give_key().await?),
+            RandomnessMode::System => None,
+            RandomnessMode::Keys => Some(lines.give_key().await?),
         };
         // Server 1 may have let the whole time pass before it had a place.
         let patience = until(deadline + Duration::from_secs(1));
@@ -199,16 +205,16 @@ impl Peers {
             }
         };
         let (store, dialler) = (self.store.clone(), self.only_dialler().cloned());
-        Ok(Opened { lines, bits, store, dialler, busy, _place: place })
+        Ok(OpenSession { lines, bits, store, dialler, busy, _place: place })
     }
 
     /// The way to the next server, if it is one process: only then it is known before a session who will have it.
-    fn only_dialler(&self) -> Option<&Arc<Dialler>> {
+    fn only_dialler(&self) -> Option<&Arc<PeerConnector>> {
         self.diallers.first().filter(|_| self.diallers.len() == 1)
     }
 
     /// The stream that is ready, with what was sent on it, or a new one.
-    async fn line_to_next(&self, tau: &Tau) -> Result<(Line, Option<Ahead>), LineError> {
+    async fn line_to_next(&self, tau: &Tau) -> Result<(PeerStream, Option<PrefetchedWords>), PeerStreamError> {
         if let Some((line, ahead)) = self.store.take()
             && line.name(tau).await
         {
@@ -221,19 +227,19 @@ impl Peers {
                 loop {
                     match dialler.open(&tau).await {
                         // This may be the one that has the session, and somebody will leave.
-                        Err(LineError::Refused(FULL)) if several => tokio::time::sleep(AGAIN).await,
+                        Err(PeerStreamError::Refused(FULL)) if several => tokio::time::sleep(AGAIN).await,
                         answered => return answered,
                     }
                 }
             });
         }
-        let mut failed = LineError::Unreachable("it has no address".into());
+        let mut failed = PeerStreamError::Unreachable("it has no address".into());
         // The first one that has the session; the others are told by the end of their streams.
         while let Some(answered) = asking.join_next().await {
             match answered {
                 Ok(Ok(line)) => return Ok((line, None)),
                 Ok(Err(error)) => failed = error,
-                Err(error) => failed = LineError::Broken(error.to_string()),
+                Err(error) => failed = PeerStreamError::Broken(error.to_string()),
             }
         }
         Err(failed)
@@ -256,23 +262,23 @@ const FULL: u16 = 503;
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Where streams of the server before wait, and how much it may send ahead.
-type Rooms = (Arc<Lobby>, Arc<Store>);
+type Rooms = (Arc<SessionRendezvous>, Arc<PrefetchedRandomness>);
 
 /// A way to these rooms.
-fn through_memory(rooms: &Rooms, limits: PeerLimits) -> Dial {
+fn through_memory(rooms: &Rooms, limits: PeerLimits) -> Connector {
     let rooms = rooms.clone();
     Box::new(move || {
         let rooms = rooms.clone();
         Box::pin(async move {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             tokio::spawn(serve(theirs, rooms, limits));
-            Ok(Box::new(ours) as Box<dyn line::Carrier>)
+            Ok(Box::new(ours) as Box<dyn line::ByteStream>)
         })
     })
 }
 
 /// Serves one connection from the server before.
-async fn serve(carrier: impl line::Carrier + 'static, (lobby, store): Rooms, limits: PeerLimits) {
+async fn serve(carrier: impl line::ByteStream + 'static, (lobby, store): Rooms, limits: PeerLimits) {
     // One more for the stream that is ready.
     let most = u32::try_from(limits.waiting + limits.sessions + 1).unwrap_or(u32::MAX);
     let arrived = move |tau, line| lobby.arrive(tau, line, Instant::now() + Duration::from_secs(limits.open_seconds));

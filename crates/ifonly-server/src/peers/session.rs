@@ -5,10 +5,13 @@
 //! other in a circle; whoever has both confirmations begins. Where random bits come from keys, each draws one for the session and
 //! sends it to the next server beside its confirmation.
 
-use super::line::{Line, LineError, framed};
+use super::line::{PeerStream, PeerStreamError, framed};
 use bytes::Bytes;
-use ifonly_algebra::random::{OsRandom, Random};
-use ifonly_sealed::{Drawn, Due, Error as MachineError, Misfit, Party, Peer, Subject, Taken};
+use ifonly_algebra::random::{OsRandom, RandomSource};
+use ifonly_sealed::{
+    ExpectedFrame, FrameOutcome, HandshakeMismatch, Party, Peer, SealedError as MachineError, SessionContext,
+    SessionRandom,
+};
 use std::time::Duration;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -22,7 +25,7 @@ pub(crate) enum SessionError {
         /// Which server.
         server: usize,
         /// What became of it.
-        error: LineError,
+        error: PeerStreamError,
     },
     /// A peer broke the rules of the machine.
     #[error(transparent)]
@@ -43,7 +46,7 @@ pub(crate) enum SessionError {
         /// The limit.
         seconds: u64,
         /// What it owed.
-        due: Due,
+        due: ExpectedFrame,
     },
     /// A peer was asked something else.
     #[error("server {server} has another {what} for this session")]
@@ -80,23 +83,23 @@ pub(crate) enum SessionError {
 
 /// How long the others may take to come to a session.
 #[derive(Clone, Copy)]
-pub(crate) struct Until {
+pub(crate) struct SessionDeadline {
     pub(crate) deadline: Instant,
     /// What is said of it.
     pub(crate) seconds: u64,
 }
 
 /// Both lines of a session, the next server's first.
-pub(crate) struct Lines {
+pub(crate) struct PeerStreams {
     server: usize,
-    lines: [Line; 2],
+    lines: [PeerStream; 2],
 }
 
 const PEERS: [Peer; 2] = [Peer::Next, Peer::Previous];
 
-impl Lines {
-    pub(crate) fn new(server: usize, next: Line, previous: Line) -> Lines {
-        Lines { server, lines: [next, previous] }
+impl PeerStreams {
+    pub(crate) fn new(server: usize, next: PeerStream, previous: PeerStream) -> PeerStreams {
+        PeerStreams { server, lines: [next, previous] }
     }
 
     /// Where frames for the next server and the previous one go in, so that tests can harm some.
@@ -106,15 +109,19 @@ impl Lines {
     }
 
     /// Tells the others what this server was asked, hears the same from them, and gives the session's name.
-    pub(crate) async fn meet(&mut self, subject: &Subject, until: Until) -> Result<[u8; 32], SessionError> {
-        let mut nonces = [Drawn::default(); 3];
+    pub(crate) async fn meet(
+        &mut self,
+        subject: &SessionContext,
+        until: SessionDeadline,
+    ) -> Result<[u8; 32], SessionError> {
+        let mut nonces = [SessionRandom::default(); 3];
         OsRandom::default().fill(&mut nonces[self.server - 1]);
         self.tell(&subject.greeting(self.server, &nonces[self.server - 1])).await?;
         for (peer, heard) in PEERS.into_iter().zip(self.hear(until).await?) {
             let server = peer.of(self.server);
             nonces[server - 1] = subject.read_greeting(server, &heard).map_err(|misfit| match misfit {
-                Misfit::Version => SessionError::Version { server },
-                Misfit::Differs(what) => SessionError::Differs { server, what },
+                HandshakeMismatch::Version => SessionError::Version { server },
+                HandshakeMismatch::Differs(what) => SessionError::Differs { server, what },
             })?;
         }
         Ok(subject.session(&nonces))
@@ -126,7 +133,7 @@ impl Lines {
     }
 
     /// Waits until both others are.
-    pub(crate) async fn confirmed(&mut self, name: &[u8; 32], until: Until) -> Result<(), SessionError> {
+    pub(crate) async fn confirmed(&mut self, name: &[u8; 32], until: SessionDeadline) -> Result<(), SessionError> {
         for (peer, heard) in PEERS.into_iter().zip(self.hear(until).await?) {
             if heard[..] != name[..] {
                 return Err(SessionError::Differs { server: peer.of(self.server), what: "name" });
@@ -136,8 +143,8 @@ impl Lines {
     }
 
     /// Draws the key that this server and the next one share in this session, and sends it there. The line is theirs alone.
-    pub(crate) async fn give_key(&mut self) -> Result<Zeroizing<Drawn>, SessionError> {
-        let mut key = Zeroizing::new(Drawn::default());
+    pub(crate) async fn give_key(&mut self) -> Result<Zeroizing<SessionRandom>, SessionError> {
+        let mut key = Zeroizing::new(SessionRandom::default());
         OsRandom::default().fill(&mut key[..]);
         let gone = |_| self.broken(Peer::Next, "it closed the session");
         self.lines[0].to.send(framed(&key[..])).await.map_err(gone)?;
@@ -145,10 +152,10 @@ impl Lines {
     }
 
     /// The key that the previous server drew.
-    pub(crate) async fn take_key(&mut self, until: Until) -> Result<Zeroizing<Drawn>, SessionError> {
+    pub(crate) async fn take_key(&mut self, until: SessionDeadline) -> Result<Zeroizing<SessionRandom>, SessionError> {
         let server = Peer::Previous.of(self.server);
         let heard = hear(server, &mut self.lines[1], until).await?;
-        let key = Drawn::try_from(&heard[..]).map_err(|_| SessionError::Key { server, length: heard.len() })?;
+        let key = SessionRandom::try_from(&heard[..]).map_err(|_| SessionError::Key { server, length: heard.len() })?;
         Ok(Zeroizing::new(key))
     }
 
@@ -161,7 +168,7 @@ impl Lines {
     }
 
     /// A frame of each. Where both are missing, the next server is named: it has the stream, and may itself still wait for its user.
-    async fn hear(&mut self, until: Until) -> Result<[Bytes; 2], SessionError> {
+    async fn hear(&mut self, until: SessionDeadline) -> Result<[Bytes; 2], SessionError> {
         let server = self.server;
         let [next, previous] = &mut self.lines;
         let (next, previous) =
@@ -171,7 +178,7 @@ impl Lines {
     }
 
     fn broken(&self, peer: Peer, reason: &str) -> SessionError {
-        SessionError::Line { server: peer.of(self.server), error: LineError::Broken(reason.into()) }
+        SessionError::Line { server: peer.of(self.server), error: PeerStreamError::Broken(reason.into()) }
     }
 
     /// Runs the machine to its end. It computes between its waits, so it belongs on a thread that may be busy.
@@ -199,8 +206,8 @@ impl Lines {
                 }
                 if let Some(bytes) = held[place].take() {
                     match party.receive(peer, &bytes)? {
-                        Taken::Yes => moved = true,
-                        Taken::NotYet => held[place] = Some(bytes),
+                        FrameOutcome::Yes => moved = true,
+                        FrameOutcome::NotYet => held[place] = Some(bytes),
                     }
                 }
             }
@@ -211,10 +218,10 @@ impl Lines {
                 tokio::spawn(self.close(deadline));
                 return Ok(party);
             }
-            let Lines { server, lines: [next, previous] } = &mut self;
+            let PeerStreams { server, lines: [next, previous] } = &mut self;
             let server = *server;
             let broken = |peer: Peer| {
-                let error = LineError::Broken("it closed the session".into());
+                let error = PeerStreamError::Broken("it closed the session".into());
                 SessionError::Line { server: peer.of(server), error }
             };
             tokio::select! {
@@ -241,12 +248,12 @@ impl Lines {
     }
 }
 
-impl Lines {
+impl PeerStreams {
     /// Says that nothing more comes, and stays until the others have said so too: whoever hangs up before that takes what is on its
     /// way back with them.
     async fn close(self, deadline: Instant) {
         let [next, previous] = self.lines;
-        let rest = async |Line { to, mut from, .. }: Line| {
+        let rest = async |PeerStream { to, mut from, .. }: PeerStream| {
             drop(to);
             while let Ok(Some(_)) = from.next().await {}
         };
@@ -255,10 +262,10 @@ impl Lines {
 }
 
 /// The next frame of `server`, which must not be its last.
-async fn hear(server: usize, line: &mut Line, until: Until) -> Result<Bytes, SessionError> {
+async fn hear(server: usize, line: &mut PeerStream, until: SessionDeadline) -> Result<Bytes, SessionError> {
     let heard = tokio::time::timeout_at(until.deadline, line.from.next()).await;
     let heard = heard.map_err(|_| SessionError::Away { server, seconds: until.seconds })?;
-    let closed = || LineError::Broken("it closed the session".into());
+    let closed = || PeerStreamError::Broken("it closed the session".into());
     let frame = heard.and_then(|frame| frame.ok_or_else(closed));
     frame.map_err(|error| SessionError::Line { server, error })
 }
@@ -268,7 +275,7 @@ fn take(
     party: &mut Party,
     peer: Peer,
     server: usize,
-    heard: Result<Option<Bytes>, LineError>,
+    heard: Result<Option<Bytes>, PeerStreamError>,
     held: &mut Option<Bytes>,
     ended: &mut bool,
 ) -> Result<(), SessionError> {
@@ -276,7 +283,7 @@ fn take(
         Ok(Some(frame)) => *held = Some(frame),
         Ok(None) => {
             *ended = true;
-            party.hang_up(peer)?;
+            party.peer_closed(peer)?;
         }
         Err(error) => return Err(SessionError::Line { server: peer.of(server), error }),
     }

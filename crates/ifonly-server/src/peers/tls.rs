@@ -3,9 +3,9 @@
 //! The named file is also what that certificate is checked against, so a self-signed certificate stands alone in its file, and one
 //! that somebody issued is followed by its issuer's.
 
-use super::line::{Carrier, Dial, Dialled};
-use super::{PeerLimits, Peers, Source, serve};
-use crate::door::{self, Door, Sparing};
+use super::line::{ByteStream, ConnectFuture, Connector};
+use super::{PeerLimits, PeerNetwork, RandomnessMode, serve};
+use crate::door::{self, LogThrottle, MtlsAcceptor};
 use crate::tls::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -30,13 +30,13 @@ pub struct PeersConfig {
     pub previous: PreviousServer,
     /// Where random bits between the servers come from; the same at all three.
     #[serde(default, deserialize_with = "source")]
-    pub randomness: Source,
+    pub randomness: RandomnessMode,
     /// How much is too much.
     #[serde(default)]
     pub limits: PeerLimits,
 }
 
-fn source<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Source, D::Error> {
+fn source<'de, D: serde::Deserializer<'de>>(from: D) -> Result<RandomnessMode, D::Error> {
     <String as serde::Deserialize>::deserialize(from)?.parse().map_err(serde::de::Error::custom)
 }
 
@@ -77,14 +77,14 @@ pub struct PreviousServer {
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// The lines of a server, and its door for the server before it.
-pub struct Station {
-    pub(crate) peers: Peers,
+pub struct PeerListener {
+    pub(crate) peers: PeerNetwork,
     listener: TcpListener,
-    door: Arc<Door>,
+    door: Arc<MtlsAcceptor>,
     address: SocketAddr,
 }
 
-impl std::fmt::Debug for Station {
+impl std::fmt::Debug for PeerListener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Station({}, {:?})", self.address, self.peers)
     }
@@ -93,7 +93,7 @@ impl std::fmt::Debug for Station {
 /// Why a server has no lines.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StationError {
+pub enum PeerListenerError {
     /// A certificate or a key.
     #[error("peers: {0}")]
     Tls(#[from] TlsError),
@@ -121,17 +121,17 @@ pub enum StationError {
     },
 }
 
-impl Station {
+impl PeerListener {
     /// Takes the port. `certificate` and `key` are what this server shows to the others, PEM files.
     pub async fn bind(
         config: &PeersConfig,
         server: u8,
         certificate: &Path,
         key: &Path,
-    ) -> Result<Station, StationError> {
-        let bind = |error| StationError::Bind { address: config.listen, error };
+    ) -> Result<PeerListener, PeerListenerError> {
+        let bind = |error| PeerListenerError::Bind { address: config.listen, error };
         let listener = TcpListener::bind(config.listen).await.map_err(bind)?;
-        Station::on(listener, config, server, certificate, key)
+        PeerListener::on(listener, config, server, certificate, key)
     }
 
     /// The same on a port that was taken before.
@@ -141,7 +141,7 @@ impl Station {
         server: u8,
         certificate: &Path,
         key: &Path,
-    ) -> Result<Station, StationError> {
+    ) -> Result<PeerListener, PeerListenerError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let own = || -> Result<_, TlsError> { Ok((pem_chain(certificate)?, pem_key(key)?)) };
         let (roots, expected) = named(&config.previous.certificate)?;
@@ -155,11 +155,12 @@ impl Station {
             .map_err(TlsError::from)?;
         accepting.alpn_protocols = vec![b"h2".to_vec()];
         let dials = dialling(&config.next, own()?, provider)?;
-        let bind = |error| StationError::Bind { address: config.listen, error };
+        let bind = |error| PeerListenerError::Bind { address: config.listen, error };
         let address = listener.local_addr().map_err(bind)?;
-        let peers = Peers::new(server.into(), config.limits, config.randomness, dials);
-        let door = Door::new(Arc::new(accepting), expected, "the server before this one (peers.previous.certificate)");
-        Ok(Station { peers, listener, door, address })
+        let peers = PeerNetwork::new(server.into(), config.limits, config.randomness, dials);
+        let door =
+            MtlsAcceptor::new(Arc::new(accepting), expected, "the server before this one (peers.previous.certificate)");
+        Ok(PeerListener { peers, listener, door, address })
     }
 
     /// Where the server before this one connects.
@@ -168,15 +169,15 @@ impl Station {
     }
 
     /// Answers the server before this one, as long as the process lives; gives the lines.
-    pub fn run(self) -> Peers {
-        let Station { peers, listener, door, .. } = self;
+    pub fn run(self) -> PeerNetwork {
+        let PeerListener { peers, listener, door, .. } = self;
         let (rooms, limits) = ((peers.lobby.clone(), peers.store.clone()), peers.limits);
         tokio::spawn(async move {
             loop {
                 let connection = door::next(&listener).await;
                 let (door, rooms) = (door.clone(), rooms.clone());
                 tokio::spawn(async move {
-                    if let Some(stream) = door.let_in(connection).await {
+                    if let Some(stream) = door.accept(connection).await {
                         serve(stream, rooms, limits).await;
                     }
                 });
@@ -186,12 +187,12 @@ impl Station {
     }
 }
 
-fn refuse(path: &Path, error: impl ToString) -> StationError {
-    StationError::Certificate { path: path.into(), error: error.to_string() }
+fn refuse(path: &Path, error: impl ToString) -> PeerListenerError {
+    PeerListenerError::Certificate { path: path.into(), error: error.to_string() }
 }
 
 /// The certificates of a file as roots, and the first one as the one to expect.
-fn named(path: &Path) -> Result<(RootCertStore, CertificateDer<'static>), StationError> {
+fn named(path: &Path) -> Result<(RootCertStore, CertificateDer<'static>), PeerListenerError> {
     let chain = pem_chain(path)?;
     let mut roots = RootCertStore::empty();
     for certificate in &chain {
@@ -207,7 +208,7 @@ fn dialling(
     next: &NextServer,
     (chain, key): Own,
     provider: Arc<rustls::crypto::CryptoProvider>,
-) -> Result<Vec<Dial>, StationError> {
+) -> Result<Vec<Connector>, PeerListenerError> {
     let (roots, expected) = named(&next.certificate)?;
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -216,18 +217,22 @@ fn dialling(
     config.alpn_protocols = vec![b"h2".to_vec()];
     let connector = TlsConnector::from(Arc::new(config));
     if next.addresses.is_empty() {
-        return Err(StationError::NoAddress);
+        return Err(PeerListenerError::NoAddress);
     }
     next.addresses.iter().map(|address| dial(address, &connector, &expected)).collect()
 }
 
-fn dial(address: &str, connector: &TlsConnector, expected: &CertificateDer<'static>) -> Result<Dial, StationError> {
-    let wrong = || StationError::Address(address.to_owned());
+fn dial(
+    address: &str,
+    connector: &TlsConnector,
+    expected: &CertificateDer<'static>,
+) -> Result<Connector, PeerListenerError> {
+    let wrong = || PeerListenerError::Address(address.to_owned());
     let host = address.rsplit_once(':').ok_or_else(wrong)?.0.trim_matches(['[', ']']).to_owned();
     let name = ServerName::try_from(host).map_err(|_| wrong())?;
     let (connector, expected, address) = (connector.clone(), expected.clone(), address.to_owned());
-    let warnings: Arc<Sparing> = Arc::default();
-    Ok(Box::new(move || -> Dialled {
+    let warnings: Arc<LogThrottle> = Arc::default();
+    Ok(Box::new(move || -> ConnectFuture {
         let (connector, address, name, expected) = (connector.clone(), address.clone(), name.clone(), expected.clone());
         let warnings = warnings.clone();
         Box::pin(async move {
@@ -236,7 +241,7 @@ fn dial(address: &str, connector: &TlsConnector, expected: &CertificateDer<'stat
                 socket.set_nodelay(true)?;
                 let stream = connector.connect(name, socket).await?;
                 match shows(stream.get_ref().1.peer_certificates(), &expected) {
-                    true => Ok(Box::new(stream) as Box<dyn Carrier>),
+                    true => Ok(Box::new(stream) as Box<dyn ByteStream>),
                     false => Err(std::io::Error::other("it shows another certificate than peers.next.certificate")),
                 }
             };

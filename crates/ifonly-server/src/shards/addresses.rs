@@ -11,7 +11,7 @@ const SHOWN: usize = 100;
 
 /// Somebody who should have rows and does not say so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Away {
+pub(crate) struct UnavailableShard {
     /// The address, or the line of the file that is none.
     pub(crate) who: String,
     /// Who it is and why it is not there, in words.
@@ -32,7 +32,7 @@ pub(crate) fn address(text: &str) -> Option<&str> {
 }
 
 /// All addresses, each once, and the lines of the file that are none.
-pub(crate) fn addresses(config: &ShardsConfig) -> Result<(Vec<String>, Vec<Away>), ShardsError> {
+pub(crate) fn addresses(config: &ShardsConfig) -> Result<(Vec<String>, Vec<UnavailableShard>), ShardsError> {
     let mut away = vec![];
     // Those of the configuration were checked at the start.
     let mut addresses: Vec<String> =
@@ -48,7 +48,7 @@ pub(crate) fn addresses(config: &ShardsConfig) -> Result<(Vec<String>, Vec<Away>
                     let who: String = line.chars().take(SHOWN).collect();
                     let path = path.display();
                     let why = format!("{path}, line {number}: {who:?} is no address of a shard; write it as host:port");
-                    away.push(Away { who, why });
+                    away.push(UnavailableShard { who, why });
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! A shard as a process.
 
-use super::service::{ShardHolding, ShardServer};
-use super::tls::Inside;
+use super::service::{LoadedShard, ShardServer};
+use super::tls::ShardTls;
 use crate::config::{ConfigError, Limits};
 use crate::daemon::{DaemonError, stop_signal, unless};
 use crate::keyfile;
@@ -52,9 +52,9 @@ pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usi
 }
 
 /// Everything that the configuration names. The records are sealed then: their file is needed no more.
-fn load(config: ShardConfig) -> Result<(ShardHolding, Inside), DaemonError> {
+fn load(config: ShardConfig) -> Result<(LoadedShard, ShardTls), DaemonError> {
     let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
-    let inside = Inside::load(&config.certificate, &config.key)?;
+    let inside = ShardTls::load(&config.certificate, &config.key)?;
     let part = BundlePart::open(&config.bundle, config.rows).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
-    Ok((ShardHolding::new(&part, keys)?, inside))
+    Ok((LoadedShard::new(&part, keys)?, inside))
 }

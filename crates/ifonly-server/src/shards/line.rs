@@ -1,6 +1,6 @@
 //! Requests to a shard: HTTP/1.1 over mutual TLS, a connection for each request at a time, kept open for the next.
 
-use super::tls::Inside;
+use super::tls::ShardTls;
 use bytes::{Buf, Bytes};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -22,31 +22,31 @@ const BUFFER: usize = 64 << 10;
 const REASON: usize = 500;
 
 /// A shard as its front sees it.
-pub(crate) struct Shard {
+pub(crate) struct ShardClient {
     address: String,
-    inside: Inside,
+    inside: ShardTls,
     /// How long it may be silent.
     patience: Duration,
     idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
 }
 
-impl std::fmt::Debug for Shard {
+impl std::fmt::Debug for ShardClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Shard({})", self.address)
     }
 }
 
 /// A response that is being read. Its connection is kept if it was read to its end.
-pub(crate) struct Reply {
-    shard: Arc<Shard>,
+pub(crate) struct ShardResponse {
+    shard: Arc<ShardClient>,
     body: Incoming,
     length: u64,
     sender: Option<SendRequest<Full<Bytes>>>,
 }
 
-impl Shard {
-    pub(crate) fn new(address: String, inside: Inside, patience: Duration) -> Shard {
-        Shard { address, inside, patience, idle: Mutex::default() }
+impl ShardClient {
+    pub(crate) fn new(address: String, inside: ShardTls, patience: Duration) -> ShardClient {
+        ShardClient { address, inside, patience, idle: Mutex::default() }
     }
 
     /// Host and port.
@@ -55,7 +55,12 @@ impl Shard {
     }
 
     /// Asks; the error names the shard.
-    pub(crate) async fn ask(self: &Arc<Self>, method: Method, path: &str, body: Bytes) -> Result<Reply, String> {
+    pub(crate) async fn ask(
+        self: &Arc<Self>,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<ShardResponse, String> {
         let named = |error: String| format!("shard {}: {error}", self.address);
         loop {
             // A kept connection may be dead without anybody having noticed: then another one is taken. Asking twice is asking once.
@@ -78,7 +83,8 @@ impl Shard {
             };
             let (status, length) = (response.status(), response.headers().get(header::CONTENT_LENGTH));
             let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
-            let mut reply = Reply { shard: self.clone(), body: response.into_body(), length: 0, sender: Some(sender) };
+            let mut reply =
+                ShardResponse { shard: self.clone(), body: response.into_body(), length: 0, sender: Some(sender) };
             return match (status, length) {
                 (StatusCode::OK, Some(length)) => {
                     reply.length = length;
@@ -103,7 +109,7 @@ impl Shard {
         let connecting = async {
             let socket = TcpStream::connect(&self.address).await?;
             socket.set_nodelay(true)?;
-            TlsConnector::from(self.inside.client()).connect(Inside::name(), socket).await
+            TlsConnector::from(self.inside.client()).connect(ShardTls::name(), socket).await
         };
         let stream = match tokio::time::timeout(CONNECT, connecting).await {
             Err(_) => return Err(format!("no connection within {} s", CONNECT.as_secs())),
@@ -126,7 +132,7 @@ impl Shard {
     }
 }
 
-impl Reply {
+impl ShardResponse {
     /// Bytes of the whole body.
     pub(crate) fn length(&self) -> u64 {
         self.length

@@ -20,6 +20,6 @@ mod wire;
 
 pub(crate) use addresses::address;
 pub use daemon::{ShardConfig, run};
-pub use service::{ShardHolding, ShardServer};
-pub use set::{Shards, ShardsConfig, ShardsError};
-pub use tls::{Inside, InsideError, SHARD_NAME};
+pub use service::{LoadedShard, ShardServer};
+pub use set::{ShardSet, ShardsConfig, ShardsError};
+pub use tls::{SHARD_NAME, ShardTls, ShardTlsError};

@@ -2,12 +2,12 @@
 //!
 //! Whoever reads is a blocking thread; whoever talks to the shard is a task of the runtime, at most a few pieces ahead.
 
-use super::line::{Reply, Shard};
+use super::line::{ShardClient, ShardResponse};
 use super::wire;
 use bytes::{Buf, Bytes};
 use http::Method;
-use ifonly_algebra::order::Digits;
-use ifonly_scan::parts::{Forms, Part, PartError, RecordPart, Selection, Values};
+use ifonly_algebra::order::BucketIndices;
+use ifonly_scan::parts::{PartError, RecordPart, RowFunctions, RowPart, Selection, ValueStream};
 use std::ops::Range;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -25,19 +25,19 @@ const AHEAD: usize = 2;
 
 /// A shard and which rows it has.
 #[derive(Clone, Debug)]
-pub(crate) struct Remote {
-    pub(crate) shard: Arc<Shard>,
+pub(crate) struct RemoteShard {
+    pub(crate) shard: Arc<ShardClient>,
     pub(crate) rows: Range<usize>,
     pub(crate) runtime: Handle,
 }
 
-impl Remote {
+impl RemoteShard {
     fn unavailable(&self, reason: String) -> PartError {
         PartError::Unavailable { rows: self.rows.clone(), reason }
     }
 
     /// A whole answer of `length` bytes.
-    fn whole(&self, path: &'static str, body: wire::Wiped, length: usize) -> Result<Vec<u8>, PartError> {
+    fn whole(&self, path: &'static str, body: wire::ZeroizedBytes, length: usize) -> Result<Vec<u8>, PartError> {
         let asking = async {
             let reply = self.shard.ask(Method::POST, path, Bytes::from_owner(body)).await?;
             reply.whole(length).await
@@ -49,11 +49,11 @@ impl Remote {
 /// The rows of a shard.
 #[derive(Debug)]
 pub(crate) struct RemoteRows {
-    pub(crate) remote: Remote,
+    pub(crate) remote: RemoteShard,
     pub(crate) ranges: Arc<[u32]>,
 }
 
-impl Part for RemoteRows {
+impl RowPart for RemoteRows {
     fn rows(&self) -> Range<usize> {
         self.remote.rows.clone()
     }
@@ -62,7 +62,11 @@ impl Part for RemoteRows {
         &self.ranges
     }
 
-    fn evaluate<'a>(&'a self, forms: &'a Forms, digits: Option<&Digits>) -> Result<Box<dyn Values + 'a>, PartError> {
+    fn evaluate<'a>(
+        &'a self,
+        forms: &'a RowFunctions,
+        digits: Option<&BucketIndices>,
+    ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
         let body = Bytes::from_owner(wire::values(forms, digits));
         let (pieces, received) = mpsc::channel(AHEAD);
         let length = (self.remote.rows.len() * forms.bytes_per_row()) as u64;
@@ -85,7 +89,7 @@ impl Part for RemoteRows {
 type Piece = Result<Bytes, String>;
 
 /// Hands on what comes, until nobody wants it.
-async fn forward(reply: Result<Reply, String>, length: u64, address: &str, pieces: &mpsc::Sender<Piece>) {
+async fn forward(reply: Result<ShardResponse, String>, length: u64, address: &str, pieces: &mpsc::Sender<Piece>) {
     let mut reply = match reply {
         Ok(reply) if reply.length() == length => reply,
         Ok(reply) => {
@@ -112,7 +116,7 @@ struct RemoteValues<'a> {
     current: Bytes,
 }
 
-impl Values for RemoteValues<'_> {
+impl ValueStream for RemoteValues<'_> {
     fn read(&mut self, mut out: &mut [u8]) -> Result<(), PartError> {
         while !out.is_empty() {
             if self.current.is_empty() {
@@ -130,7 +134,7 @@ impl Values for RemoteValues<'_> {
 /// The sealed records of a shard for one key epoch.
 #[derive(Debug)]
 pub(crate) struct RemoteRecords {
-    pub(crate) remote: Remote,
+    pub(crate) remote: RemoteShard,
     pub(crate) epoch: u32,
     /// Bytes of one.
     pub(crate) length: usize,

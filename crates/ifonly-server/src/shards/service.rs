@@ -4,14 +4,14 @@
 //! shard knows no scheme, no message and no person. It keeps nothing of what it was asked.
 
 use super::remote::{IDENTITY, RECORDS, SUMS, VALUES};
-use super::tls::Inside;
+use super::tls::ShardTls;
 use super::wire;
-use crate::admission::{Admission, Permit};
+use crate::admission::{AdmissionQueue, RunPermit};
 use crate::config::Limits;
-use crate::crowd::{Crowd, Seat};
+use crate::crowd::{EvictingPool, PoolSlot};
 use crate::database::SCANNER;
-use crate::door::{self, Door};
-use crate::holding::{HoldingError, check_keys, shard_check};
+use crate::door::{self, MtlsAcceptor};
+use crate::holding::{LoadError, check_keys, shard_check};
 use crate::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
 use crate::serve::ServeError;
 use axum::Router;
@@ -30,8 +30,8 @@ use hyper_util::service::TowerToHyperService;
 use ifonly_algebra::keys::RootKey;
 use ifonly_bundle::BundlePart;
 use ifonly_core::package;
-use ifonly_core::replica::Replica;
-use ifonly_scan::parts::{LocalPart, LocalRecords, Part, RecordPart};
+use ifonly_core::replica::ServerProtocol;
+use ifonly_scan::parts::{LocalPart, LocalRecords, RecordPart, RowPart};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::pin::Pin;
@@ -55,7 +55,7 @@ const FRONTS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// What a shard says it is.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct ShardIdentity {
     /// The digest of the manifest, hexadecimal.
     pub(crate) manifest: String,
     /// The first row, and the one behind the last.
@@ -65,44 +65,49 @@ pub(crate) struct Identity {
 }
 
 /// The rows of a shard, ready to answer.
-pub struct ShardHolding {
-    identity: Identity,
+pub struct LoadedShard {
+    identity: ShardIdentity,
     rows: LocalPart,
     records: Vec<(u32, LocalRecords)>,
     longest: usize,
 }
 
-impl std::fmt::Debug for ShardHolding {
+impl std::fmt::Debug for LoadedShard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "ShardHolding(rows {:?})", self.identity.rows)
     }
 }
 
-impl ShardHolding {
+impl LoadedShard {
     /// Shares the part's rows and seals its records under every key.
-    pub fn new(part: &BundlePart, keys: Vec<RootKey>) -> Result<ShardHolding, HoldingError> {
+    pub fn new(part: &BundlePart, keys: Vec<RootKey>) -> Result<LoadedShard, LoadError> {
         let manifest = part.manifest();
         let keys = check_keys(manifest, keys, &part.data_digest())?;
-        let replica =
-            Replica::new(1, manifest.digest(), manifest.deployments().cloned(), keys.clone(), manifest.record_length());
+        let replica = ServerProtocol::new(
+            1,
+            manifest.digest(),
+            manifest.instances().cloned(),
+            keys.clone(),
+            manifest.record_length(),
+        );
         let length = manifest.record_length() + package::OVERHEAD;
         let first = part.rows().start;
         let seal = |key: &RootKey| {
             let mut bytes = vec![0; length * part.rows().len()];
             for (row, (record, place)) in (first as u64..).zip(part.records().zip(bytes.chunks_exact_mut(length))) {
-                replica.seal_into(key, row, record, place);
+                replica.encode_record_into(key, row, record, place);
             }
             (key.epoch(), LocalRecords::new(first, length, bytes))
         };
         let records = keys.iter().map(seal).collect();
-        let identity = Identity {
+        let identity = ShardIdentity {
             manifest: hex::encode(manifest.digest()),
             rows: (part.rows().start, part.rows().end),
             keys: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
         };
-        let ranges = part.store().ranges();
+        let ranges = part.store().max_levels();
         let longest = wire::longest_values(ranges).max(replica.longest_message().saturating_add(8));
-        Ok(ShardHolding { identity, rows: LocalPart::new(&SCANNER, part.store().clone(), first), records, longest })
+        Ok(LoadedShard { identity, rows: LocalPart::new(&SCANNER, part.store().clone(), first), records, longest })
     }
 
     /// Which rows.
@@ -118,26 +123,26 @@ struct Counts {
     bytes: AtomicU64,
 }
 
-struct Shard {
-    holding: ShardHolding,
-    admission: Admission,
+struct ShardState {
+    holding: LoadedShard,
+    admission: AdmissionQueue,
     /// Values that are held for fronts, in bytes.
-    transit: Arc<Crowd>,
+    transit: Arc<EvictingPool>,
     limits: Limits,
     counts: Counts,
 }
 
-impl Shard {
+impl ShardState {
     /// A place for so many bytes. Fronts share one, and each of them limits its clients.
-    fn seat(&self, bytes: usize) -> Seat {
+    fn seat(&self, bytes: usize) -> PoolSlot {
         self.transit.enter_working(FRONTS, bytes as u64)
     }
 }
 
 /// A shard that has its ports and has not begun.
 pub struct ShardServer {
-    shard: Arc<Shard>,
-    inside: Inside,
+    shard: Arc<ShardState>,
+    inside: ShardTls,
     listener: TcpListener,
     admin: Option<TcpListener>,
 }
@@ -151,8 +156,8 @@ impl std::fmt::Debug for ShardServer {
 impl ShardServer {
     /// Takes the ports.
     pub async fn bind(
-        holding: ShardHolding,
-        inside: Inside,
+        holding: LoadedShard,
+        inside: ShardTls,
         limits: Limits,
         listen: SocketAddr,
         admin: Option<SocketAddr>,
@@ -165,9 +170,9 @@ impl ShardServer {
             None => None,
         };
         // One front may have all places.
-        let admission = Admission::new(limits.running, limits.queue, 100);
-        let transit = Crowd::new(limits.transit_megabytes.saturating_mul(1 << 20));
-        let shard = Arc::new(Shard { holding, admission, transit, limits, counts: Counts::default() });
+        let admission = AdmissionQueue::new(limits.running, limits.queue, 100);
+        let transit = EvictingPool::new(limits.transit_megabytes.saturating_mul(1 << 20));
+        let shard = Arc::new(ShardState { holding, admission, transit, limits, counts: Counts::default() });
         Ok(ShardServer { shard, inside, listener, admin })
     }
 
@@ -206,12 +211,12 @@ impl ShardServer {
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, door: Arc<Door>, graceful: &GracefulShutdown) {
+async fn accept(listener: TcpListener, router: Router, door: Arc<MtlsAcceptor>, graceful: &GracefulShutdown) {
     loop {
         let connection = door::next(&listener).await;
         let (door, service, watcher) = (door.clone(), TowerToHyperService::new(router.clone()), graceful.watcher());
         tokio::spawn(async move {
-            if let Some(stream) = door.let_in(connection).await {
+            if let Some(stream) = door.accept(connection).await {
                 let _ = watcher.watch(http().serve_connection(TokioIo::new(stream), service)).await;
             }
         });
@@ -224,29 +229,29 @@ fn http() -> Builder {
     builder
 }
 
-fn routes(shard: Arc<Shard>) -> Router {
+fn routes(shard: Arc<ShardState>) -> Router {
     Router::new()
-        .route(IDENTITY, get(|State(shard): State<Arc<Shard>>| async move { identity(&shard) }))
+        .route(IDENTITY, get(|State(shard): State<Arc<ShardState>>| async move { identity(&shard) }))
         .route(VALUES, post(|State(shard), request| answer(shard, request, values)))
         .route(SUMS, post(|State(shard), request| answer(shard, request, sums)))
         .route(RECORDS, post(|State(shard), request| answer(shard, request, records)))
         .with_state(shard)
 }
 
-fn admin_routes(shard: Arc<Shard>) -> Router {
+fn admin_routes(shard: Arc<ShardState>) -> Router {
     Router::new()
         .route(HEALTH_PATH, get(|| async { "alive\n" }))
         .route(READY_PATH, get(|| async { "ready\n" }))
-        .route(METRICS_PATH, get(|State(shard): State<Arc<Shard>>| async move { metrics(&shard) }))
+        .route(METRICS_PATH, get(|State(shard): State<Arc<ShardState>>| async move { metrics(&shard) }))
         .with_state(shard)
 }
 
-fn identity(shard: &Shard) -> Response {
+fn identity(shard: &ShardState) -> Response {
     // Text and numbers always are JSON.
     serde_json::to_string(&shard.holding.identity).unwrap_or_default().into_response()
 }
 
-fn metrics(shard: &Shard) -> Response {
+fn metrics(shard: &ShardState) -> Response {
     let Counts { answered, refused, bytes } = &shard.counts;
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let text = format!(
@@ -278,9 +283,9 @@ struct Feed {
     runtime: tokio::runtime::Handle,
     deadline: tokio::time::Instant,
     /// The right to run, until there is a first wait for the front: that may read the other shards first, or wait for somebody's network.
-    permit: Option<Permit>,
+    permit: Option<RunPermit>,
     /// The place of what is held meanwhile, which somebody else may then get.
-    seat: Seat,
+    seat: PoolSlot,
 }
 
 impl Feed {
@@ -298,7 +303,7 @@ impl Feed {
         self.runtime.block_on(async {
             tokio::select! {
                 sent = tokio::time::timeout_at(self.deadline, self.pieces.send(piece)) => matches!(sent, Ok(Ok(()))),
-                () = self.seat.displaced() => {
+                () = self.seat.evicted() => {
                     tracing::warn!("an answer that waited for its front has given way to others (--transit-megabytes)");
                     false
                 }
@@ -308,12 +313,12 @@ impl Feed {
 }
 
 /// Begins an answer of so many bytes; what is held for it has this place.
-type Begin<'b> = dyn FnMut(u64, Seat) -> Feed + 'b;
+type Begin<'b> = dyn FnMut(u64, PoolSlot) -> Feed + 'b;
 
-type Task = fn(&Shard, &[u8], &mut Begin<'_>) -> Result<(), Refused>;
+type Task = fn(&ShardState, &[u8], &mut Begin<'_>) -> Result<(), Refused>;
 
 /// A request, from its place in the queue to the first byte of its answer.
-async fn answer(shard: Arc<Shard>, request: Request, work: Task) -> Response {
+async fn answer(shard: Arc<ShardState>, request: Request, work: Task) -> Response {
     match begin(&shard, request, work).await {
         Ok((length, body)) => {
             shard.counts.answered.fetch_add(1, Ordering::Relaxed);
@@ -328,7 +333,7 @@ async fn answer(shard: Arc<Shard>, request: Request, work: Task) -> Response {
     }
 }
 
-async fn begin(shard: &Arc<Shard>, request: Request, work: Task) -> Result<(u64, Pieces), Refused> {
+async fn begin(shard: &Arc<ShardState>, request: Request, work: Task) -> Result<(u64, Pieces), Refused> {
     let reading = Limited::new(request.into_body(), shard.holding.longest).collect();
     let upload = Duration::from_secs(shard.limits.upload_seconds);
     let body = match tokio::time::timeout(upload, reading).await {
@@ -339,13 +344,13 @@ async fn begin(shard: &Arc<Shard>, request: Request, work: Task) -> Result<(u64,
     let overloaded = || Refused::from((StatusCode::SERVICE_UNAVAILABLE, "the shard has as much to do as it takes"));
     let turn = shard.admission.enter(FRONTS).ok_or_else(overloaded)?;
     let waiting = Duration::from_secs(shard.limits.queue_seconds);
-    let permit: Permit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or_else(overloaded)?;
+    let permit: RunPermit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or_else(overloaded)?;
     let (head, answered) = tokio::sync::oneshot::channel();
     let (shard, runtime) = (shard.clone(), tokio::runtime::Handle::current());
     tokio::task::spawn_blocking(move || {
         let (mut head, mut permit) = (Some(head), Some(permit));
         let deadline = tokio::time::Instant::now() + FORGOTTEN;
-        let mut begin = |length: u64, seat: Seat| {
+        let mut begin = |length: u64, seat: PoolSlot| {
             let (pieces, received) = mpsc::channel(AHEAD);
             if let Some(head) = head.take() {
                 let _ = head.send(Ok((length, Pieces(received))));
@@ -370,7 +375,7 @@ fn malformed() -> Refused {
         .into()
 }
 
-fn values(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
+fn values(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
     let part = &shard.holding.rows;
     let (forms, digits) = wire::read_values(body, part.ranges()).ok_or_else(malformed)?;
     let row = forms.bytes_per_row();
@@ -394,7 +399,7 @@ fn values(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refus
     Ok(())
 }
 
-fn sums(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
+fn sums(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
     let part = &shard.holding.rows;
     let entries = wire::read_sums(body, part.ranges()).ok_or_else(malformed)?;
     let mut rest = entries.as_slice();
@@ -414,7 +419,7 @@ fn sums(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused
     Ok(())
 }
 
-fn records(shard: &Shard, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
+fn records(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
     let (epoch, selection) = wire::read_records(body).ok_or_else(malformed)?;
     let records = shard.holding.records.iter().find(|(held, _)| *held == epoch);
     let (_, records) = records.ok_or_else(|| Refused(StatusCode::CONFLICT, format!("no key for epoch {epoch}")))?;

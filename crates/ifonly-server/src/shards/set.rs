@@ -4,18 +4,18 @@
 //! while the rows of all shards together are exactly the rows of the database. Addresses may come from a file that is read again when it changes: a
 //! shard that was started elsewhere is taken in within a second, and so is one that is back.
 
-use super::addresses::{Away, addresses};
-use super::line::Shard;
-use super::remote::{IDENTITY, Remote, RemoteRecords, RemoteRows};
-use super::service::Identity;
-use super::tls::{Inside, InsideError};
-use crate::database::{Layout, SealedRecords};
+use super::addresses::{UnavailableShard, addresses};
+use super::line::ShardClient;
+use super::remote::{IDENTITY, RemoteRecords, RemoteRows, RemoteShard};
+use super::service::ShardIdentity;
+use super::tls::{ShardTls, ShardTlsError};
+use crate::database::{AontRecords, ShardLayout};
 use crate::holding::shard_check;
 use bytes::Bytes;
 use http::Method;
 use ifonly_algebra::keys::RootKey;
 use ifonly_core::package;
-use ifonly_scan::parts::{Part, PartError, RecordPart, RecordParts, RowParts};
+use ifonly_scan::parts::{PartError, RecordPart, RecordParts, RowPart, RowParts};
 use ifonly_values::manifest::Manifest;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -142,9 +142,9 @@ impl ShardsError {
 }
 
 /// The shards of one version of the database.
-pub struct Shards {
+pub struct ShardSet {
     config: ShardsConfig,
-    inside: Inside,
+    inside: ShardTls,
     manifest: String,
     rows: usize,
     ranges: Arc<[u32]>,
@@ -156,36 +156,36 @@ pub struct Shards {
     wake: Notify,
 }
 
-impl std::fmt::Debug for Shards {
+impl std::fmt::Debug for ShardSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Shards({:?})", self.config.addresses)
     }
 }
 
 /// A shard and its rows.
-type Known = (Arc<Shard>, Range<usize>);
+type Known = (Arc<ShardClient>, Range<usize>);
 
 struct State {
     known: Vec<Known>,
-    layout: Result<Arc<Layout>, ShardsError>,
+    layout: Result<Arc<ShardLayout>, ShardsError>,
 }
 
-impl Shards {
+impl ShardSet {
     /// For the database of this manifest under these keys, which are bound to its data. Asks nobody yet.
     pub(crate) fn new(
         config: ShardsConfig,
         manifest: &Manifest,
         keys: &[RootKey],
         runtime: Handle,
-    ) -> Result<Shards, InsideError> {
-        let inside = Inside::load(&config.certificate, &config.key)?;
+    ) -> Result<ShardSet, ShardTlsError> {
+        let inside = ShardTls::load(&config.certificate, &config.key)?;
         let layout = Err(ShardsError::Missing { rows: 0..manifest.rows(), away: vec!["nobody was asked yet".into()] });
-        Ok(Shards {
+        Ok(ShardSet {
             config,
             inside,
             manifest: hex::encode(manifest.digest()),
             rows: manifest.rows(),
-            ranges: manifest.schema().ranges().into(),
+            ranges: manifest.schema().max_levels().into(),
             record_length: manifest.record_length() + package::OVERHEAD,
             checks: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
             runtime,
@@ -195,7 +195,7 @@ impl Shards {
     }
 
     /// The rows as they can be had now, or why not.
-    pub(crate) fn layout(&self) -> Result<Arc<Layout>, ShardsError> {
+    pub(crate) fn layout(&self) -> Result<Arc<ShardLayout>, ShardsError> {
         self.state.read().unwrap_or_else(PoisonError::into_inner).layout.clone()
     }
 
@@ -205,7 +205,7 @@ impl Shards {
     }
 
     /// Asks all shards once. What contradicts is an error; what is missing may come later. Gives whoever is away although all rows are there.
-    pub(crate) async fn survey(&self) -> Result<Vec<Away>, ShardsError> {
+    pub(crate) async fn probe(&self) -> Result<Vec<UnavailableShard>, ShardsError> {
         let found = self.look().await;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         let (known, away) = found.inspect_err(|error| state.layout = Err(error.clone()))?;
@@ -224,7 +224,7 @@ impl Shards {
         self.runtime.spawn(async move {
             let (mut before, mut missed) = (None, vec![]);
             while let Some(shards) = Weak::upgrade(&weak) {
-                let surveyed = shards.survey().await;
+                let surveyed = shards.probe().await;
                 if let Ok(away) = &surveyed {
                     missed = warn_once(missed, away);
                 }
@@ -250,15 +250,15 @@ impl Shards {
     }
 
     /// Who is there, in the order of their rows, which are all rows; and who is not.
-    async fn look(&self) -> Result<(Vec<Known>, Vec<Away>), ShardsError> {
+    async fn look(&self) -> Result<(Vec<Known>, Vec<UnavailableShard>), ShardsError> {
         let (addresses, mut away) = addresses(&self.config)?;
-        let shards: Vec<Arc<Shard>> = {
+        let shards: Vec<Arc<ShardClient>> = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let known = |address: &str| state.known.iter().find(|(shard, _)| shard.address() == address);
             let patience = Duration::from_secs(self.config.silent_seconds);
             let shard = |address: String| match known(&address) {
                 Some((shard, _)) => shard.clone(),
-                None => Arc::new(Shard::new(address, self.inside.clone(), patience)),
+                None => Arc::new(ShardClient::new(address, self.inside.clone(), patience)),
             };
             addresses.into_iter().map(shard).collect()
         };
@@ -279,12 +279,12 @@ impl Shards {
                     let rows = self.believe(&shard, &identity)?;
                     known.push((shard, rows));
                 }
-                Ok((shard, Err(why))) => away.push(Away { who: shard.address().into(), why }),
-                Err(error) => away.push(Away { who: "a shard".into(), why: error.to_string() }),
+                Ok((shard, Err(why))) => away.push(UnavailableShard { who: shard.address().into(), why }),
+                Err(error) => away.push(UnavailableShard { who: "a shard".into(), why: error.to_string() }),
             }
         }
         known.sort_by_key(|(_, rows)| (rows.start, rows.end));
-        let missing = |rows, away: Vec<Away>| {
+        let missing = |rows, away: Vec<UnavailableShard>| {
             let away = away.into_iter().map(|away| away.why).collect();
             Err(ShardsError::Missing { rows, away })
         };
@@ -308,7 +308,7 @@ impl Shards {
     }
 
     /// Which rows a shard has, if it is one of this database.
-    fn believe(&self, shard: &Shard, identity: &Identity) -> Result<Range<usize>, ShardsError> {
+    fn believe(&self, shard: &ShardClient, identity: &ShardIdentity) -> Result<Range<usize>, ShardsError> {
         let address = || shard.address().to_owned();
         if identity.manifest != self.manifest {
             // Only hexadecimal digits of a stranger go into a log.
@@ -325,30 +325,30 @@ impl Shards {
         }
     }
 
-    fn layout_of(&self, known: &[Known]) -> Result<Layout, ShardsError> {
+    fn layout_of(&self, known: &[Known]) -> Result<ShardLayout, ShardsError> {
         let remotes = || {
-            let remote = |(shard, rows): &Known| Remote {
+            let remote = |(shard, rows): &Known| RemoteShard {
                 shard: shard.clone(),
                 rows: rows.clone(),
                 runtime: self.runtime.clone(),
             };
             known.iter().map(remote)
         };
-        let part = |remote| -> Arc<dyn Part> { Arc::new(RemoteRows { remote, ranges: self.ranges.clone() }) };
+        let part = |remote| -> Arc<dyn RowPart> { Arc::new(RemoteRows { remote, ranges: self.ranges.clone() }) };
         let rows = RowParts::new(remotes().map(part).collect())?;
         let length = self.record_length;
         let sealed = self.checks.iter().map(|&(epoch, _)| {
             let part = |remote| -> Arc<dyn RecordPart> { Arc::new(RemoteRecords { remote, epoch, length }) };
-            Ok(SealedRecords { epoch, records: RecordParts::new(remotes().map(part).collect())? })
+            Ok(AontRecords { epoch, records: RecordParts::new(remotes().map(part).collect())? })
         });
-        Ok(Layout { rows, sealed: sealed.collect::<Result<_, PartError>>()? })
+        Ok(ShardLayout { rows, sealed: sealed.collect::<Result<_, PartError>>()? })
     }
 
     /// Waits until all rows can be had, or until waiting does not help.
     pub(crate) async fn complete(&self, limit: Duration) -> Result<(), ShardsError> {
         let deadline = tokio::time::Instant::now() + limit;
         loop {
-            match self.survey().await {
+            match self.probe().await {
                 Err(error) if error.passes() && tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(SOON).await
                 }
@@ -367,14 +367,14 @@ pub(crate) fn rows_of(error: &PartError) -> Option<Range<usize>> {
 }
 
 /// Warns of everybody who is away and not needed, once as long as it lasts. Gives who they are.
-fn warn_once(before: Vec<String>, away: &[Away]) -> Vec<String> {
+fn warn_once(before: Vec<String>, away: &[UnavailableShard]) -> Vec<String> {
     for away in away.iter().filter(|away| !before.contains(&away.who)) {
         tracing::warn!(reason = away.why, "all rows are there without this shard; take it off the list, or see to it");
     }
     away.iter().map(|away| away.who.clone()).collect()
 }
 
-async fn identity(shard: &Arc<Shard>) -> Result<Identity, String> {
+async fn identity(shard: &Arc<ShardClient>) -> Result<ShardIdentity, String> {
     let reply = shard.ask(Method::GET, IDENTITY, Bytes::new()).await?;
     let length = reply.length();
     if length > MOST_IDENTITY {

@@ -1,7 +1,7 @@
 //! Front and shards of one server know each other by one certificate that all of them have and nobody else: each shows it, and takes no
 //! other.
 
-use crate::door::Door;
+use crate::door::MtlsAcceptor;
 use crate::tls::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -15,13 +15,13 @@ pub const SHARD_NAME: &str = "shard.ifonly.internal";
 
 /// Both ends of what front and shards say to each other.
 #[derive(Clone)]
-pub struct Inside {
+pub struct ShardTls {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     certificate: CertificateDer<'static>,
 }
 
-impl std::fmt::Debug for Inside {
+impl std::fmt::Debug for ShardTls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Inside(..)")
     }
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Inside {
 /// Why front and shards cannot know each other.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum InsideError {
+pub enum ShardTlsError {
     /// Certificate or key.
     #[error("shards: {0}")]
     Tls(#[from] TlsError),
@@ -44,10 +44,10 @@ pub enum InsideError {
     },
 }
 
-impl Inside {
+impl ShardTls {
     /// From PEM files.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Inside, InsideError> {
-        let unusable = |error: String| InsideError::Certificate { path: certificate.into(), error };
+    pub fn load(certificate: &Path, key: &Path) -> Result<ShardTls, ShardTlsError> {
+        let unusable = |error: String| ShardTlsError::Certificate { path: certificate.into(), error };
         let (chain, key) = (pem_chain(certificate)?, pem_key(key)?);
         let mut roots = RootCertStore::empty();
         for certificate in &chain {
@@ -70,7 +70,7 @@ impl Inside {
             .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
             .map_err(TlsError::from)?;
         client.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Inside { client: Arc::new(client), server: Arc::new(server), certificate: first })
+        Ok(ShardTls { client: Arc::new(client), server: Arc::new(server), certificate: first })
     }
 
     pub(crate) fn client(&self) -> Arc<ClientConfig> {
@@ -78,8 +78,8 @@ impl Inside {
     }
 
     /// For fronts, which show this very certificate.
-    pub(crate) fn door(&self) -> Arc<Door> {
-        Door::new(self.server.clone(), self.certificate.clone(), "fronts")
+    pub(crate) fn door(&self) -> Arc<MtlsAcceptor> {
+        MtlsAcceptor::new(self.server.clone(), self.certificate.clone(), "fronts")
     }
 
     /// Whether the other end has shown this very certificate.

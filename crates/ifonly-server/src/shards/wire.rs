@@ -9,10 +9,10 @@
 //! Numbers are little-endian. Shapes: 0 linear (norm, then a slope per feature), 1 polynomial (a byte with the degree first, then by degree and
 //! feature), 2 table (every entry of every feature).
 
-use ifonly_algebra::field::{Field, Symbol};
-use ifonly_algebra::form::{Form, Shape};
-use ifonly_algebra::order::Digits;
-use ifonly_scan::parts::{Forms, Selection};
+use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::form::{RowFunction, RowFunctionKind};
+use ifonly_algebra::order::BucketIndices;
+use ifonly_scan::parts::{RowFunctions, Selection};
 use zeroize::Zeroizing;
 
 /// More forms than any program has.
@@ -23,12 +23,13 @@ const MOST_STRIPES: usize = 255;
 const MOST_DEGREE: u8 = 64;
 
 /// Shares on their way: wiped when they have been sent.
-pub(crate) type Wiped = Zeroizing<Vec<u8>>;
+pub(crate) type ZeroizedBytes = Zeroizing<Vec<u8>>;
 
 /// Forms, and for a shuffled answer the digits of its order.
-pub(crate) fn values(forms: &Forms, digits: Option<&Digits>) -> Wiped {
-    let mut bytes =
-        Zeroizing::new(Vec::with_capacity(32 + forms.forms().iter().map(|form| 9 + 8 * size(form)).sum::<usize>()));
+pub(crate) fn values(forms: &RowFunctions, digits: Option<&BucketIndices>) -> ZeroizedBytes {
+    let mut bytes = Zeroizing::new(Vec::with_capacity(
+        32 + forms.row_functions().iter().map(|form| 9 + 8 * size(form)).sum::<usize>(),
+    ));
     bytes.extend(forms.field().q().to_le_bytes());
     match digits {
         None => bytes.push(0),
@@ -38,22 +39,22 @@ pub(crate) fn values(forms: &Forms, digits: Option<&Digits>) -> Wiped {
         }
     }
     // A program has a few forms.
-    bytes.push(forms.forms().len() as u8);
-    let push = |bytes: &mut Wiped, symbols: &mut dyn Iterator<Item = &Symbol>| {
+    bytes.push(forms.row_functions().len() as u8);
+    let push = |bytes: &mut ZeroizedBytes, symbols: &mut dyn Iterator<Item = &FieldElement>| {
         symbols.for_each(|symbol| bytes.extend(symbol.value().to_le_bytes()));
     };
-    for form in forms.forms() {
+    for form in forms.row_functions() {
         push(&mut bytes, &mut std::iter::once(&form.constant));
         match &form.shape {
-            Shape::Linear { norm, slope } => {
+            RowFunctionKind::Linear { norm, slope } => {
                 bytes.push(0);
                 push(&mut bytes, &mut std::iter::once(norm).chain(slope));
             }
-            Shape::Polynomial(coefficients) => {
+            RowFunctionKind::Polynomial(coefficients) => {
                 bytes.extend([1, coefficients.len() as u8]);
                 push(&mut bytes, &mut coefficients.iter().flatten());
             }
-            Shape::Table(tables) => {
+            RowFunctionKind::Table(tables) => {
                 bytes.push(2);
                 push(&mut bytes, &mut tables.iter().flatten());
             }
@@ -62,10 +63,12 @@ pub(crate) fn values(forms: &Forms, digits: Option<&Digits>) -> Wiped {
     bytes
 }
 
-fn size(form: &Form) -> usize {
+fn size(form: &RowFunction) -> usize {
     match &form.shape {
-        Shape::Linear { slope, .. } => 1 + slope.len(),
-        Shape::Polynomial(vectors) | Shape::Table(vectors) => 1 + vectors.iter().map(Vec::len).sum::<usize>(),
+        RowFunctionKind::Linear { slope, .. } => 1 + slope.len(),
+        RowFunctionKind::Polynomial(vectors) | RowFunctionKind::Table(vectors) => {
+            1 + vectors.iter().map(Vec::len).sum::<usize>()
+        }
     }
 }
 
@@ -77,12 +80,12 @@ pub(crate) fn longest_values(ranges: &[u32]) -> usize {
 }
 
 /// What [`values`] wrote, for rows of these ranges; `None` if it is anything else.
-pub(crate) fn read_values(bytes: &[u8], ranges: &[u32]) -> Option<(Forms, Option<Digits>)> {
-    let mut reader = Reader(bytes);
+pub(crate) fn read_values(bytes: &[u8], ranges: &[u32]) -> Option<(RowFunctions, Option<BucketIndices>)> {
+    let mut reader = RequestReader(bytes);
     let field = Field::new(reader.number()?).ok()?;
     let digits = match reader.byte()? {
         0 => None,
-        1 => Some(Digits::from_key(*reader.take(16)?.first_chunk()?)),
+        1 => Some(BucketIndices::from_key(*reader.take(16)?.first_chunk()?)),
         _ => return None,
     };
     let count = reader.byte().filter(|count| (1..=MOST_FORMS).contains(count))?;
@@ -91,23 +94,25 @@ pub(crate) fn read_values(bytes: &[u8], ranges: &[u32]) -> Option<(Forms, Option
     for _ in 0..count {
         let constant = reader.symbol(&field)?;
         let shape = match reader.byte()? {
-            0 => Shape::Linear { norm: reader.symbol(&field)?, slope: reader.symbols(&field, features)? },
+            0 => RowFunctionKind::Linear { norm: reader.symbol(&field)?, slope: reader.symbols(&field, features)? },
             1 => {
                 let degree = reader.byte().filter(|degree| (1..=MOST_DEGREE).contains(degree))?;
-                Shape::Polynomial((0..degree).map(|_| reader.symbols(&field, features)).collect::<Option<_>>()?)
+                RowFunctionKind::Polynomial(
+                    (0..degree).map(|_| reader.symbols(&field, features)).collect::<Option<_>>()?,
+                )
             }
-            2 => Shape::Table(
+            2 => RowFunctionKind::Table(
                 ranges.iter().map(|&range| reader.symbols(&field, range as usize + 1)).collect::<Option<_>>()?,
             ),
             _ => return None,
         };
-        forms.push(Form { shape, constant });
+        forms.push(RowFunction { shape, constant });
     }
-    reader.0.is_empty().then(|| (Forms::new(&field, forms), digits))
+    reader.0.is_empty().then(|| (RowFunctions::new(&field, forms), digits))
 }
 
 /// Tables to sum.
-pub(crate) fn sums(tables: &[&[u64]]) -> Wiped {
+pub(crate) fn sums(tables: &[&[u64]]) -> ZeroizedBytes {
     Zeroizing::new(tables.iter().flat_map(|table| *table).flat_map(|entry| entry.to_le_bytes()).collect())
 }
 
@@ -120,7 +125,7 @@ pub(crate) fn read_sums(bytes: &[u8], ranges: &[u32]) -> Option<Zeroizing<Vec<u6
 }
 
 /// Records to add up.
-pub(crate) fn records(epoch: u32, selection: &Selection<'_>) -> Wiped {
+pub(crate) fn records(epoch: u32, selection: &Selection<'_>) -> ZeroizedBytes {
     let (stripes, bytes) = match *selection {
         Selection::Subset(bits) => (0, bits),
         Selection::Factors { stripes, factors } => (stripes, factors),
@@ -130,7 +135,7 @@ pub(crate) fn records(epoch: u32, selection: &Selection<'_>) -> Wiped {
 
 /// What [`records`] wrote; whether the selection is one of the part's rows is for the records to say.
 pub(crate) fn read_records(bytes: &[u8]) -> Option<(u32, Selection<'_>)> {
-    let mut reader = Reader(bytes);
+    let mut reader = RequestReader(bytes);
     let mut word = || Some(u32::from_le_bytes(*reader.take(4)?.first_chunk()?));
     let (epoch, stripes) = (word()?, word()? as usize);
     let selection = match stripes {
@@ -141,9 +146,9 @@ pub(crate) fn read_records(bytes: &[u8]) -> Option<(u32, Selection<'_>)> {
     Some((epoch, selection))
 }
 
-struct Reader<'a>(&'a [u8]);
+struct RequestReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> RequestReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(length)?;
         self.0 = tail;
@@ -158,21 +163,21 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(*self.take(8)?.first_chunk()?))
     }
 
-    fn symbol(&mut self, field: &Field) -> Option<Symbol> {
-        field.symbol(self.number()?)
+    fn symbol(&mut self, field: &Field) -> Option<FieldElement> {
+        field.element(self.number()?)
     }
 
     /// The length is compared before anything is allocated.
-    fn symbols(&mut self, field: &Field, count: usize) -> Option<Vec<Symbol>> {
+    fn symbols(&mut self, field: &Field, count: usize) -> Option<Vec<FieldElement>> {
         let bytes = self.take(count.checked_mul(8)?)?;
-        bytes.as_chunks::<8>().0.iter().map(|word| field.symbol(u64::from_le_bytes(*word))).collect()
+        bytes.as_chunks::<8>().0.iter().map(|word| field.element(u64::from_le_bytes(*word))).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_algebra::random::{Random, SeededRandom};
+    use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     #[test]
     fn forms_come_back_and_nothing_else_is_taken_for_them() {
@@ -181,18 +186,18 @@ mod tests {
         let ranges = [3, 0, 9];
         let mut symbols = |count: usize| (0..count).map(|_| field.sample(&mut random)).collect::<Vec<_>>();
         let shapes = [
-            Shape::Linear { norm: Symbol::ONE, slope: symbols(3) },
-            Shape::Polynomial(vec![symbols(3), symbols(3)]),
-            Shape::Table(vec![symbols(4), symbols(1), symbols(10)]),
+            RowFunctionKind::Linear { norm: FieldElement::ONE, slope: symbols(3) },
+            RowFunctionKind::Polynomial(vec![symbols(3), symbols(3)]),
+            RowFunctionKind::Table(vec![symbols(4), symbols(1), symbols(10)]),
         ];
-        let forms: Vec<Form> = shapes.map(|shape| Form { shape, constant: field.reduce(77) }).to_vec();
-        let digits = Digits::from_key([5; 16]);
+        let forms: Vec<RowFunction> = shapes.map(|shape| RowFunction { shape, constant: field.reduce(77) }).to_vec();
+        let digits = BucketIndices::from_key([5; 16]);
         for digits in [None, Some(&digits)] {
-            let bytes = values(&Forms::new(&field, forms.clone()), digits);
+            let bytes = values(&RowFunctions::new(&field, forms.clone()), digits);
             assert!(bytes.len() <= longest_values(&ranges));
             let (back, found) = read_values(&bytes, &ranges).unwrap();
-            assert_eq!((back.forms(), back.field()), (&forms[..], &field));
-            assert_eq!(found.as_ref().map(Digits::key), digits.map(Digits::key));
+            assert_eq!((back.row_functions(), back.field()), (&forms[..], &field));
+            assert_eq!(found.as_ref().map(BucketIndices::key), digits.map(BucketIndices::key));
             // Cut, longer, or for rows of other ranges.
             assert!((0..bytes.len()).all(|length| read_values(&bytes[..length], &ranges).is_none()));
             assert!(read_values(&[&bytes[..], &[0]].concat(), &ranges).is_none());

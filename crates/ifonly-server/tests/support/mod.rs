@@ -7,19 +7,19 @@ use bytes::Bytes;
 use http::{Request as HttpRequest, Response};
 use http_body_util::BodyExt;
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::random::{Random, SeededRandom};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_core::replica::Request;
+use ifonly_core::replica::CheckedRequest;
 use ifonly_core::search::Search;
-use ifonly_core::secret::Secret;
+use ifonly_core::secret::SecretQuery;
 use ifonly_scan::RowStore;
-use ifonly_server::Holding;
+use ifonly_server::LoadedBundle;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::{self, App};
+use ifonly_server::routes::{self, AppState};
 use ifonly_server::tokens::{TokenEntry, Tokens};
-use ifonly_values::manifest::{Contents, Manifest};
+use ifonly_values::manifest::{Manifest, ManifestFields};
 use ifonly_values::record;
-use ifonly_values::schema::{Feature, Kind, Quantiser, Scale, Schema};
+use ifonly_values::schema::{Feature, FeatureKind, Quantiser, Scale, Schema};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,21 +32,21 @@ pub fn manifest(version: &str) -> Manifest {
 }
 
 pub fn manifest_of(version: &str, rows: usize) -> Manifest {
-    let numeric = |levels| Kind::from(Scale::levels(0.0, 1.0, levels, Quantiser::Round).unwrap());
+    let numeric = |levels| FeatureKind::from(Scale::levels(0.0, 1.0, levels, Quantiser::Round).unwrap());
     let schema = Schema::new(vec![Feature::new("a", numeric(9)), Feature::new("b", numeric(4))]).unwrap();
-    let mut contents = Contents::new("test", schema, rows, 16, 4);
+    let mut contents = ManifestFields::new("test", schema, rows, 16, 4);
     contents.dataset.version = version.into();
     contents.terms.top_limit = 2;
     contents.offer_all();
     Manifest::new(contents).unwrap()
 }
 
-pub fn holding(manifest: &Manifest, index: u8) -> Holding {
+pub fn holding(manifest: &Manifest, index: u8) -> LoadedBundle {
     holding_of(manifest, index, 1, 5)
 }
 
 /// With other data for another seed, and under another root key.
-pub fn holding_of(manifest: &Manifest, index: u8, seed: u64, key: u8) -> Holding {
+pub fn holding_of(manifest: &Manifest, index: u8, seed: u64, key: u8) -> LoadedBundle {
     let mut random = SeededRandom::new(seed);
     let rows: Vec<[u16; 2]> = (0..manifest.rows()).map(|_| [random.below(10) as u16, random.below(5) as u16]).collect();
     let texts = |row: &[u16; 2]| [(f64::from(row[0]) / 9.0).to_string(), (f64::from(row[1]) / 4.0).to_string()];
@@ -54,12 +54,12 @@ pub fn holding_of(manifest: &Manifest, index: u8, seed: u64, key: u8) -> Holding
     let bytes = rows.iter().flat_map(|row| record::encode(&texts(row).map(|text| short(&text)), 16).unwrap()).collect();
     let rows = RowStore::build(&[9, 4], &rows).unwrap();
     let bundle = Bundle::in_memory(manifest.clone(), rows, bytes).unwrap();
-    Holding::new(&bundle, index, vec![RootKey::new(0, [key; 32])]).unwrap()
+    LoadedBundle::new(&bundle, index, vec![RootKey::new(0, [key; 32])]).unwrap()
 }
 
-pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Arc<App> {
+pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Arc<AppState> {
     let origins = vec!["https://example.org".parse().unwrap()];
-    Arc::new(App::new(holding(&manifest("1"), 1), Tokens::new(tokens, ledger).unwrap(), limits, origins))
+    Arc::new(AppState::new(holding(&manifest("1"), 1), Tokens::new(tokens, ledger).unwrap(), limits, origins))
 }
 
 pub fn token(name: &str, sessions: Option<u64>) -> TokenEntry {
@@ -69,9 +69,9 @@ pub fn token(name: &str, sessions: Option<u64>) -> TokenEntry {
 /// The messages to server 1 in one search with this scheme: every phase, then one record. It alone answers, which is enough for a
 /// ticket.
 pub fn messages(manifest: &Manifest, scheme: &str, seed: u64) -> Vec<Vec<u8>> {
-    let deployment = manifest.deployment(scheme).unwrap().clone();
+    let deployment = manifest.instance(scheme).unwrap().clone();
     let (mut random, holding) = (SeededRandom::new(seed), holding(manifest, 1));
-    let mut search = Search::new(deployment, Secret::new(vec![3, 2]), manifest.audience()).unwrap();
+    let mut search = Search::new(deployment, SecretQuery::new(vec![3, 2]), manifest.header_context()).unwrap();
     let mut sent = vec![];
     while let Some(outgoing) = search.next(&mut random) {
         let message = outgoing.messages[0].to_vec();
@@ -82,16 +82,16 @@ pub fn messages(manifest: &Manifest, scheme: &str, seed: u64) -> Vec<Vec<u8>> {
 }
 
 /// What a server answers, without HTTP.
-pub fn respond(holding: &Holding, message: &[u8]) -> Vec<u8> {
+pub fn respond(holding: &LoadedBundle, message: &[u8]) -> Vec<u8> {
     let mut response = vec![];
     let mut sink = |bytes: &[u8]| {
         response.extend_from_slice(bytes);
         ControlFlow::Continue(())
     };
-    let whole = match holding.replica().open(message).unwrap() {
-        Request::Answer(ask) => holding.database().answer(&ask, &mut sink),
-        Request::Record(ask) => holding.database().record(holding.index(), &ask, &mut sink),
-        Request::Sealed(_) => unreachable!("these tests ask for scans"),
+    let whole = match holding.protocol().open(message).unwrap() {
+        CheckedRequest::Answer(ask) => holding.database().answer(&ask, &mut sink),
+        CheckedRequest::Record(ask) => holding.database().record(holding.index(), &ask, &mut sink),
+        CheckedRequest::Sealed(_) => unreachable!("these tests ask for scans"),
     };
     assert_eq!(whole, Ok(()));
     response
@@ -106,6 +106,6 @@ pub async fn post(router: &Router, path: &str, body: impl Into<Body>) -> Respons
     send(router, HttpRequest::post(path).body(body.into()).unwrap()).await
 }
 
-pub fn public(app: &Arc<App>) -> Router {
+pub fn public(app: &Arc<AppState>) -> Router {
     routes::public(app.clone())
 }

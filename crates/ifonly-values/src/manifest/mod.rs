@@ -6,20 +6,20 @@
 
 use crate::record::MAX_TEXT;
 use crate::schema::{Schema, nearest};
-use ifonly_algebra::field::FieldRule;
-use ifonly_core::deployment::{Deployment, DeploymentError};
+use ifonly_algebra::field::ModulusRule;
+use ifonly_core::deployment::{SchemeInstance, SchemeInstanceError};
 use ifonly_core::package::MAX_RECORD;
-use ifonly_core::params::{Params, Terms};
-use ifonly_core::scheme::{self, Metric, Scheme};
-use ifonly_core::sealed::{self, Sealed};
-use ifonly_core::search::Audience;
-use ifonly_core::signature::{PublicKey, SIGNATURE_LENGTH, Signer, Subject};
+use ifonly_core::params::{ManifestParams, Params};
+use ifonly_core::scheme::{self, CostModel, Scheme};
+use ifonly_core::sealed::{self, SealedScheme};
+use ifonly_core::search::HeaderContext;
+use ifonly_core::signature::{PublicKey, RecordVerifier, SIGNATURE_LENGTH, SignatureContext};
 use ifonly_core::transcript::VERSION;
 use std::sync::Arc;
 
 mod offer;
 
-pub use offer::{Offer, Offered, offers};
+pub use offer::{OfferedScheme, SchemeEntry, scheme_entries};
 
 /// The format's version.
 pub(crate) const FORMAT: u32 = 2;
@@ -36,7 +36,7 @@ const DIGEST_CONTEXT: &str = "ifonly manifest v1";
 
 /// The fields of a manifest, in the order of its canonical form; one that has more is not canonical.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Contents {
+pub struct ManifestFields {
     /// The version of the manifest's format.
     pub format: u32,
     /// The version of the protocol.
@@ -53,9 +53,9 @@ pub struct Contents {
     pub signer: Option<PublicKey>,
     /// Its limits and parameters.
     #[serde(flatten)]
-    pub terms: Terms,
+    pub terms: ManifestParams,
     /// The schemes that may be asked for.
-    pub schemes: Vec<Offer>,
+    pub schemes: Vec<SchemeEntry>,
     /// The one to prefer.
     pub default_scheme: String,
     /// The root keys in use; the first is the current one.
@@ -92,11 +92,11 @@ pub struct Operator {
 /// A validated manifest.
 #[derive(Clone)]
 pub struct Manifest {
-    contents: Contents,
-    offered: Vec<Offered>,
+    contents: ManifestFields,
+    offered: Vec<OfferedScheme>,
     json: String,
     digest: [u8; 32],
-    subject: Subject,
+    subject: SignatureContext,
 }
 
 /// Why a manifest is refused. Whoever made the bundle must repair it; a client must not ask under it.
@@ -141,7 +141,7 @@ pub enum ManifestError {
         /// Which scheme.
         scheme: String,
         /// Why.
-        source: DeploymentError,
+        source: SchemeInstanceError,
     },
     /// q is not what the rule gives.
     #[error("manifest, scheme {scheme}: q = {found}, but the rule gives {right}")]
@@ -183,18 +183,18 @@ pub enum ManifestError {
     },
 }
 
-impl Contents {
+impl ManifestFields {
     /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10, and the gated schemes that fit.
-    pub fn new(name: &str, schema: Schema, rows: usize, record_length: usize, servers: u8) -> Contents {
+    pub fn new(name: &str, schema: Schema, rows: usize, record_length: usize, servers: u8) -> ManifestFields {
         let operator = |index: u8| Operator { index, name: format!("server {index}"), url: None };
-        let mut contents = Contents {
+        let mut contents = ManifestFields {
             format: FORMAT,
             protocol: VERSION,
             dataset: Dataset { name: name.into(), version: "1".into(), accepted: None },
             rows,
             record_length,
             signer: None,
-            terms: Terms { immutable_limit: schema.features().len(), ..Terms::default() },
+            terms: ManifestParams { immutable_limit: schema.features().len(), ..ManifestParams::default() },
             schemes: vec![],
             default_scheme: scheme::DEFAULT.name.into(),
             epochs: vec![0],
@@ -222,35 +222,35 @@ impl Contents {
 
     /// Lists every scheme that fits, after the other fields have been set.
     pub fn offer_all(&mut self) {
-        self.schemes = offers(&self.schema, &self.params(), self.operators.len());
+        self.schemes = scheme_entries(&self.schema, &self.params(), self.operators.len());
     }
 
     /// What the records are signed for.
-    pub fn subject(&self) -> Subject {
+    pub fn subject(&self) -> SignatureContext {
         // Plain data with texts as keys always has a JSON form.
         let schema = serde_json::to_string(&self.schema).unwrap_or_default();
-        Subject::new(&self.dataset.name, &self.dataset.version, &schema)
+        SignatureContext::new(&self.dataset.name, &self.dataset.version, &schema)
     }
 
     /// What the schemes need to know.
     pub fn params(&self) -> Params {
-        Params::under(&self.terms, self.schema.ranges(), self.rows)
+        Params::under(&self.terms, self.schema.max_levels(), self.rows)
     }
 }
 
 impl Manifest {
     /// These contents, if all of them are right.
-    pub fn new(contents: Contents) -> Result<Manifest, ManifestError> {
+    pub fn new(contents: ManifestFields) -> Result<Manifest, ManifestError> {
         check_plain(&contents)?;
         let params = contents.params();
-        let mut offered: Vec<Offered> = vec![];
+        let mut offered: Vec<OfferedScheme> = vec![];
         for offer in &contents.schemes {
             if offered.iter().any(|earlier| earlier.scheme().name == offer.name) {
                 return refuse("schemes", &offer.name, "is listed twice");
             }
             offered.push(match offer.name == sealed::SCHEME.name {
-                true => Offered::Sealed(sealed(offer, &contents, &params)?.into()),
-                false => Offered::Scans(deployment(offer, &contents, &params)?.into()),
+                true => OfferedScheme::Sealed(sealed(offer, &contents, &params)?.into()),
+                false => OfferedScheme::Scans(deployment(offer, &contents, &params)?.into()),
             });
         }
         let json = serde_json::to_string(&contents).map_err(|error| ManifestError::Json(error.to_string()))?;
@@ -260,7 +260,7 @@ impl Manifest {
         let digest = *blake3::Hasher::new_derive_key(DIGEST_CONTEXT).update(json.as_bytes()).finalize().as_bytes();
         let subject = contents.subject();
         let manifest = Manifest { contents, offered, json, digest, subject };
-        manifest.offered(&manifest.contents.default_scheme)?;
+        manifest.scheme(&manifest.contents.default_scheme)?;
         Ok(manifest)
     }
 
@@ -285,7 +285,7 @@ impl Manifest {
     }
 
     /// All fields.
-    pub fn contents(&self) -> &Contents {
+    pub fn fields(&self) -> &ManifestFields {
         &self.contents
     }
 
@@ -300,8 +300,8 @@ impl Manifest {
     }
 
     /// What the records are signed for, and by whom; `None` where nobody signed them.
-    pub fn signer(&self) -> Option<Signer> {
-        self.contents.signer.map(|key| Signer { key, subject: self.subject })
+    pub fn signer(&self) -> Option<RecordVerifier> {
+        self.contents.signer.map(|key| RecordVerifier { key, subject: self.subject })
     }
 
     /// Bytes of every record, its signature included.
@@ -320,52 +320,52 @@ impl Manifest {
     }
 
     /// The schemes on offer, ready to use.
-    pub fn offers(&self) -> &[Offered] {
+    pub fn schemes(&self) -> &[OfferedScheme] {
         &self.offered
     }
 
     /// The schemes in which servers scan for the user.
-    pub fn deployments(&self) -> impl Iterator<Item = &Arc<Deployment>> {
-        self.offered.iter().filter_map(Offered::scans)
+    pub fn instances(&self) -> impl Iterator<Item = &Arc<SchemeInstance>> {
+        self.offered.iter().filter_map(OfferedScheme::scans)
     }
 
     /// The sealed search, if it is on offer.
-    pub fn sealed(&self) -> Option<&Arc<Sealed>> {
+    pub fn sealed(&self) -> Option<&Arc<SealedScheme>> {
         self.offered.iter().find_map(|offered| match offered {
-            Offered::Sealed(sealed) => Some(sealed),
-            Offered::Scans(_) => None,
+            OfferedScheme::Sealed(sealed) => Some(sealed),
+            OfferedScheme::Scans(_) => None,
         })
     }
 
     /// The scheme of that name, if it is on offer.
-    pub fn offered(&self, name: &str) -> Result<&Offered, ManifestError> {
-        let named = |offered: &&Offered| offered.scheme().name == name;
+    pub fn scheme(&self, name: &str) -> Result<&OfferedScheme, ManifestError> {
+        let named = |offered: &&OfferedScheme| offered.scheme().name == name;
         let unknown = || unknown_scheme(name, self.offered.iter().map(|offered| offered.scheme().name));
         self.offered.iter().find(named).ok_or_else(unknown)
     }
 
     /// The same, if servers scan for the user in it.
-    pub fn deployment(&self, name: &str) -> Result<&Arc<Deployment>, ManifestError> {
-        let unknown = || unknown_scheme(name, self.deployments().map(|deployment| deployment.scheme().name));
-        self.deployments().find(|deployment| deployment.scheme().name == name).ok_or_else(unknown)
+    pub fn instance(&self, name: &str) -> Result<&Arc<SchemeInstance>, ManifestError> {
+        let unknown = || unknown_scheme(name, self.instances().map(|deployment| deployment.scheme().name));
+        self.instances().find(|deployment| deployment.scheme().name == name).ok_or_else(unknown)
     }
 
     /// The scheme to prefer.
-    pub fn default_offer(&self) -> &Offered {
+    pub fn default_scheme(&self) -> &OfferedScheme {
         // `new` has found it; the first is there because it did.
-        self.offered(&self.contents.default_scheme).unwrap_or(&self.offered[0])
+        self.scheme(&self.contents.default_scheme).unwrap_or(&self.offered[0])
     }
 
     /// Servers that some scheme asks.
     pub fn servers(&self) -> usize {
-        self.offered.iter().map(Offered::servers).max().unwrap_or(0)
+        self.offered.iter().map(OfferedScheme::servers).max().unwrap_or(0)
     }
 
     /// What goes into every header beside the scheme.
-    pub fn audience(&self) -> Audience {
+    pub fn header_context(&self) -> HeaderContext {
         // `new` refuses an empty list of epochs.
         let epoch = self.contents.epochs.first().copied().unwrap_or_default();
-        Audience { digest: self.digest, epoch, record_length: self.contents.record_length, signer: self.signer() }
+        HeaderContext { digest: self.digest, epoch, record_length: self.contents.record_length, signer: self.signer() }
     }
 }
 
@@ -381,13 +381,17 @@ impl serde::Serialize for Manifest {
     }
 }
 
-fn deployment(offer: &Offer, contents: &Contents, params: &Params) -> Result<Deployment, ManifestError> {
+fn deployment(
+    offer: &SchemeEntry,
+    contents: &ManifestFields,
+    params: &Params,
+) -> Result<SchemeInstance, ManifestError> {
     let scheme = scheme::named(&offer.name)
         .ok_or_else(|| unknown_scheme(&offer.name, scheme::ALL.iter().map(|scheme| scheme.name)))?;
     let wrap = |source| ManifestError::Deployment { scheme: offer.name.clone(), source };
     needs_no_tables(scheme, &contents.schema)?;
-    let deployment = Deployment::with_field(scheme, params.clone(), offer.q, &offer.alphas).map_err(wrap)?;
-    let right = Deployment::new(scheme, params.clone(), FieldRule::Deployment).map_err(wrap)?.field().q();
+    let deployment = SchemeInstance::with_field(scheme, params.clone(), offer.q, &offer.alphas).map_err(wrap)?;
+    let right = SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).map_err(wrap)?.field().q();
     if offer.q != right {
         return Err(ManifestError::WrongField { scheme: offer.name.clone(), found: offer.q, right });
     }
@@ -398,10 +402,10 @@ fn deployment(offer: &Offer, contents: &Contents, params: &Params) -> Result<Dep
     Ok(deployment)
 }
 
-fn sealed(offer: &Offer, contents: &Contents, params: &Params) -> Result<Sealed, ManifestError> {
+fn sealed(offer: &SchemeEntry, contents: &ManifestFields, params: &Params) -> Result<SealedScheme, ManifestError> {
     let wrap = |source| ManifestError::Deployment { scheme: offer.name.clone(), source };
-    let sealed = Sealed::new(params.clone()).map_err(wrap)?;
-    let right = Offer::of_sealed(&sealed);
+    let sealed = SealedScheme::new(params.clone()).map_err(wrap)?;
+    let right = SchemeEntry::for_sealed(&sealed);
     if offer.q != right.q {
         return Err(ManifestError::WrongField { scheme: offer.name.clone(), found: offer.q, right: right.q });
     }
@@ -418,7 +422,7 @@ fn sealed(offer: &Offer, contents: &Contents, params: &Params) -> Result<Sealed,
 /// Differences of labels mean nothing, so only costs given as tables may compare them.
 fn needs_no_tables(scheme: &'static Scheme, schema: &Schema) -> Result<(), ManifestError> {
     match schema.features().iter().find(|feature| feature.is_nominal()) {
-        Some(feature) if !scheme.carries_costs(Metric::Table) => {
+        Some(feature) if !scheme.carries_costs(CostModel::Table) => {
             Err(ManifestError::NeedsTables { scheme: scheme.name, feature: feature.name.clone() })
         }
         _ => Ok(()),
@@ -434,7 +438,7 @@ fn refuse<T>(field: &'static str, value: impl ToString, reason: impl Into<Box<st
 }
 
 /// What can be checked without looking at the schemes.
-fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
+fn check_plain(contents: &ManifestFields) -> Result<(), ManifestError> {
     let versions = [("format", contents.format, FORMAT), ("protocol", contents.protocol.into(), VERSION.into())];
     if let Some((what, found, known)) = versions.into_iter().find(|(_, found, known)| found != known) {
         return Err(ManifestError::Version { what, found, known });
@@ -454,7 +458,7 @@ fn check_plain(contents: &Contents) -> Result<(), ManifestError> {
     if let Err(error) = contents.params().check() {
         return refuse(error.parameter, error.value, error.reason);
     }
-    let levels: usize = contents.schema.ranges().iter().map(|&range| range as usize + 1).sum();
+    let levels: usize = contents.schema.max_levels().iter().map(|&range| range as usize + 1).sum();
     if levels > MAX_LEVELS {
         return refuse(
             "schema",

@@ -1,17 +1,17 @@
 //! Which schemes a deployment can offer, each with its field and its points.
 
 use crate::schema::Schema;
-use ifonly_algebra::field::FieldRule;
-use ifonly_core::deployment::Deployment;
+use ifonly_algebra::field::ModulusRule;
+use ifonly_core::deployment::SchemeInstance;
 use ifonly_core::params::Params;
 use ifonly_core::scheme::{self, Scheme};
-use ifonly_core::sealed::{self, Sealed};
+use ifonly_core::sealed::{self, SealedScheme};
 use std::sync::Arc;
 
 /// A scheme on offer.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Offer {
+pub struct SchemeEntry {
     /// The scheme's name.
     pub name: String,
     /// The modulus: that of the field, or for a sealed search the power of two.
@@ -21,24 +21,24 @@ pub struct Offer {
 }
 
 /// Every scheme that fits the schema, the number of servers and the largest field; verified, only those that can be.
-pub fn offers(schema: &Schema, params: &Params, servers: usize) -> Vec<Offer> {
+pub fn scheme_entries(schema: &Schema, params: &Params, servers: usize) -> Vec<SchemeEntry> {
     let fits = |scheme: &&'static Scheme| super::needs_no_tables(scheme, schema).is_ok();
     let deployments = scheme::ALL.iter().copied().filter(fits);
     // What fails here does not fit: too large a field, too many servers or not verifiable. Parameters that make no sense
     // leave nothing on offer, and the manifest names them.
     let deployments =
-        deployments.filter_map(|scheme| Deployment::new(scheme, params.clone(), FieldRule::Deployment).ok());
+        deployments.filter_map(|scheme| SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).ok());
     let scans =
-        deployments.filter(|deployment| deployment.servers() <= servers).map(|deployment| Offer::of(&deployment));
-    let sealed = Sealed::new(params.clone()).ok().filter(|_| sealed::SERVERS <= servers);
-    scans.chain(sealed.map(|sealed| Offer::of_sealed(&sealed))).collect()
+        deployments.filter(|deployment| deployment.servers() <= servers).map(|deployment| SchemeEntry::of(&deployment));
+    let sealed = SealedScheme::new(params.clone()).ok().filter(|_| sealed::SERVERS <= servers);
+    scans.chain(sealed.map(|sealed| SchemeEntry::for_sealed(&sealed))).collect()
 }
 
-impl Offer {
+impl SchemeEntry {
     /// The offer of a deployment.
-    pub fn of(deployment: &Deployment) -> Offer {
+    pub fn of(deployment: &SchemeInstance) -> SchemeEntry {
         let field = deployment.field();
-        Offer {
+        SchemeEntry {
             name: deployment.scheme().name.into(),
             q: field.q(),
             alphas: deployment.points().iter().map(|&point| field.signed(point)).collect(),
@@ -46,52 +46,52 @@ impl Offer {
     }
 
     /// The offer of a sealed search.
-    pub fn of_sealed(sealed: &Sealed) -> Offer {
+    pub fn for_sealed(sealed: &SealedScheme) -> SchemeEntry {
         let alphas = (1..=sealed::SERVERS as i64).collect();
         // At most 63 bits.
-        Offer { name: sealed::SCHEME.name.into(), q: 1 << sealed.bits(), alphas }
+        SchemeEntry { name: sealed::SCHEME.name.into(), q: 1 << sealed.bits(), alphas }
     }
 }
 
 /// A scheme on offer, ready to use.
 #[derive(Clone, Debug)]
-pub enum Offered {
+pub enum OfferedScheme {
     /// Servers scan for the user, who decodes what all rows cost.
-    Scans(Arc<Deployment>),
+    Scans(Arc<SchemeInstance>),
     /// Three servers search among themselves.
-    Sealed(Arc<Sealed>),
+    Sealed(Arc<SealedScheme>),
 }
 
-impl Offered {
+impl OfferedScheme {
     /// The scheme.
     pub fn scheme(&self) -> &'static Scheme {
         match self {
-            Offered::Scans(deployment) => deployment.scheme(),
-            Offered::Sealed(_) => sealed::SCHEME,
+            OfferedScheme::Scans(deployment) => deployment.scheme(),
+            OfferedScheme::Sealed(_) => sealed::SCHEME,
         }
     }
 
     /// The parameters.
     pub fn params(&self) -> &Params {
         match self {
-            Offered::Scans(deployment) => deployment.params(),
-            Offered::Sealed(sealed) => sealed.params(),
+            OfferedScheme::Scans(deployment) => deployment.params(),
+            OfferedScheme::Sealed(sealed) => sealed.params(),
         }
     }
 
     /// The servers that it asks.
     pub fn servers(&self) -> usize {
         match self {
-            Offered::Scans(deployment) => deployment.servers(),
-            Offered::Sealed(_) => sealed::SERVERS,
+            OfferedScheme::Scans(deployment) => deployment.servers(),
+            OfferedScheme::Sealed(_) => sealed::SERVERS,
         }
     }
 
     /// The deployment, where servers scan for the user.
-    pub fn scans(&self) -> Option<&Arc<Deployment>> {
+    pub fn scans(&self) -> Option<&Arc<SchemeInstance>> {
         match self {
-            Offered::Scans(deployment) => Some(deployment),
-            Offered::Sealed(_) => None,
+            OfferedScheme::Scans(deployment) => Some(deployment),
+            OfferedScheme::Sealed(_) => None,
         }
     }
 }

@@ -1,25 +1,25 @@
 use super::*;
-use crate::schema::{Deviation, DeviationKind, Encoded, Feature, Kind, Quantiser, Scale};
-use crate::wishes::{Pricing, Wishes};
+use crate::schema::{Deviation, DeviationKind, EncodedValue, Feature, FeatureKind, Quantiser, Scale};
+use crate::wishes::{Metric, Wishes};
 use ifonly_core::signature::SigningKey;
 
 fn numeric(name: &str) -> Feature {
-    Feature::new(name, Kind::from(Scale::levels(0.1, 0.7, 100, Quantiser::Round).unwrap()))
+    Feature::new(name, FeatureKind::from(Scale::levels(0.1, 0.7, 100, Quantiser::Round).unwrap()))
 }
 
 fn nominal(name: &str) -> Feature {
     let categories = ["red", "green", "blue"].map(String::from).to_vec();
-    Feature::new(name, Kind::Categorical { categories, range: 100 })
+    Feature::new(name, FeatureKind::Categorical { categories, range: 100 })
 }
 
-fn contents(servers: u8) -> Contents {
+fn contents(servers: u8) -> ManifestFields {
     let schema = Schema::new(vec![numeric("income"), numeric("debt")]).unwrap();
-    let mut contents = Contents::new("loans", schema, 1000, 64, servers);
+    let mut contents = ManifestFields::new("loans", schema, 1000, 64, servers);
     contents.offer_all();
     contents
 }
 
-fn names(contents: &Contents) -> Vec<&str> {
+fn names(contents: &ManifestFields) -> Vec<&str> {
     contents.schemes.iter().map(|offer| offer.name.as_str()).collect()
 }
 
@@ -27,12 +27,15 @@ fn names(contents: &Contents) -> Vec<&str> {
 fn the_canonical_form_round_trips_and_fixes_the_digest() {
     let manifest = Manifest::new(contents(2)).unwrap();
     let again = Manifest::from_json(manifest.json().as_bytes()).unwrap();
-    assert_eq!(again.contents(), manifest.contents());
+    assert_eq!(again.fields(), manifest.fields());
     assert_eq!(again.digest(), manifest.digest());
     assert_eq!(serde_json::to_string(&manifest).unwrap(), manifest.json());
-    let other = Manifest::new(Contents { rows: 1001, ..contents(2) }).unwrap();
+    let other = Manifest::new(ManifestFields { rows: 1001, ..contents(2) }).unwrap();
     assert_ne!(other.digest(), manifest.digest());
-    assert_eq!(manifest.audience(), Audience { digest: manifest.digest(), epoch: 0, record_length: 64, signer: None });
+    assert_eq!(
+        manifest.header_context(),
+        HeaderContext { digest: manifest.digest(), epoch: 0, record_length: 64, signer: None }
+    );
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn the_same_meaning_in_another_form_is_refused() {
 #[test]
 fn little_is_offered_unless_asked_for() {
     let schema = Schema::new(vec![numeric("income"), numeric("debt")]).unwrap();
-    let contents = Contents::new("loans", schema, 1000, 64, 4);
+    let contents = ManifestFields::new("loans", schema, 1000, 64, 4);
     assert_eq!(names(&contents), ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"]);
 }
 
@@ -97,31 +100,31 @@ fn more_operators_mean_more_schemes() {
     assert!(names(&three).contains(&"sealed") && !names(&two).contains(&"sealed"));
     for contents in [two, three, four] {
         let manifest = Manifest::new(contents).unwrap();
-        assert_eq!(manifest.default_offer().scheme().name, "gated-tables");
-        assert!(manifest.offers().iter().all(|offered| offered.servers() <= manifest.operators().len()));
+        assert_eq!(manifest.default_scheme().scheme().name, "gated-tables");
+        assert!(manifest.schemes().iter().all(|offered| offered.servers() <= manifest.operators().len()));
     }
 }
 
 #[test]
 fn labels_are_compared_by_tables_only() {
     let schema = Schema::new(vec![numeric("income"), nominal("colour")]).unwrap();
-    let mut contents = Contents::new("loans", schema, 10, 64, 4);
+    let mut contents = ManifestFields::new("loans", schema, 10, 64, 4);
     assert_eq!(names(&contents), ["gated-costs", "gated-tables"]);
     contents.offer_all();
     assert_eq!(names(&contents), ["table", "gated-costs", "gated-tables", "sealed"]);
     assert!(Manifest::new(contents.clone()).is_ok());
-    contents.schemes.push(Offer { name: "baseline".into(), q: 32_749, alphas: vec![1, -1] });
+    contents.schemes.push(SchemeEntry { name: "baseline".into(), q: 32_749, alphas: vec![1, -1] });
     assert!(matches!(Manifest::new(contents), Err(ManifestError::NeedsTables { scheme: "baseline", .. })));
 }
 
 #[test]
 fn what_is_wrong_is_named() {
-    let refused = |bend: &dyn Fn(&mut Contents)| {
+    let refused = |bend: &dyn Fn(&mut ManifestFields)| {
         let mut bent = contents(2);
         bend(&mut bent);
         Manifest::new(bent).unwrap_err().to_string()
     };
-    let says = |bend: &dyn Fn(&mut Contents), part: &str| {
+    let says = |bend: &dyn Fn(&mut ManifestFields), part: &str| {
         let error = refused(bend);
         assert!(error.contains(part), "{error}");
     };
@@ -158,15 +161,15 @@ fn what_is_wrong_is_named() {
 fn the_usual_cost_limit_carries_weights_deviations_and_counted_changes() {
     let deviation = Some(Deviation { value: 0.003, of: DeviationKind::Median });
     let schema = Schema::new(vec![numeric("income"), Feature { deviation, ..numeric("debt") }]).unwrap();
-    let manifest = Manifest::new(Contents::new("loans", schema.clone(), 10, 64, 2)).unwrap();
-    let deployment = manifest.default_offer().scans().unwrap();
+    let manifest = Manifest::new(ManifestFields::new("loans", schema.clone(), 10, 64, 2)).unwrap();
+    let deployment = manifest.default_scheme().scans().unwrap();
     assert_eq!(deployment.field().bits(), 40);
-    let own: Vec<Encoded> =
+    let own: Vec<EncodedValue> =
         schema.features().iter().zip([0, 100]).map(|(feature, level)| feature.at_level(level)).collect();
-    for pricing in [Pricing::L1, Pricing::L2, Pricing::Mad, Pricing::Count] {
+    for pricing in [Metric::L1, Metric::L2, Metric::Mad, Metric::Count] {
         for weight in [0.01, 1.0, 1000.0] {
             let mut wishes = Wishes::new(&schema);
-            wishes.price("debt", pricing).unwrap().weight("debt", weight).unwrap().few_changes(1);
+            wishes.set_metric("debt", pricing).unwrap().weight("debt", weight).unwrap().few_changes(1);
             wishes.compile(&own, deployment.scheme(), deployment.params()).unwrap();
         }
     }
@@ -181,16 +184,16 @@ fn verified_deployments_offer_what_can_be_verified() {
     assert!(!names(&contents).iter().any(|name| name.contains("mask")), "r = 0 would take the mask off");
     assert!(Manifest::new(contents.clone()).is_ok());
     // A server that offers one all the same is refused by every client.
-    contents.schemes = vec![Offer { name: "mask".into(), q: 32_749, alphas: vec![1, -1] }];
+    contents.schemes = vec![SchemeEntry { name: "mask".into(), q: 32_749, alphas: vec![1, -1] }];
     assert!(Manifest::new(contents).unwrap_err().to_string().contains("r = 0"));
 }
 
 #[test]
 fn too_many_levels_are_refused_before_any_table_is_made() {
     let wide = |k: usize| {
-        Feature::new(format!("f{k}"), Kind::from(Scale::levels(0.0, 1.0, 65_535, Quantiser::Round).unwrap()))
+        Feature::new(format!("f{k}"), FeatureKind::from(Scale::levels(0.0, 1.0, 65_535, Quantiser::Round).unwrap()))
     };
     let schema = Schema::new((0..65).map(wide).collect()).unwrap();
-    let error = Manifest::new(Contents::new("wide", schema, 10, 64, 2)).unwrap_err();
+    let error = Manifest::new(ManifestFields::new("wide", schema, 10, 64, 2)).unwrap_err();
     assert!(error.to_string().contains("at most 4194304"), "{error}");
 }

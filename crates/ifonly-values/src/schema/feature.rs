@@ -18,7 +18,7 @@ pub struct Feature {
     /// Its name.
     pub name: String,
     /// What its values are.
-    pub kind: Kind,
+    pub kind: FeatureKind,
     /// What its numbers count, for people.
     #[serde(default)]
     pub unit: Option<String>,
@@ -42,7 +42,7 @@ pub struct Feature {
 /// What the values of a feature are.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Kind {
+pub enum FeatureKind {
     /// Numbers.
     Numeric {
         /// How they become levels.
@@ -97,7 +97,7 @@ pub struct OneHot {
 
 /// A level, and what it was made of. Does not print.
 #[derive(Clone, Copy, PartialEq)]
-pub struct Encoded {
+pub struct EncodedValue {
     /// In `0..=R`.
     pub level: u32,
     /// Whether the value lay outside the bounds, so that a bound was taken instead.
@@ -106,7 +106,7 @@ pub struct Encoded {
     pub number: Option<f64>,
 }
 
-impl std::fmt::Debug for Encoded {
+impl std::fmt::Debug for EncodedValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Encoded(..)")
     }
@@ -117,7 +117,7 @@ impl Feature {
     pub const DEFAULT_RANGE: u32 = 100;
 
     /// A feature without unit, description and the rest.
-    pub fn new(name: impl Into<String>, kind: Kind) -> Feature {
+    pub fn new(name: impl Into<String>, kind: FeatureKind) -> Feature {
         Feature {
             name: name.into(),
             kind,
@@ -131,31 +131,31 @@ impl Feature {
     }
 
     /// R_k, the largest level.
-    pub fn range(&self) -> u32 {
+    pub fn max_level(&self) -> u32 {
         match &self.kind {
-            Kind::Numeric { scale, .. } => scale.range(),
-            Kind::Ordinal { ranks } => (ranks.len() as u32).saturating_sub(1),
-            Kind::Categorical { categories, range } if categories.len() == 2 => *range,
-            Kind::Categorical { categories, .. } => (categories.len() as u32).saturating_sub(1),
+            FeatureKind::Numeric { scale, .. } => scale.max_level(),
+            FeatureKind::Ordinal { ranks } => (ranks.len() as u32).saturating_sub(1),
+            FeatureKind::Categorical { categories, range } if categories.len() == 2 => *range,
+            FeatureKind::Categorical { categories, .. } => (categories.len() as u32).saturating_sub(1),
         }
     }
 
     /// What a change across the whole feature counts as, in levels: R_k, or a categorical feature's own range.
     pub(crate) fn full_range(&self) -> u32 {
         match &self.kind {
-            Kind::Categorical { range, .. } => *range,
-            _ => self.range(),
+            FeatureKind::Categorical { range, .. } => *range,
+            _ => self.max_level(),
         }
     }
 
     /// Whether values are compared by equality.
     pub fn is_categorical(&self) -> bool {
-        matches!(self.kind, Kind::Categorical { .. })
+        matches!(self.kind, FeatureKind::Categorical { .. })
     }
 
     /// Whether levels are mere labels, whose differences mean nothing.
     pub fn is_nominal(&self) -> bool {
-        matches!(&self.kind, Kind::Categorical { categories, .. } if categories.len() > 2)
+        matches!(&self.kind, FeatureKind::Categorical { categories, .. } if categories.len() > 2)
     }
 
     /// The column of the original data that holds it.
@@ -166,25 +166,25 @@ impl Feature {
     /// The words that it takes, in order of their levels; none for numbers.
     pub fn words(&self) -> &[String] {
         match &self.kind {
-            Kind::Numeric { .. } => &[],
-            Kind::Ordinal { ranks } => ranks,
-            Kind::Categorical { categories, .. } => categories,
+            FeatureKind::Numeric { .. } => &[],
+            FeatureKind::Ordinal { ranks } => ranks,
+            FeatureKind::Categorical { categories, .. } => categories,
         }
     }
 
     /// What a change across the whole feature is in values: 1 for words without an order, the steps of an ordered list.
-    pub(crate) fn spread(&self) -> f64 {
+    pub(crate) fn value_range(&self) -> f64 {
         match &self.kind {
-            Kind::Numeric { scale, .. } => scale.bounds().1 - scale.bounds().0,
-            Kind::Ordinal { .. } => self.range().into(),
-            Kind::Categorical { .. } => 1.0,
+            FeatureKind::Numeric { scale, .. } => scale.bounds().1 - scale.bounds().0,
+            FeatureKind::Ordinal { .. } => self.max_level().into(),
+            FeatureKind::Categorical { .. } => 1.0,
         }
     }
 
     /// The number, or the bound that it exceeds.
     pub(crate) fn bounded(&self, number: f64) -> f64 {
         match &self.kind {
-            Kind::Numeric { scale, .. } => number.clamp(scale.bounds().0, scale.bounds().1),
+            FeatureKind::Numeric { scale, .. } => number.clamp(scale.bounds().0, scale.bounds().1),
             _ => number,
         }
     }
@@ -192,7 +192,7 @@ impl Feature {
     /// What a level counts as, in values: the middle of its numbers, or the rank.
     pub fn middle(&self, level: u32) -> f64 {
         match &self.kind {
-            Kind::Numeric { scale, .. } => scale.middle(level),
+            FeatureKind::Numeric { scale, .. } => scale.middle(level),
             _ => level.into(),
         }
     }
@@ -200,14 +200,14 @@ impl Feature {
     /// The numbers that a level holds; the rank of a word.
     pub(crate) fn interval(&self, level: u32) -> Option<Interval> {
         match &self.kind {
-            Kind::Numeric { scale, .. } => scale.interval(level),
-            _ => (level <= self.range()).then(|| Interval { low: level.into(), high: level.into() }),
+            FeatureKind::Numeric { scale, .. } => scale.interval(level),
+            _ => (level <= self.max_level()).then(|| Interval { low: level.into(), high: level.into() }),
         }
     }
 
     /// The numbers or the word of a level, for people.
     pub fn show_level(&self, level: u32) -> Option<String> {
-        let Kind::Numeric { notation, .. } = &self.kind else {
+        let FeatureKind::Numeric { notation, .. } = &self.kind else {
             return self.decode_level(level).map(|value| value.to_string());
         };
         let Interval { low, high } = self.interval(level)?;
@@ -225,18 +225,18 @@ impl Feature {
     /// The number that a value is for this feature; the rank of an ordered word.
     pub fn number(&self, value: &Value) -> Option<f64> {
         match (&self.kind, value) {
-            (Kind::Numeric { .. }, Value::Number(number)) => Some(*number).filter(|number| number.is_finite()),
-            (Kind::Numeric { notation, .. }, Value::Text(text)) => notation.read(text),
-            (Kind::Ordinal { ranks }, value) => find(ranks, value).map(|rank| rank as f64),
-            (Kind::Categorical { .. }, _) => None,
+            (FeatureKind::Numeric { .. }, Value::Number(number)) => Some(*number).filter(|number| number.is_finite()),
+            (FeatureKind::Numeric { notation, .. }, Value::Text(text)) => notation.read(text),
+            (FeatureKind::Ordinal { ranks }, value) => find(ranks, value).map(|rank| rank as f64),
+            (FeatureKind::Categorical { .. }, _) => None,
         }
     }
 
     /// The level of a value. A missing value has the default's.
-    pub fn encode(&self, value: &Value) -> Result<Encoded, SchemaError> {
+    pub fn encode(&self, value: &Value) -> Result<EncodedValue, SchemaError> {
         match (value, &self.kind) {
             (Value::Text(text), _) => self.encode_text(text),
-            (Value::Number(number), Kind::Numeric { scale, notation }) => {
+            (Value::Number(number), FeatureKind::Numeric { scale, notation }) => {
                 self.encode_number(scale, notation, Some(*number), &number.to_string())
             }
             (number, _) => self.encode_word(number),
@@ -244,10 +244,10 @@ impl Feature {
     }
 
     /// The level of a value's text.
-    pub fn encode_text(&self, text: &str) -> Result<Encoded, SchemaError> {
+    pub fn encode_text(&self, text: &str) -> Result<EncodedValue, SchemaError> {
         let text = self.filled(text)?;
         match &self.kind {
-            Kind::Numeric { scale, notation } => self.encode_number(scale, notation, notation.read(text), text),
+            FeatureKind::Numeric { scale, notation } => self.encode_number(scale, notation, notation.read(text), text),
             _ => self.encode_word(&Value::from(text)),
         }
     }
@@ -258,7 +258,7 @@ impl Feature {
         notation: &Notation,
         number: Option<f64>,
         text: &str,
-    ) -> Result<Encoded, SchemaError> {
+    ) -> Result<EncodedValue, SchemaError> {
         let (min, max) = scale.bounds();
         let number = number.filter(|number| number.is_finite()).ok_or_else(|| SchemaError::NotANumber {
             feature: self.name.clone(),
@@ -267,20 +267,22 @@ impl Feature {
             min: notation.write(min),
             max: notation.write(max),
         })?;
-        Ok(Encoded { level: scale.level(number), clamped: number < min || number > max, number: Some(number) })
+        Ok(EncodedValue { level: scale.level(number), clamped: number < min || number > max, number: Some(number) })
     }
 
     /// A level by itself, as if its middle had been given.
-    pub(crate) fn at_level(&self, level: u32) -> Encoded {
-        let numeric = matches!(self.kind, Kind::Numeric { .. });
-        Encoded { level, clamped: false, number: numeric.then(|| self.middle(level)) }
+    pub(crate) fn at_level(&self, level: u32) -> EncodedValue {
+        let numeric = matches!(self.kind, FeatureKind::Numeric { .. });
+        EncodedValue { level, clamped: false, number: numeric.then(|| self.middle(level)) }
     }
 
     /// The value of a level: a word, or the middle of its numbers. `None` for numbers that are no level of this feature.
     pub fn decode_level(&self, level: u32) -> Option<Value> {
         match &self.kind {
-            Kind::Numeric { scale, .. } => (level <= scale.range()).then(|| Value::Number(scale.middle(level))),
-            Kind::Categorical { categories, range } if categories.len() == 2 => match level {
+            FeatureKind::Numeric { scale, .. } => {
+                (level <= scale.max_level()).then(|| Value::Number(scale.middle(level)))
+            }
+            FeatureKind::Categorical { categories, range } if categories.len() == 2 => match level {
                 0 => Some(Value::Text(categories[0].clone())),
                 level if level == *range => Some(Value::Text(categories[1].clone())),
                 _ => None,
@@ -289,12 +291,12 @@ impl Feature {
         }
     }
 
-    fn encode_word(&self, value: &Value) -> Result<Encoded, SchemaError> {
+    fn encode_word(&self, value: &Value) -> Result<EncodedValue, SchemaError> {
         let words = self.words();
         let place = find(words, value).ok_or_else(|| not_permitted(&self.name, value, words))?;
         let binary = self.is_categorical() && words.len() == 2;
-        let level = if binary { place as u32 * self.range() } else { place as u32 };
-        Ok(Encoded { level, clamped: false, number: None })
+        let level = if binary { place as u32 * self.max_level() } else { place as u32 };
+        Ok(EncodedValue { level, clamped: false, number: None })
     }
 
     /// Whether a text is a word for a missing value and none of the feature's own.
@@ -326,7 +328,7 @@ impl Feature {
             return Err(self.invalid(format!("a text is longer than {} bytes", MAX_TEXT)));
         }
         // A scale has been checked when it was made.
-        if !matches!(self.kind, Kind::Numeric { .. }) {
+        if !matches!(self.kind, FeatureKind::Numeric { .. }) {
             self.check_words()?;
         }
         if !(1..=Params::MAX_RANGE).contains(&self.full_range()) {
@@ -373,9 +375,9 @@ impl Feature {
     }
 }
 
-impl From<Scale> for Kind {
-    fn from(scale: Scale) -> Kind {
-        Kind::Numeric { scale, notation: Notation::Plain }
+impl From<Scale> for FeatureKind {
+    fn from(scale: Scale) -> FeatureKind {
+        FeatureKind::Numeric { scale, notation: Notation::Plain }
     }
 }
 
@@ -390,7 +392,7 @@ mod tests {
 
     #[test]
     fn numbers_are_rounded_ties_up_and_clamped() {
-        let kind = |quantiser| Kind::from(Scale::levels(-1.0, 1.0, 4, quantiser).unwrap());
+        let kind = |quantiser| FeatureKind::from(Scale::levels(-1.0, 1.0, 4, quantiser).unwrap());
         let round = Feature::new("a", kind(Quantiser::Round));
         let floor = Feature::new("a", kind(Quantiser::Floor));
         for (value, rounded, floored) in [
@@ -408,8 +410,8 @@ mod tests {
             assert_eq!(level(&round, value), rounded, "{value}");
             assert_eq!(level(&floor, value), floored, "{value}");
         }
-        assert_eq!(round.encode(&" 0.3 ".into()), Ok(Encoded { level: 3, clamped: false, number: Some(0.3) }));
-        assert_eq!(round.encode(&"1e3".into()), Ok(Encoded { level: 4, clamped: true, number: Some(1000.0) }));
+        assert_eq!(round.encode(&" 0.3 ".into()), Ok(EncodedValue { level: 3, clamped: false, number: Some(0.3) }));
+        assert_eq!(round.encode(&"1e3".into()), Ok(EncodedValue { level: 4, clamped: true, number: Some(1000.0) }));
         assert!(matches!(round.encode(&"nan".into()), Err(SchemaError::Missing { .. })));
         for text in ["x", "inf", "1,5", "0x1"] {
             let error = round.encode(&text.into()).unwrap_err().to_string();
@@ -421,14 +423,14 @@ mod tests {
     #[test]
     fn words_are_ranks_indices_or_two_ends() {
         let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-        let grades = Feature::new("grade", Kind::Ordinal { ranks: words(&["low", "middle", "high"]) });
-        assert_eq!((grades.range(), level(&grades, "high")), (2, 2));
-        let sex = Feature::new("sex", Kind::Categorical { categories: words(&["Female", "Male"]), range: 100 });
-        assert_eq!((sex.range(), level(&sex, "Female"), level(&sex, " Male ")), (100, 0, 100));
-        let race = Feature::new("race", Kind::Categorical { categories: words(&["A", "B", "C"]), range: 50 });
-        assert_eq!((race.range(), race.full_range(), level(&race, "C")), (2, 50, 2));
+        let grades = Feature::new("grade", FeatureKind::Ordinal { ranks: words(&["low", "middle", "high"]) });
+        assert_eq!((grades.max_level(), level(&grades, "high")), (2, 2));
+        let sex = Feature::new("sex", FeatureKind::Categorical { categories: words(&["Female", "Male"]), range: 100 });
+        assert_eq!((sex.max_level(), level(&sex, "Female"), level(&sex, " Male ")), (100, 0, 100));
+        let race = Feature::new("race", FeatureKind::Categorical { categories: words(&["A", "B", "C"]), range: 50 });
+        assert_eq!((race.max_level(), race.full_range(), level(&race, "C")), (2, 50, 2));
         assert!(race.is_nominal() && !sex.is_nominal() && !grades.is_nominal());
-        let coded = Feature::new("code", Kind::Categorical { categories: words(&["0", "1"]), range: 1 });
+        let coded = Feature::new("code", FeatureKind::Categorical { categories: words(&["0", "1"]), range: 1 });
         assert_eq!((level(&coded, 1.0), level(&coded, "1.0"), level(&coded, "0")), (1, 1, 0));
         assert_eq!(
             sex.encode(&"male".into()).unwrap_err().to_string(),
@@ -442,7 +444,7 @@ mod tests {
             [(0.0, 1.0, 10), (18.0, 96.0, 78), (3.8, 14.2, 100), (-1e6, 1e6, 65_535), (0.1, 0.3, 7)]
         {
             for quantiser in [Quantiser::Round, Quantiser::Floor] {
-                let feature = Feature::new("a", Kind::from(Scale::levels(min, max, levels, quantiser).unwrap()));
+                let feature = Feature::new("a", FeatureKind::from(Scale::levels(min, max, levels, quantiser).unwrap()));
                 for wanted in (0..=levels).step_by(1 + levels as usize / 500) {
                     let value = feature.decode_level(wanted).unwrap();
                     if quantiser == Quantiser::Round {
@@ -453,14 +455,14 @@ mod tests {
             }
         }
         let categories = vec!["no".into(), "yes".into()];
-        let binary = Feature::new("b", Kind::Categorical { categories, range: 9 });
+        let binary = Feature::new("b", FeatureKind::Categorical { categories, range: 9 });
         assert_eq!(binary.decode_level(9), Some("yes".into()));
         assert_eq!(binary.decode_level(5), None);
     }
 
     #[test]
     fn a_default_stands_for_a_missing_value() {
-        let kind = Kind::from(Scale::levels(0.0, 10.0, 10, Quantiser::Round).unwrap());
+        let kind = FeatureKind::from(Scale::levels(0.0, 10.0, 10, Quantiser::Round).unwrap());
         let bare = Feature::new("a", kind);
         assert_eq!(bare.encode(&"".into()), Err(SchemaError::Missing { feature: "a".into() }));
         let filled = Feature { default: Some("4".into()), ..bare.clone() };
@@ -471,7 +473,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_shortened_in_messages() {
-        let kind = Kind::Categorical { categories: (0..100).map(|c| format!("c{c}")).collect(), range: 1 };
+        let kind = FeatureKind::Categorical { categories: (0..100).map(|c| format!("c{c}")).collect(), range: 1 };
         let error = Feature::new("a", kind).encode(&"ü".repeat(10_000).into()).unwrap_err().to_string();
         assert!(error.len() < 400 && error.ends_with("and 80 more"), "{error}");
     }

@@ -14,10 +14,10 @@ mod scale;
 mod value;
 
 pub use decimal::Decimal;
-pub use feature::{Deviation, DeviationKind, Encoded, Feature, Kind, OneHot};
+pub use feature::{Deviation, DeviationKind, EncodedValue, Feature, FeatureKind, OneHot};
 pub use nearest::nearest;
 pub use notation::Notation;
-pub use scale::{Form as ScaleForm, Interval, Quantiser, Run, Scale};
+pub use scale::{EdgeRun, Interval, Quantiser, Scale, ScaleLayout as ScaleForm};
 pub use value::{Value, is_missing};
 
 use ifonly_core::params::Params;
@@ -141,8 +141,8 @@ impl Schema {
     }
 
     /// R_k of every feature.
-    pub fn ranges(&self) -> Vec<u32> {
-        self.features.iter().map(Feature::range).collect()
+    pub fn max_levels(&self) -> Vec<u32> {
+        self.features.iter().map(Feature::max_level).collect()
     }
 
     /// The place of the feature of that name.
@@ -186,7 +186,7 @@ impl Schema {
         &self,
         column: &Column<'_>,
         value: &Value,
-        levels: &mut Vec<Encoded>,
+        levels: &mut Vec<EncodedValue>,
     ) -> Result<(), SchemaError> {
         let group = &self.features[column.features.clone()];
         let [single] = group else { return encode_one_hot(group, value, levels) };
@@ -203,7 +203,7 @@ impl Schema {
     }
 
     /// The levels of a whole row, its values given by column name.
-    pub fn encode(&self, value_of: impl Fn(&str) -> Option<Value>) -> Result<Vec<Encoded>, SchemaError> {
+    pub fn encode(&self, value_of: impl Fn(&str) -> Option<Value>) -> Result<Vec<EncodedValue>, SchemaError> {
         let mut levels = Vec::with_capacity(self.features.len());
         for column in self.columns() {
             // An empty text is a missing value too, for which the feature may have a default.
@@ -240,7 +240,7 @@ fn check_one_hot(group: &[Feature]) -> Result<(), SchemaError> {
     Ok(())
 }
 
-fn encode_one_hot(group: &[Feature], value: &Value, levels: &mut Vec<Encoded>) -> Result<(), SchemaError> {
+fn encode_one_hot(group: &[Feature], value: &Value, levels: &mut Vec<EncodedValue>) -> Result<(), SchemaError> {
     let parts = || group.iter().filter_map(|feature| Some((feature, feature.one_hot.as_ref()?)));
     let Some((first, _)) = parts().next() else { return Ok(()) };
     let categories: Vec<&str> = parts().map(|(_, part)| part.category.as_str()).collect();
@@ -251,8 +251,8 @@ fn encode_one_hot(group: &[Feature], value: &Value, levels: &mut Vec<Encoded>) -
     let Some(hit) = value::find(&categories, &filled) else {
         return Err(value::not_permitted(first.column(), &filled, &categories));
     };
-    levels.extend(group.iter().enumerate().map(|(place, feature)| Encoded {
-        level: if place == hit { feature.range() } else { 0 },
+    levels.extend(group.iter().enumerate().map(|(place, feature)| EncodedValue {
+        level: if place == hit { feature.max_level() } else { 0 },
         clamped: false,
         number: None,
     }));
@@ -278,11 +278,11 @@ mod tests {
     use super::*;
 
     fn numeric(name: &str, min: f64, max: f64, levels: u32) -> Feature {
-        Feature::new(name, Kind::from(Scale::levels(min, max, levels, Quantiser::Round).unwrap()))
+        Feature::new(name, FeatureKind::from(Scale::levels(min, max, levels, Quantiser::Round).unwrap()))
     }
 
     fn one_hot(column: &str, category: &str) -> Feature {
-        let kind = Kind::Categorical { categories: vec!["no".into(), "yes".into()], range: 100 };
+        let kind = FeatureKind::Categorical { categories: vec!["no".into(), "yes".into()], range: 100 };
         let one_hot = Some(OneHot { column: column.into(), category: category.into() });
         Feature { one_hot, ..Feature::new(format!("{column}={category}"), kind) }
     }
@@ -300,11 +300,11 @@ mod tests {
     #[test]
     fn a_row_is_encoded_column_by_column() {
         let schema = people();
-        assert_eq!(schema.ranges(), [80, 100, 100, 100]);
+        assert_eq!(schema.max_levels(), [80, 100, 100, 100]);
         let row = |age: Value, race: &'static str| {
             schema.encode(|name| Some(if name == "age" { age.clone() } else { race.into() }))
         };
-        let levels = |row: Vec<Encoded>| row.iter().map(|encoded| encoded.level).collect::<Vec<_>>();
+        let levels = |row: Vec<EncodedValue>| row.iter().map(|encoded| encoded.level).collect::<Vec<_>>();
         assert_eq!(levels(row(20.0.into(), "B").unwrap()), [2, 0, 100, 0]);
         assert_eq!(
             row(20.0.into(), "D").unwrap_err().to_string(),

@@ -6,7 +6,7 @@
 //! rest goes into ever shorter ones towards zero, so that wishes tell small numbers apart.
 
 use super::decimal::Decimal;
-use super::scale::{Form, Run, Scale};
+use super::scale::{EdgeRun, Scale, ScaleLayout};
 
 /// Which steps there are, and of which share of a number they are at most.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ impl Scale {
         // Five decades below the bounds there is nothing that people would tell apart.
         for shorter in 1..=5 * ladder.mantissas.len() as i32 {
             let Ok(finer) = stepped(min, max, longest - shorter, longest, ladder) else { break };
-            if finer.range() >= most {
+            if finer.max_level() >= most {
                 break;
             }
             best = finer;
@@ -98,7 +98,7 @@ impl Scale {
                 let (first, last) = (ladder.cutting(min, share), ladder.cutting(max, share));
                 stepped(min, max, first, last, ladder).ok()
             })
-            .find(|scale| scale.range() < most)
+            .find(|scale| scale.max_level() < most)
             .ok_or_else(|| format!("{most} levels are too few for a logarithmic scale from {min} to {max}"))
     }
 }
@@ -140,10 +140,10 @@ fn stepped(min: f64, max: f64, shortest: Step, longest: Step, ladder: Ladder) ->
             first as i128 * decimal.units(decimal.exponent()).unwrap_or(1),
             decimal.exponent(),
         ));
-        runs.push(Run { step: decimal, count: (last - first) as u32 });
+        runs.push(EdgeRun { step: decimal, count: (last - first) as u32 });
     }
     let from = from.flatten().ok_or_else(|| "its numbers have more than 18 digits".to_owned())?;
-    Scale::new(Form::Edges { from, runs })
+    Scale::new(ScaleLayout::Edges { from, runs })
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn widest(scale: &Scale) -> f64 {
-        (0..=scale.range()).filter_map(|level| scale.interval(level)).map(|i| i.high - i.low).fold(0.0, f64::max)
+        (0..=scale.max_level()).filter_map(|level| scale.interval(level)).map(|i| i.high - i.low).fold(0.0, f64::max)
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
                 let scale = Scale::round(min, max, most).unwrap();
                 let (low, high) = scale.bounds();
                 assert!(low <= min && max <= high, "{min} {max} {most}: {low} {high}");
-                assert!(scale.range() < most.max(13), "{min} {max} {most}: {} levels", scale.range() + 1);
+                assert!(scale.max_level() < most.max(13), "{min} {max} {most}: {} levels", scale.max_level() + 1);
                 // No interval is wider than a few times the budget's equal share.
                 let share = if most >= 600 { 2.2 } else { 4.0 };
                 assert!(widest(&scale) <= share * (max - min) / f64::from(most), "{min} {max} {most}");
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn equal_and_logarithmic_steps_are_had_by_name() {
         let equal = Scale::equal_steps(0.6, 65.8, 100).unwrap();
-        assert!(equal.range() < 100 && widest(&equal) < 1.01, "{equal:?}");
+        assert!(equal.max_level() < 100 && widest(&equal) < 1.01, "{equal:?}");
         let log = Scale::logarithmic(0.001, 1000.0, 1000).unwrap();
-        assert!(log.range() < 1000);
+        assert!(log.max_level() < 1000);
         for number in [0.002, 0.5, 7.0, 900.0] {
             let interval = log.interval(log.level(number)).unwrap();
             assert!((interval.high - interval.low) / number < 0.05, "{number}: {interval:?}");

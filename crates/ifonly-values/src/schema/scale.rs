@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "Unchecked", into = "Unchecked")]
 pub struct Scale {
-    form: Form,
+    form: ScaleLayout,
     open: bool,
     /// The values of a grid or a list, or the edges; none for the paper's levels.
     numbers: Arc<[f64]>,
@@ -34,7 +34,7 @@ pub struct Scale {
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
-    form: Form,
+    form: ScaleLayout,
     #[serde(default)]
     open: bool,
 }
@@ -42,7 +42,7 @@ struct Unchecked {
 /// What a scale is made of.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Form {
+pub enum ScaleLayout {
     /// Equally distant values.
     Grid {
         /// The value of level 0.
@@ -62,7 +62,7 @@ pub enum Form {
         /// The lowest edge.
         from: Decimal,
         /// Where the other edges are.
-        runs: Vec<Run>,
+        runs: Vec<EdgeRun>,
     },
     /// The paper's levels.
     Levels {
@@ -80,7 +80,7 @@ pub enum Form {
 /// So many further edges, each a step from the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Run {
+pub struct EdgeRun {
     /// The distance.
     pub step: Decimal,
     /// How many.
@@ -122,12 +122,12 @@ impl PartialEq for Scale {
 
 impl Scale {
     /// A scale of this form, or what is wrong with it.
-    pub fn new(form: Form) -> Result<Scale, String> {
+    pub fn new(form: ScaleLayout) -> Result<Scale, String> {
         let numbers = numbers(&form)?;
         if !numbers.windows(2).all(|pair| pair[0] < pair[1]) || numbers.iter().any(|number| !number.is_finite()) {
             return Err("its values or edges must be finite and grow".into());
         }
-        if let Form::Levels { min, max, .. } = form
+        if let ScaleLayout::Levels { min, max, .. } = form
             && !(min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max)
         {
             return Err(format!("min = {min} and max = {max} must be finite and in order"));
@@ -136,7 +136,7 @@ impl Scale {
         numbers.iter().for_each(|&number| before[part(&numbers, number) + 1] += 1);
         (1..before.len()).for_each(|place| before[place] += before[place - 1]);
         let scale = Scale { form, open: false, numbers: numbers.into(), before: before.into() };
-        match scale.range() {
+        match scale.max_level() {
             range if (1..=Params::MAX_RANGE).contains(&range) => Ok(scale),
             range => Err(format!("{range} levels; there must be 1 to {}", Params::MAX_RANGE)),
         }
@@ -149,39 +149,39 @@ impl Scale {
 
     /// The paper's levels.
     pub fn levels(min: f64, max: f64, levels: u32, quantiser: Quantiser) -> Result<Scale, String> {
-        Scale::new(Form::Levels { min, max, levels, quantiser })
+        Scale::new(ScaleLayout::Levels { min, max, levels, quantiser })
     }
 
     /// Every whole number from one to another.
     pub fn whole_numbers(from: i64, to: i64) -> Result<Scale, String> {
         let levels = to.checked_sub(from).and_then(|levels| u32::try_from(levels).ok()).unwrap_or(0);
-        Scale::new(Form::Grid { from: Decimal::new(from, 0), step: Decimal::new(1, 0), levels })
+        Scale::new(ScaleLayout::Grid { from: Decimal::new(from, 0), step: Decimal::new(1, 0), levels })
     }
 
     /// Its name in reports.
     pub fn name(&self) -> &'static str {
         match &self.form {
-            Form::Grid { .. } | Form::Listed { .. } => "every value",
-            Form::Edges { runs, .. } if runs.len() == 1 => "equal steps",
-            Form::Edges { .. } => "round steps",
-            Form::Levels { .. } => "paper's levels",
+            ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. } => "every value",
+            ScaleLayout::Edges { runs, .. } if runs.len() == 1 => "equal steps",
+            ScaleLayout::Edges { .. } => "round steps",
+            ScaleLayout::Levels { .. } => "paper's levels",
         }
     }
 
     /// R, the largest level.
-    pub fn range(&self) -> u32 {
+    pub fn max_level(&self) -> u32 {
         match &self.form {
-            Form::Grid { levels, .. } | Form::Levels { levels, .. } => *levels,
+            ScaleLayout::Grid { levels, .. } | ScaleLayout::Levels { levels, .. } => *levels,
             // Edges are one more than intervals.
-            Form::Edges { .. } => (self.numbers.len() as u32).saturating_sub(2),
-            Form::Listed { .. } => (self.numbers.len() as u32).saturating_sub(1),
+            ScaleLayout::Edges { .. } => (self.numbers.len() as u32).saturating_sub(2),
+            ScaleLayout::Listed { .. } => (self.numbers.len() as u32).saturating_sub(1),
         }
     }
 
     /// The lowest and the highest number.
     pub fn bounds(&self) -> (f64, f64) {
         match (&self.form, &*self.numbers) {
-            (Form::Levels { min, max, .. }, _) => (*min, *max),
+            (ScaleLayout::Levels { min, max, .. }, _) => (*min, *max),
             (_, [first, .., last]) => (*first, *last),
             // A checked scale has two numbers at least.
             _ => (0.0, 0.0),
@@ -190,13 +190,13 @@ impl Scale {
 
     /// Whether every level is one value.
     pub fn is_exact(&self) -> bool {
-        matches!(self.form, Form::Grid { .. } | Form::Listed { .. })
+        matches!(self.form, ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. })
     }
 
     /// The level of a number.
     pub(crate) fn level(&self, number: f64) -> u32 {
         match &self.form {
-            Form::Levels { min, max, levels, quantiser } => {
+            ScaleLayout::Levels { min, max, levels, quantiser } => {
                 // A cast from f64 saturates, and NaN cannot come from finite numbers with min < max.
                 let exact = (number - min) / (max - min) * f64::from(*levels);
                 let step = match quantiser {
@@ -205,11 +205,11 @@ impl Scale {
                 };
                 (step as u32).min(*levels)
             }
-            Form::Edges { .. } => {
+            ScaleLayout::Edges { .. } => {
                 let above = self.count(number, |edge| edge <= number);
-                (above.saturating_sub(1) as u32).min(self.range())
+                (above.saturating_sub(1) as u32).min(self.max_level())
             }
-            Form::Grid { .. } | Form::Listed { .. } => {
+            ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. } => {
                 let above = self.count(number, |value| value < number);
                 let below = above.saturating_sub(1);
                 let nearer = match (self.numbers.get(below), self.numbers.get(above)) {
@@ -232,16 +232,16 @@ impl Scale {
 
     /// The numbers of a level; `None` for levels above the range.
     pub fn interval(&self, level: u32) -> Option<Interval> {
-        let range = self.range();
+        let range = self.max_level();
         if level > range {
             return None;
         }
         let place = level as usize;
         let (mut low, mut high) = match &self.form {
-            Form::Grid { .. } | Form::Listed { .. } => (self.numbers[place], self.numbers[place]),
-            Form::Edges { .. } if self.numbers[place + 1] == AFTER_ZERO => (0.0, 0.0),
-            Form::Edges { .. } => (self.numbers[place], self.numbers[place + 1]),
-            Form::Levels { min, max, levels, quantiser } => {
+            ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. } => (self.numbers[place], self.numbers[place]),
+            ScaleLayout::Edges { .. } if self.numbers[place + 1] == AFTER_ZERO => (0.0, 0.0),
+            ScaleLayout::Edges { .. } => (self.numbers[place], self.numbers[place + 1]),
+            ScaleLayout::Levels { min, max, levels, quantiser } => {
                 let (down, up) = match quantiser {
                     Quantiser::Round => (0.5, 0.5),
                     Quantiser::Floor => (0.0, 1.0),
@@ -263,12 +263,12 @@ impl Scale {
     /// What a level counts as: its value, or the middle of its interval.
     pub(crate) fn middle(&self, level: u32) -> f64 {
         match &self.form {
-            Form::Levels { min, max, levels, .. } => min + f64::from(level) / f64::from(*levels) * (max - min),
-            Form::Edges { .. } => {
-                let place = level.min(self.range()) as usize;
+            ScaleLayout::Levels { min, max, levels, .. } => min + f64::from(level) / f64::from(*levels) * (max - min),
+            ScaleLayout::Edges { .. } => {
+                let place = level.min(self.max_level()) as usize;
                 self.numbers[place] / 2.0 + self.numbers[place + 1] / 2.0
             }
-            _ => self.numbers[level.min(self.range()) as usize],
+            _ => self.numbers[level.min(self.max_level()) as usize],
         }
     }
 }
@@ -283,7 +283,7 @@ fn part(numbers: &[f64], number: f64) -> usize {
 /// The smallest number above 0.
 const AFTER_ZERO: f64 = f64::from_bits(1);
 
-fn numbers(form: &Form) -> Result<Vec<f64>, String> {
+fn numbers(form: &ScaleLayout) -> Result<Vec<f64>, String> {
     let too_long = || "its numbers have more than 18 digits".to_owned();
     let limit = u64::from(Params::MAX_RANGE);
     let check = |count: u64| match count {
@@ -291,18 +291,18 @@ fn numbers(form: &Form) -> Result<Vec<f64>, String> {
         count => Err(format!("{count} levels; there must be 1 to {limit}")),
     };
     match form {
-        Form::Levels { .. } => Ok(vec![]),
-        Form::Listed { values } => {
+        ScaleLayout::Levels { .. } => Ok(vec![]),
+        ScaleLayout::Listed { values } => {
             check(values.len() as u64)?;
             Ok(values.iter().map(|value| value.number()).collect())
         }
-        Form::Grid { from, step, levels } => {
+        ScaleLayout::Grid { from, step, levels } => {
             check((*levels).into())?;
             let mut values = vec![from.number()];
-            extend(&mut values, *from, Run { step: *step, count: *levels }).ok_or_else(too_long)?;
+            extend(&mut values, *from, EdgeRun { step: *step, count: *levels }).ok_or_else(too_long)?;
             Ok(values)
         }
-        Form::Edges { from, runs } => {
+        ScaleLayout::Edges { from, runs } => {
             check(runs.iter().map(|run| u64::from(run.count)).sum())?;
             let (mut edges, mut last) = (vec![from.number()], *from);
             for run in runs {
@@ -318,7 +318,7 @@ fn numbers(form: &Form) -> Result<Vec<f64>, String> {
 }
 
 /// Appends the numbers of a run that starts behind `last`, and says where it ends.
-fn extend(numbers: &mut Vec<f64>, mut last: Decimal, Run { step, count }: Run) -> Option<Decimal> {
+fn extend(numbers: &mut Vec<f64>, mut last: Decimal, EdgeRun { step, count }: EdgeRun) -> Option<Decimal> {
     let exponent = last.exponent().min(step.exponent());
     let (mut units, step) = (last.units(exponent)?, step.units(exponent)?);
     for _ in 0..count {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     fn grid(from: &str, step: &str, levels: u32) -> Scale {
-        Scale::new(Form::Grid { from: decimal(from), step: decimal(step), levels }).unwrap()
+        Scale::new(ScaleLayout::Grid { from: decimal(from), step: decimal(step), levels }).unwrap()
     }
 
     #[test]
@@ -365,25 +365,25 @@ mod tests {
             assert_eq!(scale.interval(level), Some(Interval { low: value, high: value }));
         }
         assert_eq!((scale.level(0.34), scale.level(0.36), scale.level(-5.0), scale.level(7.0)), (2, 3, 0, 9));
-        assert_eq!((scale.interval(10), scale.bounds(), scale.range()), (None, (0.1, 1.0), 9));
+        assert_eq!((scale.interval(10), scale.bounds(), scale.max_level()), (None, (0.1, 1.0), 9));
     }
 
     #[test]
     fn listed_values_are_their_own_levels() {
         let values = ["-1", "9.5", "9.53333333333333", "100"].map(decimal).to_vec();
-        let scale = Scale::new(Form::Listed { values }).unwrap();
+        let scale = Scale::new(ScaleLayout::Listed { values }).unwrap();
         for (number, level) in [(-7.0, 0), (-1.0, 0), (4.24, 0), (4.25, 1), (9.53333333333333, 2), (99.0, 3)] {
             assert_eq!(scale.level(number), level, "{number}");
         }
-        assert_eq!((scale.middle(3), scale.range()), (100.0, 3));
+        assert_eq!((scale.middle(3), scale.max_level()), (100.0, 3));
     }
 
     #[test]
     fn edges_hold_everything_from_one_up_to_the_next() {
-        let runs = vec![Run { step: decimal("0.5"), count: 2 }, Run { step: decimal("10"), count: 3 }];
-        let scale = Scale::new(Form::Edges { from: decimal("-1"), runs }).unwrap();
+        let runs = vec![EdgeRun { step: decimal("0.5"), count: 2 }, EdgeRun { step: decimal("10"), count: 3 }];
+        let scale = Scale::new(ScaleLayout::Edges { from: decimal("-1"), runs }).unwrap();
         // Zero is a level by itself.
-        assert_eq!((scale.range(), scale.bounds()), (5, (-1.0, 30.0)));
+        assert_eq!((scale.max_level(), scale.bounds()), (5, (-1.0, 30.0)));
         for (number, level) in
             [(-9.0, 0), (-1.0, 0), (-0.5, 1), (0.0, 2), (1e-300, 3), (9.99, 3), (10.0, 4), (30.0, 5), (99.0, 5)]
         {
@@ -405,7 +405,7 @@ mod tests {
             Scale::round(-17.5, 4e9, 300).unwrap(),
             Scale::logarithmic(0.001, 1e7, 500).unwrap(),
             grid("-3", "0.1", 900),
-            Scale::new(Form::Listed { values: extremes.to_vec() }).unwrap(),
+            Scale::new(ScaleLayout::Listed { values: extremes.to_vec() }).unwrap(),
         ] {
             let numbers = scale.numbers.iter().flat_map(|n| [n.next_down(), *n, n.next_up(), n * 1.01, n + 0.3]);
             for number in numbers.chain([0.0, -1e308, 1e308, f64::MIN_POSITIVE]) {
@@ -431,17 +431,20 @@ mod tests {
 
     #[test]
     fn scales_that_make_no_sense_are_refused_and_the_rest_come_back_from_json() {
-        let refused = |form: Form| Scale::new(form).unwrap_err();
-        refused(Form::Grid { from: decimal("0"), step: decimal("0"), levels: 3 });
-        refused(Form::Grid { from: decimal("0"), step: decimal("-1"), levels: 3 });
-        refused(Form::Grid { from: decimal("0"), step: decimal("1"), levels: 0 });
-        refused(Form::Grid { from: decimal("0"), step: decimal("1"), levels: u32::MAX });
-        refused(Form::Listed { values: vec![decimal("1")] });
-        refused(Form::Listed { values: vec![decimal("1"), decimal("1")] });
-        refused(Form::Edges { from: decimal("0"), runs: vec![] });
-        refused(Form::Edges { from: decimal("0"), runs: vec![Run { step: decimal("1"), count: u32::MAX }; 9] });
+        let refused = |form: ScaleLayout| Scale::new(form).unwrap_err();
+        refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("0"), levels: 3 });
+        refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("-1"), levels: 3 });
+        refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("1"), levels: 0 });
+        refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("1"), levels: u32::MAX });
+        refused(ScaleLayout::Listed { values: vec![decimal("1")] });
+        refused(ScaleLayout::Listed { values: vec![decimal("1"), decimal("1")] });
+        refused(ScaleLayout::Edges { from: decimal("0"), runs: vec![] });
+        refused(ScaleLayout::Edges {
+            from: decimal("0"),
+            runs: vec![EdgeRun { step: decimal("1"), count: u32::MAX }; 9],
+        });
         // Edges so near to each other that doubles cannot tell them apart.
-        refused(Form::Grid { from: Decimal::new(1, 17), step: decimal("1"), levels: 3 });
+        refused(ScaleLayout::Grid { from: Decimal::new(1, 17), step: decimal("1"), levels: 3 });
         for (min, max) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (-1e308, 1e308)] {
             assert!(Scale::levels(min, max, 5, Quantiser::Round).is_err());
         }

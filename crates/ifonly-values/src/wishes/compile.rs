@@ -5,19 +5,19 @@
 //! everybody. Each feature's cost is off by half a unit at most, so a row's by half as many units as there are features.
 
 use super::price::counted_elsewhere;
-use super::{Note, WishError, Wishes};
-use crate::schema::{Encoded, Feature};
+use super::{WishError, WishNote, Wishes};
+use crate::schema::{EncodedValue, Feature};
 use ifonly_core::params::Params;
-use ifonly_core::scheme::{Gate, Metric, Scheme};
-use ifonly_core::secret::{Secret, SecretError};
+use ifonly_core::scheme::{ConstraintKind, CostModel, Scheme};
+use ifonly_core::secret::{SecretQuery, SecretQueryError};
 use zeroize::{Zeroize, Zeroizing};
 
 /// A secret, and how to read its costs.
-pub struct Compiled {
+pub struct CompiledWishes {
     /// What the search carries.
-    pub secret: Secret,
+    pub secret: SecretQuery,
     /// What the person should know about it.
-    pub notes: Vec<Note>,
+    pub notes: Vec<WishNote>,
     /// What one unit of a decoded cost is worth.
     unit: Zeroizing<f64>,
     /// What one changed feature adds to the decoded cost under [`Wishes::few_changes`]; 0 without it.
@@ -25,13 +25,13 @@ pub struct Compiled {
     at_most: Option<u64>,
 }
 
-impl std::fmt::Debug for Compiled {
+impl std::fmt::Debug for CompiledWishes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Compiled(..)")
     }
 }
 
-impl Compiled {
+impl CompiledWishes {
     /// How many features a row of this decoded cost changes, where the wishes count changes.
     pub fn changes(&self, decoded: u64) -> Option<u64> {
         decoded.checked_div(*self.change_unit)
@@ -50,16 +50,21 @@ impl Compiled {
 
 impl Wishes {
     /// The secret of somebody with these values, for a scheme under a deployment's limits.
-    pub fn compile(&self, own: &[Encoded], scheme: &'static Scheme, params: &Params) -> Result<Compiled, WishError> {
+    pub fn compile(
+        &self,
+        own: &[EncodedValue],
+        scheme: &'static Scheme,
+        params: &Params,
+    ) -> Result<CompiledWishes, WishError> {
         self.check_carried(scheme)?;
         if own.len() != self.features.len() {
-            return Err(SecretError::Length { what: "x", have: own.len(), need: self.features.len() }.into());
+            return Err(SecretQueryError::Length { what: "x", have: own.len(), need: self.features.len() }.into());
         }
         let gates = self.gates(own)?;
         let x: Vec<u32> = own.iter().map(|own| own.level).collect();
-        let mut secret = Secret::new(x).immutable(self.features.iter().map(|wish| wish.immutable).collect());
+        let mut secret = SecretQuery::new(x).immutable(self.features.iter().map(|wish| wish.immutable).collect());
         let (mut unit, mut change_unit) = (1.0, 0);
-        if scheme.metric == Metric::Table {
+        if scheme.cost_model == CostModel::Table {
             let mut costs = self.costs_of_levels(own, &gates)?;
             let whole = self.whole_costs(own, &costs, params.cost_limit);
             costs.iter_mut().for_each(Zeroize::zeroize);
@@ -68,10 +73,10 @@ impl Wishes {
         } else {
             secret = secret.weights(self.whole_weights(params.weight_limit)?);
         }
-        if scheme.gate == Gate::Table {
+        if scheme.constraint == ConstraintKind::Table {
             secret = secret.gate_tables(gates);
         }
-        Ok(Compiled {
+        Ok(CompiledWishes {
             secret,
             notes: self.notes(own),
             unit: unit.into(),
@@ -81,7 +86,7 @@ impl Wishes {
     }
 
     /// What the change of every feature costs, in values: the person's own beside somebody else's, both as they are.
-    pub fn contributions(&self, own: &[Encoded], other: &[Encoded]) -> Result<Vec<f64>, WishError> {
+    pub fn contributions(&self, own: &[EncodedValue], other: &[EncodedValue]) -> Result<Vec<f64>, WishError> {
         let features = self.features.iter().zip(self.schema.features());
         features
             .zip(own.iter().zip(other))
@@ -90,11 +95,12 @@ impl Wishes {
     }
 
     /// The forbidden levels of every feature.
-    fn gates(&self, own: &[Encoded]) -> Result<Vec<Vec<bool>>, WishError> {
+    fn gates(&self, own: &[EncodedValue]) -> Result<Vec<Vec<bool>>, WishError> {
         let features = self.features.iter().zip(self.schema.features()).zip(own);
         features
             .map(|((wish, feature), own)| {
-                let gate: Vec<bool> = (0..=feature.range()).map(|level| !wish.permits(feature, own, level)).collect();
+                let gate: Vec<bool> =
+                    (0..=feature.max_level()).map(|level| !wish.permits(feature, own, level)).collect();
                 match gate.iter().all(|&forbidden| forbidden) {
                     true => Err(WishError::Impossible { feature: feature.name.clone() }),
                     false => Ok(gate),
@@ -103,7 +109,7 @@ impl Wishes {
             .collect()
     }
 
-    fn costs_of_levels(&self, own: &[Encoded], gates: &[Vec<bool>]) -> Result<Vec<Vec<f64>>, WishError> {
+    fn costs_of_levels(&self, own: &[EncodedValue], gates: &[Vec<bool>]) -> Result<Vec<Vec<f64>>, WishError> {
         let features = self.features.iter().zip(self.schema.features()).zip(own.iter().zip(gates));
         features
             .map(|((wish, feature), (own, gate))| {
@@ -119,7 +125,7 @@ impl Wishes {
 
     /// Costs as whole numbers of at most `limit`; with [`Wishes::few_changes`] every changed feature adds more than all
     /// distances together.
-    fn whole_costs(&self, own: &[Encoded], costs: &[Vec<f64>], limit: u64) -> Whole {
+    fn whole_costs(&self, own: &[EncodedValue], costs: &[Vec<f64>], limit: u64) -> Whole {
         let dearest = |table: &Vec<f64>| table.iter().copied().fold(0.0, f64::max);
         let (largest, all) = costs.iter().map(dearest).fold((0.0, 0.0), |(l, a): (f64, f64), d| (l.max(d), a + d));
         // With changes counted, an entry is at most one count (all distances, rounded up, and 1) and one distance.
@@ -169,7 +175,7 @@ impl Wishes {
             .collect()
     }
 
-    fn notes(&self, own: &[Encoded]) -> Vec<Note> {
+    fn notes(&self, own: &[EncodedValue]) -> Vec<WishNote> {
         let mut notes = vec![];
         for ((wish, feature), own) in self.features.iter().zip(self.schema.features()).zip(own) {
             let name = || feature.name.clone();
@@ -177,18 +183,18 @@ impl Wishes {
             let interval = feature.interval(own.level);
             let cut = interval.is_some_and(|i| own.number.is_some_and(|number| i.low < number && number < i.high));
             if own.clamped {
-                notes.extend(feature.show_level(own.level).map(|taken| Note::Clamped { feature: name(), taken }));
+                notes.extend(feature.show_level(own.level).map(|taken| WishNote::Clamped { feature: name(), taken }));
             }
             for (wished, levels) in wish.across.iter().filter(|(_, levels)| !levels.is_empty()) {
-                notes.push(Note::Across { feature: name(), wish: wished.clone(), levels: shown(levels) });
+                notes.push(WishNote::Across { feature: name(), wish: wished.clone(), levels: shown(levels) });
             }
             for (wished, words) in [(wish.only_up, "only up"), (wish.only_down, "only down")] {
                 if wished && cut {
-                    notes.push(Note::Across { feature: name(), wish: words.into(), levels: shown(&[own.level]) });
+                    notes.push(WishNote::Across { feature: name(), wish: words.into(), levels: shown(&[own.level]) });
                 }
             }
             if wish.immutable && interval.is_some_and(|interval| !interval.is_point()) {
-                notes.extend(feature.show_level(own.level).map(|within| Note::Stays { feature: name(), within }));
+                notes.extend(feature.show_level(own.level).map(|within| WishNote::Stays { feature: name(), within }));
             }
         }
         notes

@@ -11,13 +11,13 @@ mod compile;
 mod note;
 mod price;
 
-pub use compile::Compiled;
-pub use note::Note;
-pub use price::{Pricing, UnknownPricing, Weight};
+pub use compile::CompiledWishes;
+pub use note::WishNote;
+pub use price::{Metric, UnknownMetric, Weight};
 
 use crate::schema::{Feature, Interval, Schema, SchemaError, Value};
-use ifonly_core::scheme::{self, Gate, Metric, Scheme};
-use ifonly_core::secret::SecretError;
+use ifonly_core::scheme::{self, ConstraintKind, CostModel, Scheme};
+use ifonly_core::secret::SecretQueryError;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -102,7 +102,7 @@ pub enum WishError {
     },
     /// More wishes than the deployment has room for.
     #[error(transparent)]
-    Secret(#[from] SecretError),
+    Secret(#[from] SecretQueryError),
 }
 
 /// The wishes of one person about one database.
@@ -131,7 +131,7 @@ struct Wish {
     /// What the permitted ranges cut in two, each with the words for it.
     across: Vec<(String, Vec<u32>)>,
     weight: Weight,
-    pricing: Pricing,
+    pricing: Metric,
     /// Costs by value, instead of a price; the values of an ordered feature are points on a line.
     costs: Option<Vec<(f64, f64)>>,
 }
@@ -146,7 +146,7 @@ impl Wishes {
             permitted: None,
             across: vec![],
             weight: Weight::default(),
-            pricing: Pricing::default(),
+            pricing: Metric::default(),
             costs: None,
         };
         Wishes { features: vec![wish; schema.features().len()], schema: schema.clone(), few_changes: None }
@@ -194,11 +194,11 @@ impl Wishes {
             None => Ok(open),
         };
         let (bottom, top) = (end(low, f64::NEG_INFINITY)?, end(high, f64::INFINITY)?);
-        let intervals: Vec<Interval> = (0..=feature.range()).filter_map(|level| feature.interval(level)).collect();
+        let intervals: Vec<Interval> = (0..=feature.max_level()).filter_map(|level| feature.interval(level)).collect();
         let permitted: Vec<bool> = intervals.iter().map(|i| i.low >= bottom && i.high <= top).collect();
         // An interval does not hold its upper end, but for the last one.
         let cut = |(level, i): &(u32, &Interval)| {
-            let reaches = bottom < i.high || *level == feature.range() && bottom == i.high;
+            let reaches = bottom < i.high || *level == feature.max_level() && bottom == i.high;
             !i.is_point() && (i.low < bottom && reaches || i.low <= top && top < i.high)
         };
         let across: Vec<u32> = (0..).zip(&intervals).filter(cut).map(|(level, _)| level).collect();
@@ -226,7 +226,7 @@ impl Wishes {
             self.schema.columns().into_iter().find(|column| column.features == places).map(|c| c.name.to_owned());
         // One value of a one-hot column is one pattern of levels over its features; each feature permits what some value has.
         let mut permitted: Vec<Vec<bool>> =
-            places.clone().map(|k| vec![false; self.schema.features()[k].range() as usize + 1]).collect();
+            places.clone().map(|k| vec![false; self.schema.features()[k].max_level() as usize + 1]).collect();
         for value in values {
             let levels = match &column {
                 Some(name) => {
@@ -303,12 +303,12 @@ impl Wishes {
     }
 
     /// How changes of the feature are priced.
-    pub fn price(&mut self, name: &str, pricing: Pricing) -> Result<&mut Wishes, WishError> {
+    pub fn set_metric(&mut self, name: &str, pricing: Metric) -> Result<&mut Wishes, WishError> {
         self.each(name, |wish| wish.pricing = pricing)
     }
 
     /// How changes of all features are priced.
-    pub fn price_all(&mut self, pricing: Pricing) -> &mut Wishes {
+    pub fn set_metric_of_all(&mut self, pricing: Metric) -> &mut Wishes {
         self.features.iter_mut().for_each(|wish| wish.pricing = pricing);
         self
     }
@@ -324,27 +324,27 @@ impl Wishes {
         scheme::leanest(self.smallest_metric(), self.smallest_gate())
     }
 
-    fn smallest_metric(&self) -> Metric {
+    fn smallest_metric(&self) -> CostModel {
         let plain = |(wish, feature): (&Wish, &Feature)| {
-            let plain = wish.pricing == Pricing::L2 && wish.costs.is_none() && wish.weight.whole().is_some();
+            let plain = wish.pricing == Metric::L2 && wish.costs.is_none() && wish.weight.whole().is_some();
             plain && !feature.is_nominal()
         };
         if self.few_changes.is_some() || !self.features.iter().zip(self.schema.features()).all(plain) {
-            Metric::Table
+            CostModel::Table
         } else if self.features.iter().any(|wish| wish.weight != Weight::default()) {
-            Metric::Weighted
+            CostModel::Weighted
         } else {
-            Metric::Squared
+            CostModel::Squared
         }
     }
 
-    fn smallest_gate(&self) -> Gate {
+    fn smallest_gate(&self) -> ConstraintKind {
         if self.features.iter().any(|wish| wish.only_up || wish.only_down || wish.permitted.is_some()) {
-            Gate::Table
+            ConstraintKind::Table
         } else if self.features.iter().any(|wish| wish.immutable) {
-            Gate::Zeros
+            ConstraintKind::Zeros
         } else {
-            Gate::None
+            ConstraintKind::None
         }
     }
 
@@ -353,12 +353,12 @@ impl Wishes {
         let refuse = |what| Err(WishError::NotCarried { scheme: scheme.name, what, instead });
         match self.smallest_gate() {
             gate if scheme.carries_gate(gate) => {}
-            Gate::Table => return refuse("permitted ranges, sets or directions"),
+            ConstraintKind::Table => return refuse("permitted ranges, sets or directions"),
             _ => return refuse("immutable features"),
         }
         match self.smallest_metric() {
             metric if scheme.carries_costs(metric) => Ok(()),
-            Metric::Table => refuse("these costs"),
+            CostModel::Table => refuse("these costs"),
             _ => refuse("weights"),
         }
     }

@@ -3,7 +3,7 @@
 /// A remark about one feature.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Note {
+pub enum WishNote {
     /// Levels that lie partly within a wish were left out.
     Across {
         /// Which feature.
@@ -37,25 +37,25 @@ pub enum Note {
 }
 
 // Notes tell about wishes, which are secret; showing them takes `Display`.
-impl std::fmt::Debug for Note {
+impl std::fmt::Debug for WishNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Note(..)")
     }
 }
 
-impl std::fmt::Display for Note {
+impl std::fmt::Display for WishNote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Note::Across { feature, wish, levels } => {
+            WishNote::Across { feature, wish, levels } => {
                 let (level, lie) = if levels.len() == 1 { ("level", "lies") } else { ("levels", "lie") };
                 let was = if levels.len() == 1 { "was" } else { "were" };
                 write!(f, "{feature} {wish}: {level} {} {lie} across the limit and {was} left out", listed(levels))
             }
-            Note::Stays { feature, within } => write!(f, "{feature} stays as it is: within {within}"),
-            Note::Clamped { feature, taken } => {
+            WishNote::Stays { feature, within } => write!(f, "{feature} stays as it is: within {within}"),
+            WishNote::Clamped { feature, taken } => {
                 write!(f, "your {feature} is outside the bounds of the database; it counts as {taken}")
             }
-            Note::Missing { feature, taken } => write!(f, "you gave no {feature}; it counts as {taken}"),
+            WishNote::Missing { feature, taken } => write!(f, "you gave no {feature}; it counts as {taken}"),
         }
     }
 }

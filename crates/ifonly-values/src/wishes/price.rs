@@ -5,14 +5,14 @@
 //! and the one that comes; only the one that goes is charged, so that it costs what other categorical columns cost.
 
 use super::{Wish, WishError};
-use crate::schema::{Encoded, Feature, Interval};
+use crate::schema::{EncodedValue, Feature, Interval};
 use zeroize::DefaultIsZeroes;
 
 /// How the change of a feature is priced, before its weight. Words without an order are compared by equality: a mismatch is
 /// one full spread. Schemes without tables know only the squared number of levels, which is what `L2` means there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pricing {
+pub enum Metric {
     /// The square of the change as a share of the spread.
     #[default]
     L2,
@@ -24,25 +24,25 @@ pub enum Pricing {
     Count,
 }
 
-impl DefaultIsZeroes for Pricing {}
+impl DefaultIsZeroes for Metric {}
 
-impl Pricing {
+impl Metric {
     /// All of them, by their names.
-    pub const NAMED: [(&'static str, Pricing); 4] =
-        [("l2", Pricing::L2), ("l1", Pricing::L1), ("mad", Pricing::Mad), ("count", Pricing::Count)];
+    pub const NAMED: [(&'static str, Metric); 4] =
+        [("l2", Metric::L2), ("l1", Metric::L1), ("mad", Metric::Mad), ("count", Metric::Count)];
 }
 
 /// A name that no pricing has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it is one of {}", Pricing::NAMED.map(|(name, _)| name).join(", "))]
-pub struct UnknownPricing;
+#[error("it is one of {}", Metric::NAMED.map(|(name, _)| name).join(", "))]
+pub struct UnknownMetric;
 
-impl std::str::FromStr for Pricing {
-    type Err = UnknownPricing;
+impl std::str::FromStr for Metric {
+    type Err = UnknownMetric;
 
-    fn from_str(name: &str) -> Result<Pricing, UnknownPricing> {
-        let named = Pricing::NAMED.into_iter().find(|(known, _)| *known == name);
-        named.map(|(_, pricing)| pricing).ok_or(UnknownPricing)
+    fn from_str(name: &str) -> Result<Metric, UnknownMetric> {
+        let named = Metric::NAMED.into_iter().find(|(known, _)| *known == name);
+        named.map(|(_, pricing)| pricing).ok_or(UnknownMetric)
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn counted_elsewhere(feature: &Feature, own: u32) -> bool {
 }
 
 /// Where a value stands on its feature's line: the number itself, or the rank.
-fn place(encoded: &Encoded) -> f64 {
+fn place(encoded: &EncodedValue) -> f64 {
     encoded.number.unwrap_or(encoded.level.into())
 }
 
@@ -107,7 +107,7 @@ impl Wish {
     }
 
     /// Whether all values of a level are permitted to somebody with this value. "Stays" means: within its level.
-    pub(super) fn permits(&self, feature: &Feature, own: &Encoded, level: u32) -> bool {
+    pub(super) fn permits(&self, feature: &Feature, own: &EncodedValue, level: u32) -> bool {
         let listed = self.permitted.as_ref().is_none_or(|levels| levels.get(level as usize) == Some(&true));
         let Some(Interval { low, high }) = feature.interval(level) else { return false };
         listed
@@ -117,7 +117,7 @@ impl Wish {
     }
 
     /// What a change from one value to another costs.
-    pub(super) fn cost(&self, feature: &Feature, own: &Encoded, other: &Encoded) -> Result<f64, WishError> {
+    pub(super) fn cost(&self, feature: &Feature, own: &EncodedValue, other: &EncodedValue) -> Result<f64, WishError> {
         if counted_elsewhere(feature, own.level) {
             return Ok(0.0);
         }
@@ -130,15 +130,15 @@ impl Wish {
         let changed = own.level != other.level;
         let share = match feature.is_categorical() {
             true => f64::from(u8::from(changed)),
-            false => (to - from).abs() / feature.spread(),
+            false => (to - from).abs() / feature.value_range(),
         };
         Ok(weight
             * match self.pricing {
-                Pricing::L2 => share * share,
-                Pricing::L1 => share,
-                Pricing::Count => f64::from(u8::from(changed)),
-                Pricing::Mad if feature.is_categorical() => share,
-                Pricing::Mad => {
+                Metric::L2 => share * share,
+                Metric::L1 => share,
+                Metric::Count => f64::from(u8::from(changed)),
+                Metric::Mad if feature.is_categorical() => share,
+                Metric::Mad => {
                     let deviation = feature.deviation;
                     let deviation =
                         deviation.ok_or_else(|| WishError::NoDeviation { feature: feature.name.clone() })?;

@@ -2,14 +2,14 @@
 //!
 //! The scheme is the manifest's default or the person's open choice, never a consequence of their wishes: servers see it.
 
-use crate::connection::{self, Connection, PinArgs};
-use crate::exit::{self, Done, Failure};
+use crate::connection::{self, ConnectionArgs, PinArgs};
+use crate::exit::{self, CommandError, CommandOutcome};
 use crate::given;
 use crate::profile::{self, split};
 use crate::show;
-use ifonly_client::{Answer, Values, WishList};
+use ifonly_client::{Answer, ProfileValues, WishList};
 use ifonly_values::schema::Value;
-use ifonly_values::wishes::{Pricing, UnknownPricing};
+use ifonly_values::wishes::{Metric, UnknownMetric};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -82,10 +82,10 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let result = connection::run(ask(args));
     if let (true, Err(failure)) = (args.json, &result) {
         exit::out_json(&failure.json())?;
@@ -93,11 +93,11 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     result
 }
 
-async fn ask(args: &Args) -> Result<Done, Failure> {
+async fn ask(args: &Args) -> Result<CommandOutcome, CommandError> {
     // What can be wrong with files and flags is found before any server hears of it.
     let mut values = match &args.profile {
         Some(path) => given::profile(path, args.row)?,
-        None => Values::default(),
+        None => ProfileValues::default(),
     };
     let wishes = wishes(args)?;
     let client = args.connection.connect(&args.servers, &args.pins.pins()).await?;
@@ -105,7 +105,7 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
     let set = args.set.iter().try_for_each(|assignment| profile::set(&mut values, schema, assignment));
     if let Err(failure) = set.and_then(|()| profile::complete(&mut values, schema)) {
         // The servers have been met and must not see that somebody made a mistake.
-        client.decoy(&wishes).await;
+        client.dummy_search(&wishes).await;
         return Err(failure);
     }
     let answer = client.ask(&values, &wishes).await?;
@@ -116,11 +116,11 @@ async fn ask(args: &Args) -> Result<Done, Failure> {
     for note in &answer.notes {
         eprintln!("note: {}", show::clean(note));
     }
-    Ok(if answer.found.is_empty() { Done::NothingQualifies } else { Done::Fine })
+    Ok(if answer.found.is_empty() { CommandOutcome::NothingQualifies } else { CommandOutcome::Fine })
 }
 
 /// The flags as wishes.
-fn wishes(args: &Args) -> Result<WishList, Failure> {
+fn wishes(args: &Args) -> Result<WishList, CommandError> {
     let mut list = WishList {
         immutable: lists(&args.immutable)?,
         suggested: args.suggested,
@@ -136,9 +136,9 @@ fn wishes(args: &Args) -> Result<WishList, Failure> {
     };
     for assignment in &args.weights {
         let (name, weight) = split(assignment, "--weight")?;
-        let weight = weight
-            .parse()
-            .map_err(|_| Failure::Input(format!("--weight {assignment}: a weight is a number from 0.01 to 1000")))?;
+        let weight = weight.parse().map_err(|_| {
+            CommandError::Input(format!("--weight {assignment}: a weight is a number from 0.01 to 1000"))
+        })?;
         once(&mut list.weights, "--weight", name, weight)?;
     }
     for assignment in &args.ranges {
@@ -146,7 +146,7 @@ fn wishes(args: &Args) -> Result<WishList, Failure> {
         let (low, high) = range
             .split_once("..")
             .or_else(|| range.split_once(':'))
-            .ok_or_else(|| Failure::Input(format!("--range {assignment}: write it as feature=low:high")))?;
+            .ok_or_else(|| CommandError::Input(format!("--range {assignment}: write it as feature=low:high")))?;
         let end = |text: &str| Some(text.trim()).filter(|text| !text.is_empty()).map(Value::from);
         once(&mut list.ranges, "--range", name, (end(low), end(high)))?;
     }
@@ -164,7 +164,7 @@ fn wishes(args: &Args) -> Result<WishList, Failure> {
         };
         let (mut up, mut down) = (1.0, 1.0);
         for (direction, weight) in directions {
-            let refuse = || Failure::Input(format!("--cost {assignment}: write it as feature=up:3,down:0.5"));
+            let refuse = || CommandError::Input(format!("--cost {assignment}: write it as feature=up:3,down:0.5"));
             let weight = weight.trim().parse().map_err(|_| refuse())?;
             match direction.trim() {
                 "up" => up = weight,
@@ -178,20 +178,20 @@ fn wishes(args: &Args) -> Result<WishList, Failure> {
 }
 
 /// The names in all of these lists.
-fn lists(lists: &[String]) -> Result<Vec<String>, Failure> {
+fn lists(lists: &[String]) -> Result<Vec<String>, CommandError> {
     let lists: Vec<Vec<String>> = lists.iter().map(|list| profile::items(list)).collect::<Result<_, _>>()?;
     Ok(lists.concat())
 }
 
-fn once<T>(list: &mut BTreeMap<String, T>, flag: &str, name: &str, value: T) -> Result<(), Failure> {
+fn once<T>(list: &mut BTreeMap<String, T>, flag: &str, name: &str, value: T) -> Result<(), CommandError> {
     match list.insert(name.into(), value) {
         None => Ok(()),
-        Some(_) => Err(Failure::Input(format!("{flag} {name} is there twice; give it once"))),
+        Some(_) => Err(CommandError::Input(format!("{flag} {name} is there twice; give it once"))),
     }
 }
 
-fn pricing(flag: &str, metric: &str) -> Result<Pricing, Failure> {
-    metric.parse().map_err(|error: UnknownPricing| Failure::Input(format!("{flag} {metric}: {error}")))
+fn pricing(flag: &str, metric: &str) -> Result<Metric, CommandError> {
+    metric.parse().map_err(|error: UnknownMetric| CommandError::Input(format!("{flag} {metric}: {error}")))
 }
 
 fn text(answer: &Answer) -> String {

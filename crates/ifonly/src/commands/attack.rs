@@ -1,6 +1,6 @@
 //! `ifonly attack`: the lab's command, against a bundle where one is given.
 
-use crate::exit::{Done, Failure};
+use crate::exit::{CommandError, CommandOutcome};
 use ifonly::exhibits;
 use ifonly_bundle::Bundle;
 use ifonly_lab::cli::{AttackArgs, attack, attack_on};
@@ -24,10 +24,10 @@ pub(crate) struct Args {
     bundle: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let Some(path) = &args.bundle else {
-        return attack(&args.lab).map(|()| Done::Fine).map_err(Failure::machine);
+        return attack(&args.lab).map(|()| CommandOutcome::Fine).map_err(CommandError::machine);
     };
-    let bundle = Bundle::open(path).map_err(Failure::input)?;
-    attack_on(&args.lab, &exhibits::target(&bundle)).map(|()| Done::Fine).map_err(Failure::input)
+    let bundle = Bundle::open(path).map_err(CommandError::input)?;
+    attack_on(&args.lab, &exhibits::target(&bundle)).map(|()| CommandOutcome::Fine).map_err(CommandError::input)
 }

@@ -1,13 +1,13 @@
 //! `ifonly bench`: every part of a query on this machine, and with `--http` a whole search over real servers.
 
-use crate::end_to_end::{self, EndToEnd, Listing};
-use crate::exit::{Done, Failure, out, out_json};
+use crate::end_to_end::{self, EndToEndReport, RowOrder};
+use crate::exit::{CommandError, CommandOutcome, out, out_json};
 use crate::sealed_bench;
 use crate::timing;
-use ifonly_core::scheme::{self, Gate, Metric};
+use ifonly_core::scheme::{self, ConstraintKind, CostModel};
 use ifonly_scan::Backend;
-use ifonly_scan::bench::{self, BenchForm, Clock, Options, Report};
-use ifonly_server::peers::Source;
+use ifonly_scan::bench::{self, BenchClock, BenchOptions, BenchReport, BenchRowFunction};
+use ifonly_server::peers::RandomnessMode;
 use std::time::Duration;
 
 /// Measure every part of a query on this machine, each as a ratio to reading the same rows.
@@ -74,8 +74,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS", default_value_t = 0.0, requires = "http")]
     round_trip: f64,
     /// With --http=sealed: where random bits between the servers come from, `system` or `keys`
-    #[arg(long, value_name = "SOURCE", default_value_t = Source::System, requires = "http")]
-    randomness: Source,
+    #[arg(long, value_name = "SOURCE", default_value_t = RandomnessMode::System, requires = "http")]
+    randomness: RandomnessMode,
     /// With --http: servers that list the rows as stored instead of in a fresh order for every search
     #[arg(long, requires = "http")]
     stored_order: bool,
@@ -98,13 +98,13 @@ enum Form {
 
 impl Form {
     /// What is measured, and the scheme that has this row function.
-    fn measured(self) -> (BenchForm, &'static str) {
+    fn measured(self) -> (BenchRowFunction, &'static str) {
         let (form, metric, gate) = match self {
-            Form::Baseline => (BenchForm::Baseline, Metric::Squared, Gate::None),
-            Form::Weighted => (BenchForm::Weighted, Metric::Weighted, Gate::None),
-            Form::Table => (BenchForm::Table, Metric::Table, Gate::None),
-            Form::Gated => (BenchForm::Gated, Metric::Squared, Gate::Zeros),
-            Form::GatedTable => (BenchForm::GatedTable, Metric::Table, Gate::Table),
+            Form::Baseline => (BenchRowFunction::Baseline, CostModel::Squared, ConstraintKind::None),
+            Form::Weighted => (BenchRowFunction::Weighted, CostModel::Weighted, ConstraintKind::None),
+            Form::Table => (BenchRowFunction::Table, CostModel::Table, ConstraintKind::None),
+            Form::Gated => (BenchRowFunction::Gated, CostModel::Squared, ConstraintKind::Zeros),
+            Form::GatedTable => (BenchRowFunction::GatedTable, CostModel::Table, ConstraintKind::Table),
         };
         (form, scheme::leanest(metric, gate).name)
     }
@@ -128,21 +128,21 @@ fn backend(name: &str) -> Result<Backend, String> {
 #[derive(serde::Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
-    parts: &'a Report,
-    end_to_end: Option<&'a EndToEnd>,
+    parts: &'a BenchReport,
+    end_to_end: Option<&'a EndToEndReport>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     if let Some(searches) = args.timing {
         let timing = timing::measure(searches.max(1), args.seed)?;
         match args.json {
             true => out_json(&timing)?,
             false => out(&timing.to_string())?,
         }
-        return Ok(Done::Fine);
+        return Ok(CommandOutcome::Fine);
     }
     let (form, scheme) = args.form.measured();
-    let options = Options {
+    let options = BenchOptions {
         rows: args.rows,
         features: args.features,
         range: args.range,
@@ -155,16 +155,16 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         rounds: args.rounds,
         backend: args.backend.unwrap_or(Backend::best()),
         clock: args.clock.map(|clock| match clock {
-            Timer::Thread => Clock::Thread,
-            Timer::Wall => Clock::Wall,
+            Timer::Thread => BenchClock::Thread,
+            Timer::Wall => BenchClock::Wall,
         }),
         seed: args.seed,
     };
     if args.http.as_deref() == Some(ifonly_core::sealed::SCHEME.name) {
         return sealed(args, &options);
     }
-    let mut report = bench::measure(&options).map_err(Failure::input)?;
-    let order = if args.stored_order { Listing::Stored } else { Listing::Shuffled };
+    let mut report = bench::measure(&options).map_err(CommandError::input)?;
+    let order = if args.stored_order { RowOrder::Stored } else { RowOrder::Shuffled };
     let search = |name: &str| end_to_end::measure(&options, if name.is_empty() { scheme } else { name }, order);
     let end_to_end = args.http.as_deref().map(search).transpose()?;
     if let Some(end_to_end) = &end_to_end {
@@ -172,25 +172,25 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     }
     if args.json {
         let document = Document { parts: &report, end_to_end: end_to_end.as_ref() };
-        println!("{}", serde_json::to_string_pretty(&document).map_err(Failure::machine)?);
+        println!("{}", serde_json::to_string_pretty(&document).map_err(CommandError::machine)?);
     } else {
         print!("{report}");
         if let Some(end_to_end) = &end_to_end {
             print!("\n{end_to_end}");
         }
     }
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 /// A sealed search has other parts than a scan.
-fn sealed(args: &Args, options: &Options) -> Result<Done, Failure> {
+fn sealed(args: &Args, options: &BenchOptions) -> Result<CommandOutcome, CommandError> {
     let round_trip = Duration::try_from_secs_f64(args.round_trip / 1e3)
-        .map_err(|_| Failure::Input(format!("--round-trip {}: milliseconds are 0 or more", args.round_trip)))?;
+        .map_err(|_| CommandError::Input(format!("--round-trip {}: milliseconds are 0 or more", args.round_trip)))?;
     let report = sealed_bench::measure(options, round_trip, args.randomness)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report).map_err(Failure::machine)?);
+        println!("{}", serde_json::to_string_pretty(&report).map_err(CommandError::machine)?);
     } else {
         print!("{report}");
     }
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }

@@ -1,7 +1,7 @@
 //! `ifonly build`: from a table to the bundle that servers load.
 
-use crate::exit::{Done, Failure, out, out_json};
-use ifonly_bundle::{BuildOptions, Progress, Stage, build};
+use crate::exit::{CommandError, CommandOutcome, out, out_json};
+use ifonly_bundle::{BuildOptions, BuildProgress, BuildStage, build};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
@@ -18,16 +18,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let bar = bar(std::io::stderr().is_terminal());
     let result = build(&args.options, &mut |progress| show(&bar, progress));
     bar.finish_and_clear();
-    let report = result.map_err(|error| Failure::of(error.blame(), error))?;
+    let report = result.map_err(|error| CommandError::of(error.category(), error))?;
     match args.json {
         true => out_json(&report)?,
         false => out(&format!("{report}wrote {}\n", args.options.output.display()))?,
     }
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 fn bar(terminal: bool) -> ProgressBar {
@@ -40,12 +40,12 @@ fn bar(terminal: bool) -> ProgressBar {
     if let Ok(style) = style { bar.with_style(style) } else { bar }
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+fn show(bar: &ProgressBar, progress: BuildProgress) {
     bar.set_message(match progress.stage {
-        Stage::Unpacking => "unpacking",
-        Stage::Learning => "learning",
-        Stage::Encoding => "encoding",
-        Stage::Signing => "signing",
+        BuildStage::Unpacking => "unpacking",
+        BuildStage::Learning => "learning",
+        BuildStage::Encoding => "encoding",
+        BuildStage::Signing => "signing",
     });
     bar.set_length(progress.total);
     bar.set_position(progress.done);

@@ -1,6 +1,6 @@
 //! `ifonly completions` and `ifonly man`: what shells and manual readers want to know about the other commands.
 
-use crate::exit::{Done, Failure};
+use crate::exit::{CommandError, CommandOutcome};
 use clap::Command;
 use std::path::PathBuf;
 
@@ -20,16 +20,16 @@ pub(crate) struct ManArgs {
     directory: PathBuf,
 }
 
-pub(crate) fn run(args: &Args, mut command: Command) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args, mut command: Command) -> Result<CommandOutcome, CommandError> {
     let mut text = vec![];
     clap_complete::generate(args.shell, &mut command, "ifonly", &mut text);
     crate::exit::out(&String::from_utf8_lossy(&text))?;
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
-pub(crate) fn man(args: &ManArgs, command: Command) -> Result<Done, Failure> {
-    let failed = |error: std::io::Error| Failure::Machine(format!("{}: {error}", args.directory.display()));
+pub(crate) fn man(args: &ManArgs, command: Command) -> Result<CommandOutcome, CommandError> {
+    let failed = |error: std::io::Error| CommandError::Machine(format!("{}: {error}", args.directory.display()));
     std::fs::create_dir_all(&args.directory).map_err(failed)?;
     clap_mangen::generate_to(command, &args.directory).map_err(failed)?;
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }

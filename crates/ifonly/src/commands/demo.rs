@@ -2,19 +2,21 @@
 //!
 //! Real servers on loopback ports, real HTTP between them and the client; only the data is made up.
 
-use crate::exit::{Done, Failure};
+use crate::exit::{CommandError, CommandOutcome};
 use crate::loans::{self, Application};
 use crate::show;
 use ifonly::Loopback;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_client::http::{self, Trust};
-use ifonly_client::transport::{Call, Exchange, Pending};
-use ifonly_client::{Answer, Client, Clock, Greeting, Pins, Policy, Receive, Transport, Values, WishList};
-use ifonly_core::scheme::Gate;
+use ifonly_client::http::{self, TlsTrust};
+use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
+use ifonly_client::{
+    Answer, Client, Clock, ManifestResponse, Pins, ProfileValues, ResponseSink, RetryPolicy, Transport, WishList,
+};
+use ifonly_core::scheme::ConstraintKind;
 use ifonly_core::signature::SigningKey;
 use ifonly_core::transcript::Message;
-use ifonly_values::manifest::{Contents, Manifest, Offered};
+use ifonly_values::manifest::{Manifest, ManifestFields, OfferedScheme};
 use ifonly_values::schema::Schema;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -44,8 +46,8 @@ pub(crate) struct Args {
     pub(super) json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
-    let runtime = tokio::runtime::Runtime::new().map_err(Failure::machine)?;
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
+    let runtime = tokio::runtime::Runtime::new().map_err(CommandError::machine)?;
     match args.page {
         true => runtime.block_on(super::demo_page::run(args)),
         false => runtime.block_on(demonstrate(args)),
@@ -53,14 +55,14 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
 }
 
 /// The made-up database.
-pub(super) struct World {
+pub(super) struct DemoDataset {
     pub(super) bundle: Bundle,
     pub(super) applicant: Application,
 }
 
-impl World {
-    pub(super) fn make(args: &Args) -> Result<World, Failure> {
-        let schema = loans::schema().map_err(Failure::machine)?;
+impl DemoDataset {
+    pub(super) fn make(args: &Args) -> Result<DemoDataset, CommandError> {
+        let schema = loans::schema().map_err(CommandError::machine)?;
         let mut random = SeededRandom::new(args.seed);
         let drawn = std::iter::repeat_with(|| Application::draw(&mut random));
         let accepted: Vec<Application> = drawn.filter(Application::accepted).take(args.rows as usize).collect();
@@ -70,40 +72,40 @@ impl World {
             .unwrap_or_else(|| accepted[0].clone());
         let texts: Vec<Vec<String>> = accepted.iter().map(Application::texts).collect();
         let contents = |schema, rows, length, servers| {
-            let mut contents = Contents::new("made-up loans", schema, rows, length, servers);
+            let mut contents = ManifestFields::new("made-up loans", schema, rows, length, servers);
             contents.offer_all();
             contents
         };
         // As many servers as the scheme needs and no more.
-        let all = Manifest::new(contents(schema.clone(), texts.len(), 1, 8)).map_err(Failure::machine)?;
-        let servers = all.offered(&args.scheme).map_err(Failure::input)?.servers() as u8;
+        let all = Manifest::new(contents(schema.clone(), texts.len(), 1, 8)).map_err(CommandError::machine)?;
+        let servers = all.scheme(&args.scheme).map_err(CommandError::input)?.servers() as u8;
         let bundle = Bundle::of_values(&schema, &texts, |schema, rows, length| {
             let contents = contents(schema, rows, length, servers);
-            Manifest::new(Contents { default_scheme: args.scheme.clone(), ..contents })
+            Manifest::new(ManifestFields { default_scheme: args.scheme.clone(), ..contents })
         });
         let key = SigningKey::generate(&mut OsRandom::default());
         let bundle = bundle.and_then(|bundle| bundle.signed(&key));
-        Ok(World { bundle: bundle.map_err(Failure::machine)?, applicant })
+        Ok(DemoDataset { bundle: bundle.map_err(CommandError::machine)?, applicant })
     }
 }
 
 /// Starts the servers of the default scheme, for pages from these origins.
-pub(super) async fn serve(world: &World, origins: &[&str]) -> Result<Loopback, Failure> {
-    let servers = world.bundle.manifest().default_offer().servers();
+pub(super) async fn serve(world: &DemoDataset, origins: &[&str]) -> Result<Loopback, CommandError> {
+    let servers = world.bundle.manifest().default_scheme().servers();
     let started = Loopback::start(&world.bundle, Some(servers), vec![], origins).await;
-    started.map_err(|error| Failure::of(error.blame(), error))
+    started.map_err(|error| CommandError::of(error.category(), error))
 }
 
-async fn demonstrate(args: &Args) -> Result<Done, Failure> {
+async fn demonstrate(args: &Args) -> Result<CommandOutcome, CommandError> {
     let mut times = Times::start();
-    let world = World::make(args)?;
+    let world = DemoDataset::make(args)?;
     times.lap("made the data");
-    let offered = world.bundle.manifest().default_offer().clone();
-    let seen = Arc::new(Mutex::new(Seen::default()));
+    let offered = world.bundle.manifest().default_scheme().clone();
+    let seen = Arc::new(Mutex::new(OperatorView::default()));
     let mut transports: Vec<Arc<dyn Transport>> = vec![];
     let servers = serve(&world, &[]).await?;
-    for inner in http::servers(servers.urls(), &Trust::system()?, None, Policy::default())? {
-        transports.push(Arc::new(Tap { inner, seen: seen.clone(), sent: Mutex::default() }));
+    for inner in http::servers(servers.urls(), &TlsTrust::system()?, None, RetryPolicy::default())? {
+        transports.push(Arc::new(RecordingTransport { inner, seen: seen.clone(), sent: Mutex::default() }));
     }
     times.lap("sealed the records and started the servers");
     let client = Client::connect(transports, &Pins::default()).await?;
@@ -111,27 +113,27 @@ async fn demonstrate(args: &Args) -> Result<Done, Failure> {
     let texts = world.applicant.texts();
     let schema = client.manifest().schema();
     let columns = schema.columns();
-    let values: Values = columns.iter().zip(&texts).map(|(column, text)| (column.name, text.as_str())).collect();
+    let values: ProfileValues = columns.iter().zip(&texts).map(|(column, text)| (column.name, text.as_str())).collect();
     let (wishes, wanted) = wishes(&offered);
     let answer = client.ask(&values, &wishes).await?;
     times.lap("asked, decoded, fetched the record and checked it against its cost");
-    let seen = std::mem::take(&mut *seen.lock().map_err(Failure::machine)?);
+    let seen = std::mem::take(&mut *seen.lock().map_err(CommandError::machine)?);
     let done = Shown { args, offered: &offered, texts: &texts, wanted, schema, answer: &answer, seen, times };
     if args.json {
         done.json()?;
     } else {
         done.text();
     }
-    Ok(if answer.found.is_empty() { Done::NothingQualifies } else { Done::Fine })
+    Ok(if answer.found.is_empty() { CommandOutcome::NothingQualifies } else { CommandOutcome::Fine })
 }
 
 /// Nobody chooses their age, and years of work only grow; as far as the scheme can carry that.
-fn wishes(offered: &Offered) -> (WishList, &'static str) {
+fn wishes(offered: &OfferedScheme) -> (WishList, &'static str) {
     let fixed = || WishList { immutable: vec!["age".into()], ..WishList::default() };
-    match offered.scheme().gate {
-        Gate::None => (WishList::default(), ""),
-        Gate::Zeros | Gate::Scaled => (fixed(), ", and your age must stay"),
-        Gate::Table => {
+    match offered.scheme().constraint {
+        ConstraintKind::None => (WishList::default(), ""),
+        ConstraintKind::Zeros | ConstraintKind::Scaled => (fixed(), ", and your age must stay"),
+        ConstraintKind::Table => {
             let list = WishList { only_up: vec!["years_employed".into()], ..fixed() };
             (list, ", your age must stay, and years of work only grow")
         }
@@ -140,14 +142,14 @@ fn wishes(offered: &Offered) -> (WishList, &'static str) {
 
 /// What the servers' operators could see.
 #[derive(Default)]
-struct Seen {
+struct OperatorView {
     /// What the first server is sent.
     payloads: Vec<Vec<u8>>,
     /// From the first message of a round to its last response.
     rounds: Vec<(Instant, Instant)>,
 }
 
-impl Seen {
+impl OperatorView {
     fn exchanged(&mut self, round: usize, from: Instant, to: Instant) {
         match self.rounds.get_mut(round) {
             Some((first, last)) => (*first, *last) = ((*first).min(from), (*last).max(to)),
@@ -157,13 +159,13 @@ impl Seen {
 }
 
 /// Looks over a server's shoulder.
-struct Tap {
+struct RecordingTransport {
     inner: Arc<dyn Transport>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<OperatorView>>,
     sent: Mutex<usize>,
 }
 
-impl Exchange for Tap {
+impl Exchange for RecordingTransport {
     fn name(&self) -> String {
         self.inner.name()
     }
@@ -172,11 +174,11 @@ impl Exchange for Tap {
         self.inner.clock()
     }
 
-    fn greet(&self) -> Pending<'_, Greeting> {
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         self.inner.greet()
     }
 
-    fn send<'a>(&'a self, call: Call, response: &'a mut dyn Receive) -> Pending<'a, ()> {
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
         Box::pin(async move {
             let from = Instant::now();
             if let (Ok(mut opened), Ok(mut seen)) = (Message::decode(&call.message), self.seen.lock())
@@ -214,12 +216,12 @@ impl Times {
 
 struct Shown<'a> {
     args: &'a Args,
-    offered: &'a Offered,
+    offered: &'a OfferedScheme,
     texts: &'a [String],
     wanted: &'static str,
     schema: &'a Schema,
     answer: &'a Answer,
-    seen: Seen,
+    seen: OperatorView,
     times: Times,
 }
 
@@ -267,17 +269,17 @@ impl Shown<'_> {
         }
         for (number, (from, to)) in self.seen.rounds.iter().enumerate() {
             let what = match self.offered {
-                Offered::Scans(deployment) if number < deployment.phases() => "phase",
-                Offered::Scans(_) => "record fetch",
-                Offered::Sealed(_) => "the servers' search among themselves",
+                OfferedScheme::Scans(deployment) if number < deployment.phases() => "phase",
+                OfferedScheme::Scans(_) => "record fetch",
+                OfferedScheme::Sealed(_) => "the servers' search among themselves",
             };
             println!("  {:>8.1} ms  of it in round {}, {what}", (*to - *from).as_secs_f64() * 1e3, number + 1);
         }
     }
 
-    fn json(&self) -> Result<(), Failure> {
+    fn json(&self) -> Result<(), CommandError> {
         let laps: Vec<_> = self.times.laps.iter().map(|(what, took)| (*what, took.as_secs_f64() * 1e3)).collect();
-        let mut document = serde_json::to_value(self.answer).map_err(Failure::machine)?;
+        let mut document = serde_json::to_value(self.answer).map_err(CommandError::machine)?;
         let payloads = self.seen.payloads.iter();
         document["seen_by_server_1"] = payloads.map(hex::encode).collect();
         document["milliseconds"] = serde_json::json!(laps.into_iter().collect::<std::collections::BTreeMap<_, _>>());

@@ -1,7 +1,7 @@
 //! `ifonly demo --page`: the same made-up lender, asked from a browser. The page has a listener of its own, as its host would.
 
-use super::demo::{Args, World, serve};
-use crate::exit::{Done, Failure};
+use super::demo::{Args, DemoDataset, serve};
+use crate::exit::{CommandError, CommandOutcome};
 use crate::loans;
 use crate::page::{self, Page};
 use crate::show;
@@ -9,12 +9,12 @@ use ifonly_client::Pins;
 use std::net::Ipv4Addr;
 use tokio::net::TcpListener;
 
-pub(super) async fn run(args: &Args) -> Result<Done, Failure> {
+pub(super) async fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     // What is missing is said before anything is made.
     let page = Page::find(args.page_dir.as_deref())?;
-    let world = World::make(args)?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(Failure::machine)?;
-    let origin = format!("http://{}", listener.local_addr().map_err(Failure::machine)?);
+    let world = DemoDataset::make(args)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(CommandError::machine)?;
+    let origin = format!("http://{}", listener.local_addr().map_err(CommandError::machine)?);
     let running = serve(&world, &[&origin]).await?;
     let servers = running.urls();
     let columns = world.bundle.manifest().schema().columns();
@@ -37,6 +37,6 @@ pub(super) async fn run(args: &Args) -> Result<Done, Failure> {
             show::out(&text)?;
         }
     }
-    page::host(listener, page).await.map_err(Failure::machine)?;
-    Ok(Done::Fine)
+    page::host(listener, page).await.map_err(CommandError::machine)?;
+    Ok(CommandOutcome::Fine)
 }

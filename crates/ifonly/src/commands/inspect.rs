@@ -1,6 +1,6 @@
 //! `ifonly inspect`: what a bundle holds, or what servers offer, and what their schemes cost.
 
-use crate::exit::{Done, Failure, out, out_json};
+use crate::exit::{CommandError, CommandOutcome, out, out_json};
 use ifonly_bundle::{Bundle, summarise};
 use ifonly_values::manifest::Manifest;
 use std::path::Path;
@@ -22,20 +22,20 @@ pub(crate) struct Args {
     check: bool,
     #[cfg(feature = "ask")]
     #[command(flatten)]
-    connection: crate::connection::Connection,
+    connection: crate::connection::ConnectionArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let manifest = manifest(args)?;
     let summary = summarise(&manifest);
     match args.json {
         true => out_json(&summary)?,
         false => out(&summary.to_string())?,
     }
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
-fn manifest(args: &Args) -> Result<Manifest, Failure> {
+fn manifest(args: &Args) -> Result<Manifest, CommandError> {
     #[cfg(feature = "ask")]
     if args.subject.iter().all(|subject| subject.starts_with("http://") || subject.starts_with("https://")) {
         let pins = ifonly_client::Pins::default();
@@ -43,10 +43,10 @@ fn manifest(args: &Args) -> Result<Manifest, Failure> {
         return Ok(client.manifest().clone());
     }
     let [bundle] = args.subject.as_slice() else {
-        return Err(Failure::Input("give one bundle, or the addresses of all servers".into()));
+        return Err(CommandError::Input("give one bundle, or the addresses of all servers".into()));
     };
     match args.check {
-        true => Ok(Bundle::open(Path::new(bundle)).map_err(Failure::input)?.manifest().clone()),
-        false => Bundle::manifest_of(Path::new(bundle)).map_err(Failure::input),
+        true => Ok(Bundle::open(Path::new(bundle)).map_err(CommandError::input)?.manifest().clone()),
+        false => Bundle::manifest_of(Path::new(bundle)).map_err(CommandError::input),
     }
 }

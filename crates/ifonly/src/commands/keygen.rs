@@ -1,8 +1,8 @@
 //! `ifonly keygen`: a new root key, a key that signs records, a token for a person or a program, or the certificate by which the machines of one server
 //! know each other.
 
-use crate::exit::{Done, Failure};
-use ifonly_algebra::random::{OsRandom, Random};
+use crate::exit::{CommandError, CommandOutcome};
+use ifonly_algebra::random::{OsRandom, RandomSource};
 #[cfg(feature = "build")]
 use ifonly_core::signature::SigningKey;
 use ifonly_server::keyfile;
@@ -41,35 +41,35 @@ pub(crate) struct Args {
     sessions: Option<u64>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let output = |usual: &str| args.output.clone().unwrap_or_else(|| usual.into());
     #[cfg(feature = "build")]
     if args.sign {
         let (output, key) = (output("signing.key"), SigningKey::generate(&mut OsRandom::default()));
-        ifonly_bundle::save_key(&output, &key).map_err(Failure::machine)?;
+        ifonly_bundle::save_key(&output, &key).map_err(CommandError::machine)?;
         println!("wrote {}; keep it from the servers: with it, records can be forged", output.display());
         println!("public key {}", key.public());
-        return Ok(Done::Fine);
+        return Ok(CommandOutcome::Fine);
     }
     if let Some(path) = &args.certificate {
         let key = path.with_extension("key");
-        keyfile::create_certificate(path, &key, &args.names).map_err(Failure::machine)?;
+        keyfile::create_certificate(path, &key, &args.names).map_err(CommandError::machine)?;
         println!(
             "wrote {} and {}; copy both to all fronts and shards of this server over a safe way, and to nobody else",
             path.display(),
             key.display()
         );
-        return Ok(Done::Fine);
+        return Ok(CommandOutcome::Fine);
     }
     let Some(name) = &args.token else {
         let output = output("root.key");
-        keyfile::create(&output, args.epoch).map_err(Failure::machine)?;
+        keyfile::create(&output, args.epoch).map_err(CommandError::machine)?;
         println!(
             "wrote {} for key epoch {}; copy it to all servers over a safe way, and to nobody else",
             output.display(),
             args.epoch
         );
-        return Ok(Done::Fine);
+        return Ok(CommandOutcome::Fine);
     };
     let mut bytes = [0; 32];
     OsRandom::default().fill(&mut bytes);
@@ -79,5 +79,5 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
     if let Some(sessions) = args.sessions {
         println!("sessions = {sessions}");
     }
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }

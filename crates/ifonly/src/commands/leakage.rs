@@ -1,6 +1,6 @@
 //! `ifonly leakage`: the lab's command, with rows from a bundle where one is given.
 
-use crate::exit::{Done, Failure};
+use crate::exit::{CommandError, CommandOutcome};
 use ifonly_bundle::Bundle;
 use ifonly_lab::cli::{LeakageArgs, leakage, leakage_of};
 use ifonly_lab::leakage::Population;
@@ -24,13 +24,13 @@ pub(crate) struct Args {
     bundle: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let Some(path) = &args.bundle else {
-        return leakage(&args.lab).map(|()| Done::Fine).map_err(Failure::machine);
+        return leakage(&args.lab).map(|()| CommandOutcome::Fine).map_err(CommandError::machine);
     };
-    let bundle = Bundle::open(path).map_err(Failure::input)?;
+    let bundle = Bundle::open(path).map_err(CommandError::input)?;
     let rows = ifonly::exhibits::levels(&bundle);
     let population = Population::Rows { rows: &rows, queries: &rows };
-    print!("{}", leakage_of(&args.lab, population).map_err(Failure::input)?);
-    Ok(Done::Fine)
+    print!("{}", leakage_of(&args.lab, population).map_err(CommandError::input)?);
+    Ok(CommandOutcome::Fine)
 }

@@ -1,7 +1,7 @@
 //! `ifonly page`: the page for people, told whom to ask.
 
 use crate::connection::PinArgs;
-use crate::exit::{Done, Failure};
+use crate::exit::{CommandError, CommandOutcome};
 use crate::page::Page;
 use crate::show;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ struct BuildArgs {
     page_dir: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let Command::Build(args) = &args.command;
     let page = Page::find(args.page_dir.as_deref())?.configured(&args.servers, &args.pins.pins(), None)?;
     page.write(&args.folder)?;
@@ -44,5 +44,5 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         "{} has the page. Every server must allow the origin at which you host it ([cors] in its configuration).\n",
         args.folder.display()
     ))?;
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }

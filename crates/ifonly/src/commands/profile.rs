@@ -1,7 +1,7 @@
 //! `ifonly profile`: a profile to fill in, from what the servers say about their columns.
 
-use crate::connection::{self, Connection};
-use crate::exit::{Done, Failure};
+use crate::connection::{self, ConnectionArgs};
+use crate::exit::{CommandError, CommandOutcome};
 use crate::show;
 use ifonly_client::Pins;
 
@@ -15,11 +15,11 @@ pub(crate) struct Args {
     #[arg(value_name = "URL", required = true)]
     servers: Vec<String>,
     #[command(flatten)]
-    connection: Connection,
+    connection: ConnectionArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let client = connection::run(args.connection.connect(&args.servers, &Pins::default()))?;
     show::out(&ifonly_client::template(client.manifest()))?;
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }

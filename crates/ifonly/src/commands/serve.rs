@@ -1,9 +1,9 @@
 //! `ifonly serve`: one server, from a configuration file, from flags, or from both.
 
-use crate::exit::{Done, Failure};
-use ifonly_server::config::{self, Config, ConfigError, Tls};
+use crate::exit::{CommandError, CommandOutcome};
+use ifonly_server::config::{self, Config, ConfigError, TlsConfig};
 use ifonly_server::daemon::{self, DaemonError};
-use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, Source};
+use ifonly_server::peers::{NextServer, PeerLimits, PeersConfig, PreviousServer, RandomnessMode};
 use ifonly_server::shards::ShardsConfig;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     /// Where random bits between the servers of a sealed search come from: `system` (perfect privacy towards each server, the default) or
     /// `keys` (half the traffic between servers, computational privacy). The same at all three.
     #[arg(long, value_name = "SOURCE")]
-    randomness: Option<Source>,
+    randomness: Option<RandomnessMode>,
     /// Allow plain HTTP beyond loopback, behind a TLS terminator.
     #[arg(long)]
     plain_http: bool,
@@ -101,7 +101,7 @@ impl Args {
         config.listen = self.listen.or(config.listen).or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
         config.admin = self.admin.or(config.admin);
         if let (Some(certificate), Some(key)) = (self.cert.clone(), self.cert_key.clone()) {
-            config.tls = Some(Tls { certificate, key });
+            config.tls = Some(TlsConfig { certificate, key });
         }
         config.public_admin |= self.public_admin;
         if let (Some(listen), Some(next), Some(previous)) =
@@ -111,7 +111,7 @@ impl Args {
                 listen,
                 next: NextServer { addresses: self.next.clone(), certificate: next },
                 previous: PreviousServer { certificate: previous },
-                randomness: Source::default(),
+                randomness: RandomnessMode::default(),
                 limits: PeerLimits::default(),
             });
         }
@@ -135,10 +135,10 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     log(&args.log)?;
-    let runtime = tokio::runtime::Runtime::new().map_err(Failure::machine)?;
-    let secure = args.config().map_err(Failure::input)?.tls.is_some();
+    let runtime = tokio::runtime::Runtime::new().map_err(CommandError::machine)?;
+    let secure = args.config().map_err(CommandError::input)?.tls.is_some();
     let again = args.clone();
     let served = runtime.block_on(daemon::run(
         move || again.config(),
@@ -158,18 +158,19 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
 }
 
 /// What became of a process that serves.
-pub(crate) fn end(served: Result<(), DaemonError>) -> Result<Done, Failure> {
+pub(crate) fn end(served: Result<(), DaemonError>) -> Result<CommandOutcome, CommandError> {
     match served {
-        Ok(()) => Ok(Done::Fine),
-        Err(error @ (DaemonError::Serve(_) | DaemonError::Signals(_))) => Err(Failure::machine(error)),
-        Err(error) => Err(Failure::input(error)),
+        Ok(()) => Ok(CommandOutcome::Fine),
+        Err(error @ (DaemonError::Serve(_) | DaemonError::Signals(_))) => Err(CommandError::machine(error)),
+        Err(error) => Err(CommandError::input(error)),
     }
 }
 
 /// JSON lines on standard error.
-pub(crate) fn log(level: &str) -> Result<(), Failure> {
-    let level: tracing_subscriber::filter::LevelFilter =
-        level.parse().map_err(|_| Failure::Input(format!("--log {level}: it is one of error, warn, info, debug")))?;
+pub(crate) fn log(level: &str) -> Result<(), CommandError> {
+    let level: tracing_subscriber::filter::LevelFilter = level
+        .parse()
+        .map_err(|_| CommandError::Input(format!("--log {level}: it is one of error, warn, info, debug")))?;
     tracing_subscriber::fmt().json().with_max_level(level).with_writer(std::io::stderr).init();
     Ok(())
 }

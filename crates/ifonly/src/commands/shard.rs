@@ -1,8 +1,8 @@
 //! `ifonly shard`: some rows of one server, for its fronts.
 
 use crate::commands::serve::{end, log};
-use crate::exit::{Done, Failure};
-use ifonly_bundle::Outline;
+use crate::exit::{CommandError, CommandOutcome};
+use ifonly_bundle::BundleMetadata;
 use ifonly_server::config::{self, Limits};
 use ifonly_server::shards::{self, ShardConfig};
 use std::net::SocketAddr;
@@ -68,7 +68,7 @@ fn rows(text: &str) -> Result<(Option<usize>, Option<usize>), String> {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     log(&args.log)?;
     let mut limits = Limits::default();
     limits.running = args.running.unwrap_or(limits.running).max(1);
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         Some((first, end)) => {
             let end = match end {
                 Some(end) => end,
-                None => Outline::open(&args.bundle).map_err(Failure::input)?.manifest().rows(),
+                None => BundleMetadata::open(&args.bundle).map_err(CommandError::input)?.manifest().rows(),
             };
             Some(Range { start: first.unwrap_or(0), end })
         }
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
         public_admin: args.public_admin,
         limits,
     };
-    let runtime = tokio::runtime::Runtime::new().map_err(Failure::machine)?;
+    let runtime = tokio::runtime::Runtime::new().map_err(CommandError::machine)?;
     let served = runtime.block_on(shards::run(config, |shard, rows| {
         if let Ok(address) = shard.address() {
             println!("listening on https://{address}");

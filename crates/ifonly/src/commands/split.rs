@@ -1,6 +1,6 @@
 //! `ifonly split`: a bundle in parts, one for every shard.
 
-use crate::exit::{Done, Failure, out};
+use crate::exit::{CommandError, CommandOutcome, out};
 use ifonly_bundle::{Bundle, SplitError};
 use std::path::PathBuf;
 
@@ -23,11 +23,11 @@ pub(crate) struct Args {
     replace: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
+pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     let written =
         Bundle::split(&args.bundle, args.parts as usize, &args.output, args.replace).map_err(|error| match error {
-            SplitError::Write(error) => Failure::of(error.blame(), error),
-            error => Failure::input(error),
+            SplitError::Write(error) => CommandError::of(error.category(), error),
+            error => CommandError::input(error),
         })?;
     for (name, rows) in written {
         let path = args.output.join(name);
@@ -36,5 +36,5 @@ pub(crate) fn run(args: &Args) -> Result<Done, Failure> {
             false => out(&format!("{}  rows {}:{}\n", path.display(), rows.start, rows.end))?,
         }
     }
-    Ok(Done::Fine)
+    Ok(CommandOutcome::Fine)
 }

@@ -1,10 +1,10 @@
 //! Random questions about random whole numbers, with the answers of brute force.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
-use ifonly::{Answer, Bundle, Values, WishList};
-use ifonly_algebra::random::{Random, SeededRandom};
-use ifonly_values::manifest::{Contents, Manifest};
-use ifonly_values::schema::{Feature, Kind, Scale, Schema, Value};
+use ifonly::{Answer, Bundle, ProfileValues, WishList};
+use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_values::manifest::{Manifest, ManifestFields};
+use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema, Value};
 
 /// As many rows as there may be sessions and words around: 1, 2, 3, then one less, as many and one more than powers of two.
 pub const COUNTS: [usize; 20] = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129];
@@ -38,16 +38,16 @@ impl Numbers {
 
     /// Three servers' bundle with the sealed search alone.
     pub fn bundle(&self) -> Bundle {
-        let kind = Kind::from(Scale::whole_numbers(0, self.range).unwrap());
+        let kind = FeatureKind::from(Scale::whole_numbers(0, self.range).unwrap());
         let features = (0..self.columns).map(|column| Feature::new(name(column), kind.clone())).collect();
         let schema = Schema::new(features).unwrap();
         let texts: Vec<Vec<String>> = self.rows.iter().map(|row| row.iter().map(i64::to_string).collect()).collect();
         let bundle = Bundle::of_values(&schema, &texts, |schema, rows, length| {
-            let mut contents = Contents::new("random", schema, rows, length, 3);
+            let mut contents = ManifestFields::new("random", schema, rows, length, 3);
             contents.terms.top_limit = TOP;
             contents.offer_all();
             contents.schemes.retain(|offer| offer.name == "sealed");
-            Manifest::new(Contents { default_scheme: "sealed".into(), ..contents })
+            Manifest::new(ManifestFields { default_scheme: "sealed".into(), ..contents })
         });
         bundle.unwrap()
     }
@@ -74,7 +74,7 @@ impl Numbers {
 }
 
 impl Question {
-    pub fn values(&self) -> Values {
+    pub fn values(&self) -> ProfileValues {
         self.own.iter().enumerate().map(|(k, &v)| (name(k), Value::Number(v as f64))).collect()
     }
 

@@ -1,8 +1,8 @@
 //! What every implementation must refuse.
 
 use super::{compare, hex};
-use crate::deployment::Deployment;
-use crate::field::{Field, Symbol};
+use crate::deployment::SchemeInstance;
+use crate::field::{Field, FieldElement};
 use crate::params::Params;
 use crate::{scheme, wire};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn failing_cases_are_refused() {
         let mut largest = vec![0; symbols];
         largest[symbols - 1] = (1 << field.bits()) - 1;
         let good = pack(field.bits(), &vec![0; symbols]);
-        assert_eq!(good, wire::pack(&field, &vec![Symbol::ZERO; symbols]));
+        assert_eq!(good, wire::pack(&field, &vec![FieldElement::ZERO; symbols]));
         let (mut long, mut filled) = (good.clone(), good.clone());
         long.push(0);
         *filled.last_mut().unwrap() |= 0x80;
@@ -39,7 +39,7 @@ fn failing_cases_are_refused() {
         }
     }
     let baseline = scheme::named("baseline").unwrap();
-    let deploy = |q, alphas: &[i64]| Deployment::with_field(baseline, Params::new(vec![9, 9], 3), q, alphas);
+    let deploy = |q, alphas: &[i64]| SchemeInstance::with_field(baseline, Params::new(vec![9, 9], 3), q, alphas);
     assert!(deploy(251, &[1, -1]).is_ok());
     for (kind, alphas) in [("alpha zero", [0, 250]), ("alpha zero", [1, 251]), ("alpha repeated", [250, -1])] {
         assert!(deploy(251, &alphas).is_err(), "{kind}");

@@ -8,7 +8,7 @@ mod schemes;
 mod signature;
 mod transcript;
 
-use crate::field::Symbol;
+use crate::field::FieldElement;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ fn text(value: &Value, indent: usize) -> String {
     format!("{open}{body}\n{}{close}", " ".repeat(indent))
 }
 
-fn numbers(symbols: &[Symbol]) -> Vec<u64> {
+fn numbers(symbols: &[FieldElement]) -> Vec<u64> {
     symbols.iter().map(|symbol| symbol.value()).collect()
 }
 

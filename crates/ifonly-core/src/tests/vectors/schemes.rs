@@ -2,18 +2,18 @@
 
 use super::super::common::Instance;
 use super::{compare, numbers};
-use crate::candidates::{Candidates, Price};
-use crate::deployment::Deployment;
-use crate::field::FieldRule;
-use crate::field::Symbol;
-use crate::form::{self, Job, Output, RowRandomness};
+use crate::candidates::{Candidates, DecodedCost};
+use crate::deployment::SchemeInstance;
+use crate::field::FieldElement;
+use crate::field::ModulusRule;
+use crate::form::{self, OutputExpr, RowRandomness, ScanJob};
 use crate::keys::RootKey;
 use crate::order;
 use crate::params::Params;
-use crate::random::{Random, SeededRandom};
-use crate::round::Round;
-use crate::scheme::{self, Gate, Length, Metric, Phase, Reading, Scheme};
-use crate::share::Vectors;
+use crate::random::{RandomSource, SeededRandom};
+use crate::round::PhaseState;
+use crate::scheme::{self, ConstraintKind, CostModel, DecodeRule, Phase, Scheme, SlotLength};
+use crate::share::SlotVectors;
 use serde_json::{Map, Value, json};
 
 /// Remembers every draw.
@@ -22,7 +22,7 @@ struct Recorder {
     draws: Vec<u64>,
 }
 
-impl Random for Recorder {
+impl RandomSource for Recorder {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.source.fill(bytes);
     }
@@ -34,26 +34,28 @@ impl Random for Recorder {
 
 /// The servers' randomness of a phase, by position; empty where the phase does not use it.
 struct Tabled {
-    pads: Vec<Vec<Vec<Symbol>>>,
-    rho: Vec<Symbol>,
-    sigma: Vec<Symbol>,
-    mu: Vec<Symbol>,
+    pads: Vec<Vec<Vec<FieldElement>>>,
+    rho: Vec<FieldElement>,
+    sigma: Vec<FieldElement>,
+    mu: Vec<FieldElement>,
 }
 
 impl Tabled {
-    fn draw(deployment: &Deployment, phase: usize, share: &Vectors, random: &mut SeededRandom) -> Tabled {
+    fn draw(deployment: &SchemeInstance, phase: usize, share: &SlotVectors, random: &mut SeededRandom) -> Tabled {
         let field = deployment.field();
         let (outputs, kappa) = (deployment.outputs(phase), deployment.kappa(phase));
         let positions = deployment.answer_length(phase) / outputs;
         let program = deployment.program(phase, share);
-        let used = |wanted: fn(&Output) -> bool| if program.outputs.iter().any(wanted) { positions } else { 0 };
-        let mut each = |count: usize, draw: &mut dyn FnMut(&mut SeededRandom) -> Symbol| {
-            (0..count).map(|_| draw(random)).collect::<Vec<Symbol>>()
+        let used = |wanted: fn(&OutputExpr) -> bool| if program.outputs.iter().any(wanted) { positions } else { 0 };
+        let mut each = |count: usize, draw: &mut dyn FnMut(&mut SeededRandom) -> FieldElement| {
+            (0..count).map(|_| draw(random)).collect::<Vec<FieldElement>>()
         };
         Tabled {
-            rho: each(used(|output| matches!(output, Output::Blinded(_))), &mut |random| field.sample_nonzero(random)),
-            sigma: each(used(|output| matches!(output, Output::Hidden { .. })), &mut |random| field.sample(random)),
-            mu: each(used(|output| matches!(output, Output::Masked { .. })), &mut |random| {
+            rho: each(used(|output| matches!(output, OutputExpr::Blinded(_))), &mut |random| {
+                field.sample_nonzero(random)
+            }),
+            sigma: each(used(|output| matches!(output, OutputExpr::Hidden { .. })), &mut |random| field.sample(random)),
+            mu: each(used(|output| matches!(output, OutputExpr::Masked { .. })), &mut |random| {
                 field.reduce(random.below(deployment.params().mask))
             }),
             pads: (0..positions)
@@ -76,16 +78,16 @@ impl Tabled {
 }
 
 impl RowRandomness for Tabled {
-    fn pad(&self, output: usize, j: usize, position: usize) -> Symbol {
+    fn pad(&self, output: usize, j: usize, position: usize) -> FieldElement {
         self.pads[position][output][j - 1]
     }
-    fn rho(&self, position: usize) -> Symbol {
+    fn rho(&self, position: usize) -> FieldElement {
         self.rho[position]
     }
-    fn sigma(&self, position: usize) -> Symbol {
+    fn sigma(&self, position: usize) -> FieldElement {
         self.sigma[position]
     }
-    fn mu(&self, position: usize) -> Symbol {
+    fn mu(&self, position: usize) -> FieldElement {
         self.mu[position]
     }
 }
@@ -93,7 +95,7 @@ impl RowRandomness for Tabled {
 /// How q and the points are chosen.
 #[derive(Clone, Copy)]
 enum Choice {
-    Rule(FieldRule),
+    Rule(ModulusRule),
     /// 2^61 − 1 and points that nobody would choose.
     Given,
 }
@@ -113,7 +115,7 @@ struct Setup {
 }
 
 fn has_tables(scheme: &Scheme) -> bool {
-    scheme.phases.iter().flat_map(|phase| phase.slots).any(|slot| slot.length == Length::Levels)
+    scheme.phases.iter().flat_map(|phase| phase.slots).any(|slot| slot.length == SlotLength::Levels)
 }
 
 /// Two features, four rows; one row agrees with x on the immutable feature and one does not.
@@ -124,23 +126,24 @@ fn instance(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> Instan
     let mut x: Vec<u32> = (0..2).map(|k| level(random, k)).collect();
     rows[2][0] = x[0] as u16;
     rows[3][0] = (x[0] as u16 + 1) % (setup.widest as u16 + 1);
-    let immutable = vec![matches!(scheme.gate, Gate::Zeros | Gate::Scaled), false];
+    let immutable = vec![matches!(scheme.constraint, ConstraintKind::Zeros | ConstraintKind::Scaled), false];
     let limit = 5;
-    let mut weights: Vec<u64> =
-        (0..2).map(|_| if scheme.metric == Metric::Weighted { 2 + random.below(limit - 1) } else { 1 }).collect();
+    let mut weights: Vec<u64> = (0..2)
+        .map(|_| if scheme.cost_model == CostModel::Weighted { 2 + random.below(limit - 1) } else { 1 })
+        .collect();
     // Numbers that a scheme does not look at are always the same: weights of immutable features, x where only costs count.
     if immutable[0] && scheme.name != "gated+" {
         weights[0] = 1;
     }
-    if scheme.metric == Metric::Table {
+    if scheme.cost_model == CostModel::Table {
         x[1] = 0;
     }
     let cost_limit = 2 * u64::from(setup.widest).pow(2);
     let tables = |random: &mut SeededRandom, most: u64| -> Vec<Vec<u64>> {
         ranges.iter().map(|&range| (0..=range).map(|_| random.below(most)).collect()).collect()
     };
-    let cost = (scheme.metric == Metric::Table).then(|| tables(random, cost_limit));
-    let gate = (scheme.gate == Gate::Table)
+    let cost = (scheme.cost_model == CostModel::Table).then(|| tables(random, cost_limit));
+    let gate = (scheme.constraint == ConstraintKind::Table)
         .then(|| tables(random, 3).iter().map(|table| table.iter().map(|&draw| draw == 0).collect()).collect());
     let (threshold, silent, lying) = setup.faults;
     let params = Params {
@@ -162,13 +165,13 @@ fn instance(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> Instan
 /// The parameters that the scheme uses.
 fn params(scheme: &Scheme, params: &Params) -> Value {
     let mut all = serde_json::to_value(params).unwrap();
-    let masked = scheme.phases.iter().any(|phase| matches!(phase.reading, Reading::Masked));
+    let masked = scheme.phases.iter().any(|phase| matches!(phase.decode_rule, DecodeRule::Masked));
     for (name, used) in [
-        ("weight_limit", scheme.metric == Metric::Weighted),
-        ("immutable_limit", scheme.gate == Gate::Scaled),
+        ("weight_limit", scheme.cost_model == CostModel::Weighted),
+        ("immutable_limit", scheme.constraint == ConstraintKind::Scaled),
         ("mask", masked),
-        ("exponent", scheme.metric == Metric::Power),
-        ("cost_limit", scheme.metric == Metric::Table),
+        ("exponent", scheme.cost_model == CostModel::Power),
+        ("cost_limit", scheme.cost_model == CostModel::Table),
     ] {
         if !used {
             all.as_object_mut().unwrap().remove(name);
@@ -181,13 +184,13 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
     let instance = instance(scheme, setup, random);
     let (deployment, chosen) = match setup.choice {
         Choice::Rule(rule) => {
-            let name = if rule == FieldRule::Paper { "smallest" } else { "largest" };
-            (Deployment::new(scheme, instance.params.clone(), rule).unwrap(), name)
+            let name = if rule == ModulusRule::Paper { "smallest" } else { "largest" };
+            (SchemeInstance::new(scheme, instance.params.clone(), rule).unwrap(), name)
         }
         Choice::Given => {
-            let any = Deployment::new(scheme, instance.params.clone(), FieldRule::Deployment).unwrap();
+            let any = SchemeInstance::new(scheme, instance.params.clone(), ModulusRule::Deployment).unwrap();
             let alphas = &UNUSUAL[..any.servers()];
-            (Deployment::with_field(scheme, instance.params.clone(), GIVEN, alphas).unwrap(), "given")
+            (SchemeInstance::with_field(scheme, instance.params.clone(), GIVEN, alphas).unwrap(), "given")
         }
     };
     let (rows, secret) = (instance.rows(), instance.secret());
@@ -204,23 +207,24 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         _ => "honest",
     };
     let mut theta = vec![false; rows.iter().len()];
-    let mut rounds: Vec<Round> = vec![];
+    let mut rounds: Vec<PhaseState> = vec![];
     let [mut client, mut server, mut queries, mut answers, mut decoded] = [const { Vec::<Value>::new() }; 5];
     let mut liars = vec![];
     let mut last = Candidates::default();
     for phase in 0..deployment.phases() {
         let mut recorder = Recorder { source: SeededRandom::new(random.below(1 << 32)), draws: vec![] };
-        let round = Round::new(&deployment, phase, &secret, &theta, rounds.last(), &mut recorder);
+        let round = PhaseState::new(&deployment, phase, &secret, &theta, rounds.last(), &mut recorder);
         client.push(json!(recorder.draws));
         let randomness = Tabled::draw(&deployment, phase, &round.shares()[0], random);
-        let responses: Vec<Vec<Symbol>> = round
+        let responses: Vec<Vec<FieldElement>> = round
             .shares()
             .iter()
             .zip(deployment.points())
             .map(|(share, &alpha)| {
                 let program = deployment.program(phase, share);
                 let kappa = deployment.kappa(phase);
-                let job = Job { field: deployment.field(), alpha, kappa, program: &program, order: order.as_deref() };
+                let job =
+                    ScanJob { field: deployment.field(), alpha, kappa, program: &program, order: order.as_deref() };
                 form::answer(&job, &rows, &randomness)
             })
             .collect();
@@ -229,9 +233,9 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         answers.push(json!(responses.iter().map(|response| numbers(response)).collect::<Vec<_>>()));
         server.push(randomness.json());
         let field = deployment.field();
-        let heard = |(server, answer): (usize, Vec<Symbol>)| match behaviour(server) {
+        let heard = |(server, answer): (usize, Vec<FieldElement>)| match behaviour(server) {
             "silent" => None,
-            "adds 1" => Some(answer.iter().map(|&symbol| field.add(symbol, Symbol::ONE)).collect()),
+            "adds 1" => Some(answer.iter().map(|&symbol| field.add(symbol, FieldElement::ONE)).collect()),
             _ => Some(answer),
         };
         let heard = responses.into_iter().enumerate().map(heard).collect();
@@ -246,8 +250,8 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         .nearest(setup.k)
         .into_iter()
         .map(|(position, price)| match price {
-            Price::Exactly(price) | Price::AtMost(price) => json!({ "position": position, "price": price }),
-            Price::Unknown => json!({ "position": position }),
+            DecodedCost::Exactly(price) | DecodedCost::AtMost(price) => json!({ "position": position, "price": price }),
+            DecodedCost::Unknown => json!({ "position": position }),
         })
         .collect();
     nearest.resize(setup.k, Value::Null);
@@ -273,11 +277,15 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         "nearest": nearest,
     });
     for (name, used, value) in [
-        ("x", scheme.metric != Metric::Table || scheme.gate == Gate::Zeros, json!(instance.x)),
-        ("immutable", matches!(scheme.gate, Gate::Zeros | Gate::Scaled), json!(instance.immutable)),
-        ("weights", scheme.metric == Metric::Weighted, json!(instance.weights)),
-        ("cost_tables", scheme.metric == Metric::Table, json!(instance.cost)),
-        ("gate_tables", scheme.gate == Gate::Table, json!(forbidden)),
+        ("x", scheme.cost_model != CostModel::Table || scheme.constraint == ConstraintKind::Zeros, json!(instance.x)),
+        (
+            "immutable",
+            matches!(scheme.constraint, ConstraintKind::Zeros | ConstraintKind::Scaled),
+            json!(instance.immutable),
+        ),
+        ("weights", scheme.cost_model == CostModel::Weighted, json!(instance.weights)),
+        ("cost_tables", scheme.cost_model == CostModel::Table, json!(instance.cost)),
+        ("gate_tables", scheme.constraint == ConstraintKind::Table, json!(forbidden)),
     ] {
         if used {
             case[name] = value;
@@ -294,13 +302,13 @@ fn scheme_vectors_are_what_the_engine_computes() {
         let exponent = 4;
         let params = Params { exponent, ..Params::new(vec![1], 1) };
         // A verified mask could be taken off.
-        let masked = |phase: &Phase| matches!(phase.reading, Reading::Masked);
+        let masked = |phase: &Phase| matches!(phase.decode_rule, DecodeRule::Masked);
         let verified = scheme.phases.iter().all(|phase| (phase.degree)(&params) == 1 && !masked(phase));
         let tables = has_tables(scheme);
         // Levels of two bytes; where they make long tables, in a case of two servers at the end, to keep the files small.
         let wide = if tables { 3 } else { 300 };
         let plain = Setup {
-            choice: Rule(FieldRule::Paper),
+            choice: Rule(ModulusRule::Paper),
             faults: (1, 0, 0),
             shuffle: false,
             verified: false,
@@ -309,9 +317,9 @@ fn scheme_vectors_are_what_the_engine_computes() {
             k: 1,
         };
         let mut setups = vec![
-            Setup { choice: Rule(FieldRule::Deployment), faults: (2, 0, 0), shuffle: true, verified, k: 2, ..plain },
+            Setup { choice: Rule(ModulusRule::Deployment), faults: (2, 0, 0), shuffle: true, verified, k: 2, ..plain },
             Setup {
-                choice: Rule(FieldRule::Deployment),
+                choice: Rule(ModulusRule::Deployment),
                 faults: (1, 1, 1),
                 shuffle: true,
                 widest: wide,
@@ -321,7 +329,7 @@ fn scheme_vectors_are_what_the_engine_computes() {
             Setup { choice: Given, exponent: 6, ..plain },
         ];
         if tables {
-            setups.push(Setup { choice: Rule(FieldRule::Deployment), widest: 257, ..plain });
+            setups.push(Setup { choice: Rule(ModulusRule::Deployment), widest: 257, ..plain });
         }
         setups.insert(0, plain);
         let cases: Vec<Value> = setups.iter().map(|setup| case(scheme, setup, &mut random)).collect();

@@ -1,7 +1,7 @@
 //! A signed record: what is signed, and the signature.
 
 use super::{compare, hex};
-use crate::signature::{Signer, SigningKey, Subject};
+use crate::signature::{RecordVerifier, SignatureContext, SigningKey};
 use serde_json::json;
 
 #[test]
@@ -10,9 +10,9 @@ fn a_signed_record() {
     let schema = r#"{"features":[{"name":"größe","kind":{"type":"ordinal","ranks":["klein","groß"]}}]}"#;
     let text = b"\x05\0gro\xc3\x9f\0\0\0\0\0\0\0\0".to_vec();
     let key = SigningKey::new(&std::array::from_fn(|place| 3 * place as u8));
-    let subject = Subject::new(name, version, schema);
+    let subject = SignatureContext::new(name, version, schema);
     let signature = key.sign(&subject, &text);
-    assert!(Signer { key: key.public(), subject }.signed(&text, &signature));
+    assert!(RecordVerifier { key: key.public(), subject }.signed(&text, &signature));
     let message = subject.message(&text);
     compare(
         "signature",

@@ -1,18 +1,18 @@
 //! Messages, commitments, τ, the servers' keyed randomness, orders, sealed records and record queries.
 
 use super::{compare, hex, numbers};
-use crate::deployment::Deployment;
+use crate::deployment::SchemeInstance;
 use crate::field::Field;
 use crate::form::RowRandomness;
 use crate::keys::{Purpose, RootKey, TranscriptKeys};
 use crate::order;
 use crate::params::Params;
-use crate::promise::Promises;
-use crate::random::{Random, SeededRandom};
-use crate::replica::Replica;
-use crate::share::Points;
-use crate::spir::Fetch;
-use crate::transcript::{Header, Message, Parent, Stage, messages};
+use crate::promise::ShareCommitments;
+use crate::random::{RandomSource, SeededRandom};
+use crate::replica::ServerProtocol;
+use crate::share::EvaluationPoints;
+use crate::spir::RecordFetch;
+use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
 use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
@@ -21,7 +21,7 @@ const DIGEST: [u8; 32] = [0xd1; 32];
 /// Remembers every byte.
 struct Recorder(SeededRandom, Vec<u8>);
 
-impl Random for Recorder {
+impl RandomSource for Recorder {
     fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill(bytes);
         self.1.extend_from_slice(bytes);
@@ -87,7 +87,7 @@ fn record_query(
 ) -> Value {
     let (threshold, silent, lying) = faults;
     let params = Params { threshold, silent, lying, ..Params::new(vec![1], sealed.len()) };
-    let fetch = Fetch::new(&params, servers, 6);
+    let fetch = RecordFetch::new(&params, servers, 6);
     let mut random = Recorder(SeededRandom::new(78), vec![]);
     let queries = fetch.queries(row, &mut random);
     let answers: Vec<Vec<u8>> = (0..servers)
@@ -121,13 +121,13 @@ fn two_phases(root: &RootKey) -> Value {
     };
     let payloads = |first: u8| (first..first + 3).map(|byte| vec![byte; 4]).collect::<Vec<_>>();
     let promised: Vec<_> = payloads(0x30).into_iter().map(Zeroizing::new).collect();
-    let mut first = messages(&header(Stage::Phase(0), Parent::default()), payloads(0x10), &mut random);
-    let promises = Promises::make(&mut first, &promised, &mut random);
+    let mut first = messages(&header(MessageKind::Phase(0), SearchRef::default()), payloads(0x10), &mut random);
+    let promises = ShareCommitments::make(&mut first, &promised, &mut random);
     let tau = first[0].tau();
     let ticket = root.ticket("two-phase", &tau);
-    let parent = Parent { tau, ticket };
-    let mut second = messages(&header(Stage::Phase(1), parent), payloads(0x20), &mut random);
-    promises.keep(&mut second);
+    let parent = SearchRef { tau, ticket };
+    let mut second = messages(&header(MessageKind::Phase(1), parent), payloads(0x20), &mut random);
+    promises.open_in(&mut second);
     let all = |sent: &[Message]| sent.iter().map(|message| hex(&message.encode())).collect::<Vec<_>>();
     json!({
         "promised": promised.iter().map(|part| hex(part)).collect::<Vec<_>>(),
@@ -140,19 +140,19 @@ fn two_phases(root: &RootKey) -> Value {
 fn transcript_vectors_are_what_the_derivations_give() {
     let header = Header {
         scheme: "baseline".into(),
-        stage: Stage::Phase(0),
+        stage: MessageKind::Phase(0),
         epoch: 7,
         digest: DIGEST,
         responders: vec![1, 2],
-        parent: Parent::default(),
+        parent: SearchRef::default(),
     };
     let sent = messages(&header, vec![vec![1, 2, 3], vec![4, 5, 6]], &mut SeededRandom::new(77));
     let root = RootKey::new(7, [0x42; 32]);
     let keys = root.transcript(&sent[0].tau());
     // Rows 0 and 1 hold the same text and are sealed under keys of their own.
     let records: Vec<Vec<u8>> = (0..11).map(|row: u8| format!("row {:02}", row.max(1)).into_bytes()).collect();
-    let replica = Replica::new(1, DIGEST, [] as [Deployment; 0], vec![root.clone()], 6);
-    let sealed = replica.seal(&root, records.iter().map(Vec::as_slice));
+    let replica = ServerProtocol::new(1, DIGEST, [] as [SchemeInstance; 0], vec![root.clone()], 6);
+    let sealed = replica.encode_records(&root, records.iter().map(Vec::as_slice));
     let query = |faults, servers, row| record_query(&keys, &sealed, faults, servers, row);
     compare(
         "transcript",
@@ -179,7 +179,7 @@ fn transcript_vectors_are_what_the_derivations_give() {
                 query((1, 1, 1), 6, Some(3)),
             ],
             "usual_points": {
-                "q": 257, "points": numbers(Points::usual(&Field::new(257).unwrap(), 5).unwrap().as_slice()),
+                "q": 257, "points": numbers(EvaluationPoints::usual(&Field::new(257).unwrap(), 5).unwrap().as_slice()),
             },
         }),
     );

@@ -5,7 +5,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Planes, assert_shapes};
-use crate::dot::{AnyDot, Chunk, Dot, GroupDigits, Meaning, NARROW, WEIGHTS, groups, lane};
+use crate::dot::{AnyDot, Chunk, Dot, GroupDigits, GroupEncoding, NARROW, WEIGHTS, groups, lane};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
@@ -45,13 +45,13 @@ fn dot_of<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Planes<'_>, 
     for (number, chunk) in dot.chunks.iter().enumerate() {
         let job = ChunkJob::new(dot, number, chunk, blocks, planes);
         match dot.meaning {
-            Meaning::Planes => job.by_width::<groups::None>(out),
-            Meaning::Bytes => job.by_width::<groups::Bytes<false>>(out),
-            Meaning::BytesNorm => job.by_width::<groups::Bytes<true>>(out),
-            Meaning::BytesSquares => job.by_width::<groups::Squares>(out),
-            Meaning::CentredSquares => job.by_width::<groups::CentredSquares>(out),
-            Meaning::Words => job.by_width::<groups::Words<false>>(out),
-            Meaning::WordsNorm => job.by_width::<groups::Words<true>>(out),
+            GroupEncoding::Planes => job.by_width::<groups::NoFeatures>(out),
+            GroupEncoding::Bytes => job.by_width::<groups::ByteLevels<false>>(out),
+            GroupEncoding::BytesNorm => job.by_width::<groups::ByteLevels<true>>(out),
+            GroupEncoding::BytesSquares => job.by_width::<groups::Squares>(out),
+            GroupEncoding::CentredSquares => job.by_width::<groups::CentredSquares>(out),
+            GroupEncoding::Words => job.by_width::<groups::WordLevels<false>>(out),
+            GroupEncoding::WordsNorm => job.by_width::<groups::WordLevels<true>>(out),
         }
     }
 }
@@ -313,11 +313,11 @@ fn add_bytes<const L: usize, const V: usize, const NORM: bool>(
     }
 }
 
-impl Group for groups::None {
+impl Group for groups::NoFeatures {
     const PER_GROUP: usize = 0;
 }
 
-impl<const NORM: bool> Group for groups::Bytes<NORM> {
+impl<const NORM: bool> Group for groups::ByteLevels<NORM> {
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>) {
@@ -326,7 +326,7 @@ impl<const NORM: bool> Group for groups::Bytes<NORM> {
 }
 
 impl Group for groups::Squares {
-    const PER_GROUP: usize = Meaning::BytesSquares.per_group();
+    const PER_GROUP: usize = GroupEncoding::BytesSquares.per_group();
 
     #[target_feature(enable = "avx2,fma")]
     #[inline]
@@ -348,7 +348,7 @@ impl Group for groups::Squares {
 }
 
 impl Group for groups::CentredSquares {
-    const PER_GROUP: usize = Meaning::CentredSquares.per_group();
+    const PER_GROUP: usize = GroupEncoding::CentredSquares.per_group();
 
     #[target_feature(enable = "avx2,fma")]
     #[inline]
@@ -370,7 +370,7 @@ impl Group for groups::CentredSquares {
     }
 }
 
-impl<const NORM: bool> Group for groups::Words<NORM> {
+impl<const NORM: bool> Group for groups::WordLevels<NORM> {
     #[target_feature(enable = "avx2,fma")]
     #[inline]
     unsafe fn add<const L: usize, const V: usize>(y: __m256i, v: usize, digits: &Digits<L>, sums: &mut Sums<L, V>) {

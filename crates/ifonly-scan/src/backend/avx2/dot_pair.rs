@@ -9,7 +9,7 @@
 // Vectors are named by their place in two arrays at a time.
 #![allow(clippy::needless_range_loop)]
 
-use super::super::{Blocks, Pair, Planes, assert_shapes};
+use super::super::{Blocks, DotPair, Planes, assert_shapes};
 use super::dot::{ChunkJob, even_odd, pair};
 use crate::dot::{Chunk, NARROW, SHORT_GROUPS, ShortDigits};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
@@ -25,7 +25,7 @@ type Sums = [[__m256i; BLOCK_ROWS / 8]; NARROW];
 
 #[target_feature(enable = "avx2,fma")]
 pub(super) fn dot_pair(
-    two: Pair<'_>,
+    two: DotPair<'_>,
     blocks: Blocks<'_>,
     norms: &[u32],
     planes: [Planes<'_>; 2],

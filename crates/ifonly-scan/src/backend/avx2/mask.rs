@@ -1,6 +1,6 @@
 //! Words of a key stream, one to four bytes each, as masked 32-bit numbers: two byte shuffles for eight of them.
 
-use super::super::{Draws, portable};
+use super::super::{DrawSpec, portable};
 use std::arch::x86_64::*;
 
 /// Where the bytes of four words come from, by width, in both halves of a vector.
@@ -18,8 +18,8 @@ static SPREAD: [[u8; 32]; 4] = {
 };
 
 #[target_feature(enable = "avx2,fma")]
-pub(super) fn mask_words(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
-    let Draws { width, mask, limit, shift } = draws;
+pub(super) fn mask_words(draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
+    let DrawSpec { width, mask, limit, shift } = draws;
     assert!((1..=4).contains(&width) && bytes.len() >= width * out.len());
     let step = 8 * width;
     // A step loads 16 bytes at the start of each of its halves; the last ones would end beyond the bytes.

@@ -10,7 +10,7 @@ mod records;
 pub(super) use dot::dot;
 pub(super) use records::{gf256_sum, xor_selected};
 
-use super::{Blocks, Draws, Kernels, NibbleTables, Pair, Planes, modular, portable};
+use super::{Blocks, DotPair, DrawSpec, Kernels, NibbleTables, Planes, modular, portable};
 use crate::dot::AnyDot;
 use std::arch::x86_64::__m256i;
 
@@ -43,7 +43,7 @@ impl Kernels for Avx2 {
     }
     fn dot_pair(
         &self,
-        pair: Pair<'_>,
+        pair: DotPair<'_>,
         blocks: Blocks<'_>,
         norms: &[u32],
         planes: [Planes<'_>; 2],
@@ -51,7 +51,7 @@ impl Kernels for Avx2 {
     ) {
         unsafe { dot_pair::dot_pair(pair, blocks, norms, planes, out) }
     }
-    fn mask_words(&self, draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+    fn mask_words(&self, draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
         unsafe { mask::mask_words(draws, bytes, out) }
     }
     fn pack_halves(&self, bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {

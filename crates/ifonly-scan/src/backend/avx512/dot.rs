@@ -6,7 +6,7 @@
 
 use super::super::{Blocks, Planes};
 use super::limbs::{Reducer, plane_words};
-use crate::bytes::{ByteDot, ByteMeaning, Digits, MOST_LIMBS, Piece};
+use crate::bytes::{ByteChunk, ByteDigits, ByteDot, ByteGroupEncoding, MOST_LIMBS};
 use crate::dot::groups;
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
@@ -28,38 +28,44 @@ trait Group {
     /// # Safety
     /// The machine has the instructions of this backend.
     #[inline(always)]
-    unsafe fn add<const B: usize, const V: usize>(_y: __m512i, _v: usize, _digits: &[Digits], _sums: &mut Sums<B, V>) {}
+    unsafe fn add<const B: usize, const V: usize>(
+        _y: __m512i,
+        _v: usize,
+        _digits: &[ByteDigits],
+        _sums: &mut Sums<B, V>,
+    ) {
+    }
 }
 
-impl Group for groups::None {
+impl Group for groups::NoFeatures {
     const PER_GROUP: usize = 0;
 }
 
-impl Group for groups::Bytes<false> {}
+impl Group for groups::ByteLevels<false> {}
 
-impl Group for groups::Bytes<true> {
+impl Group for groups::ByteLevels<true> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
     #[inline]
-    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, _: &[Digits], sums: &mut Sums<B, V>) {
+    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, _: &[ByteDigits], sums: &mut Sums<B, V>) {
         let centred = _mm512_xor_si512(y, _mm512_set1_epi8(-128));
         sums[0][v] = _mm512_dpbusd_epi32(sums[0][v], y, centred);
     }
 }
 
-impl Group for groups::Words<true> {
+impl Group for groups::WordLevels<true> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
     #[inline]
-    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, _: &[Digits], sums: &mut Sums<B, V>) {
+    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, _: &[ByteDigits], sums: &mut Sums<B, V>) {
         sums[0][v] = _mm512_dpwssd_epi32(sums[0][v], y, y);
     }
 }
 
 impl Group for groups::Squares {
-    const PER_GROUP: usize = ByteMeaning::Squares.per_group();
+    const PER_GROUP: usize = ByteGroupEncoding::Squares.per_group();
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
     #[inline]
-    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, digits: &[Digits], sums: &mut Sums<B, V>) {
+    unsafe fn add<const B: usize, const V: usize>(y: __m512i, v: usize, digits: &[ByteDigits], sums: &mut Sums<B, V>) {
         let low_bytes = _mm512_set1_epi16(0xFF);
         let (even, odd) = (_mm512_and_si512(y, low_bytes), _mm512_srli_epi16::<8>(y));
         let (even, odd) = (_mm512_mullo_epi16(even, even), _mm512_mullo_epi16(odd, odd));
@@ -85,7 +91,7 @@ pub(super) fn byte_dot(dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, ou
 }
 
 struct PieceJob<'a> {
-    piece: &'a Piece,
+    piece: &'a ByteChunk,
     blocks: Blocks<'a>,
     planes: Planes<'a>,
     reducer: Reducer,
@@ -93,13 +99,13 @@ struct PieceJob<'a> {
 
 impl PieceJob<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-    fn by_meaning<const B: usize, const V: usize>(&self, meaning: ByteMeaning, out: &mut [u32]) {
+    fn by_meaning<const B: usize, const V: usize>(&self, meaning: ByteGroupEncoding, out: &mut [u32]) {
         match meaning {
-            ByteMeaning::Planes => self.run::<B, V, groups::None>(out),
-            ByteMeaning::Bytes => self.run::<B, V, groups::Bytes<false>>(out),
-            ByteMeaning::Norm => self.run::<B, V, groups::Bytes<true>>(out),
-            ByteMeaning::Squares => self.run::<B, V, groups::Squares>(out),
-            ByteMeaning::WordNorm => self.run::<B, V, groups::Words<true>>(out),
+            ByteGroupEncoding::Planes => self.run::<B, V, groups::NoFeatures>(out),
+            ByteGroupEncoding::Bytes => self.run::<B, V, groups::ByteLevels<false>>(out),
+            ByteGroupEncoding::Norm => self.run::<B, V, groups::ByteLevels<true>>(out),
+            ByteGroupEncoding::Squares => self.run::<B, V, groups::Squares>(out),
+            ByteGroupEncoding::WordNorm => self.run::<B, V, groups::WordLevels<true>>(out),
         }
     }
 
@@ -144,7 +150,7 @@ impl PieceJob<'_> {
 fn add_group<const B: usize, const V: usize, G: Group>(
     group: &[u8; BLOCK_ROWS * GROUP_BYTES],
     first_vector: usize,
-    digits: &[Digits],
+    digits: &[ByteDigits],
     sums: &mut Sums<B, V>,
 ) {
     let vectors = &group.as_chunks::<64>().0[first_vector..first_vector + V];
@@ -162,7 +168,7 @@ fn add_group<const B: usize, const V: usize, G: Group>(
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
 #[inline]
-fn add_bytes<const B: usize, const V: usize>(y: __m512i, v: usize, digits: &Digits, sums: &mut Sums<B, V>) {
+fn add_bytes<const B: usize, const V: usize>(y: __m512i, v: usize, digits: &ByteDigits, sums: &mut Sums<B, V>) {
     for limb in 0..B {
         let four = _mm512_set1_epi32(i32::from_le_bytes(digits[limb].map(|digit| digit as u8)));
         sums[limb][v] = _mm512_dpbusd_epi32(sums[limb][v], y, four);

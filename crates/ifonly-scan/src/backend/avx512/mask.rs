@@ -1,12 +1,12 @@
 //! Words of a key stream, one to four bytes each, as masked 32-bit numbers: one byte permutation for sixteen of them.
 
-use super::super::{Draws, portable};
+use super::super::{DrawSpec, portable};
 use super::limbs::load;
 use std::arch::x86_64::*;
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(super) fn mask_words(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
-    let Draws { width, mask, limit, shift } = draws;
+pub(super) fn mask_words(draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
+    let DrawSpec { width, mask, limit, shift } = draws;
     assert!((1..=4).contains(&width) && bytes.len() >= width * out.len());
     // Where a word has no such byte, the mask takes away whatever comes instead.
     let spread: [u8; 64] = std::array::from_fn(|to| (to / 4 * width + to % 4) as u8);

@@ -7,7 +7,7 @@ mod limbs;
 mod mask;
 mod table;
 
-use super::{Blocks, Draws, Kernels, NibbleTables, Planes, avx2, modular, portable};
+use super::{Blocks, DrawSpec, Kernels, NibbleTables, Planes, avx2, modular, portable};
 use crate::bytes::ByteDot;
 use crate::dot::AnyDot;
 use crate::table::PlaneTables;
@@ -61,7 +61,7 @@ impl Kernels for Avx512 {
     fn look_up(&self, tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
         unsafe { table::look_up(tables, blocks, low, high) }
     }
-    fn mask_words(&self, draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+    fn mask_words(&self, draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
         unsafe { mask::mask_words(draws, bytes, out) }
     }
     fn pack_halves(&self, bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {

@@ -1,9 +1,9 @@
 //! Words of a key stream, and symbols as a bit stream.
 
-use super::super::Draws;
+use super::super::DrawSpec;
 
 #[inline(always)]
-pub(crate) fn mask_words(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+pub(crate) fn mask_words(draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
     match draws.width {
         1 => mask_words_of::<1>(draws, bytes, out),
         2 => mask_words_of::<2>(draws, bytes, out),
@@ -13,7 +13,7 @@ pub(crate) fn mask_words(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
 }
 
 #[inline(always)]
-fn mask_words_of<const WIDTH: usize>(draws: Draws, bytes: &[u8], out: &mut [u32]) -> bool {
+fn mask_words_of<const WIDTH: usize>(draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
     let (mask, shift) = (draws.mask as u32, draws.shift as u32);
     let mut largest = 0;
     for (out, bytes) in out.iter_mut().zip(bytes.as_chunks::<WIDTH>().0) {
@@ -27,8 +27,8 @@ fn mask_words_of<const WIDTH: usize>(draws: Draws, bytes: &[u8], out: &mut [u32]
 }
 
 #[inline(always)]
-pub(crate) fn mask_long_words(draws: Draws, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
-    let Draws { mask, limit, shift, .. } = draws;
+pub(crate) fn mask_long_words(draws: DrawSpec, bytes: &[u8], low: &mut [u32], high: &mut [u32]) -> bool {
+    let DrawSpec { mask, limit, shift, .. } = draws;
     // Sums of a sign instead of a maximum: vectors of 64-bit words often lack the latter.
     let mut below = u64::MAX;
     for ((low, high), bytes) in low.iter_mut().zip(high).zip(bytes.as_chunks::<8>().0) {

@@ -1,7 +1,7 @@
 //! The plans for products and look-ups of bytes, row by row: what a backend that prefers them is compared with.
 
 use super::super::{Blocks, Planes};
-use crate::bytes::{ByteDot, ByteMeaning, Digits, Piece};
+use crate::bytes::{ByteChunk, ByteDigits, ByteDot, ByteGroupEncoding};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 use crate::table::PlaneTables;
 
@@ -13,9 +13,15 @@ pub(crate) fn byte_dot(dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, ou
     }
 }
 
-fn piece_sum(piece: &Piece, meaning: ByteMeaning, blocks: Blocks<'_>, planes: Planes<'_>, row: usize) -> i128 {
+fn piece_sum(
+    piece: &ByteChunk,
+    meaning: ByteGroupEncoding,
+    blocks: Blocks<'_>,
+    planes: Planes<'_>,
+    row: usize,
+) -> i128 {
     let mut sums = piece.start.map(i64::from);
-    let mut add = |bytes: [u8; 4], digits: &Digits| {
+    let mut add = |bytes: [u8; 4], digits: &ByteDigits| {
         for (sum, digits) in sums.iter_mut().zip(digits) {
             *sum += bytes.iter().zip(digits).map(|(&byte, &digit)| i64::from(byte) * i64::from(digit)).sum::<i64>();
         }
@@ -26,16 +32,16 @@ fn piece_sum(piece: &Piece, meaning: ByteMeaning, blocks: Blocks<'_>, planes: Pl
         add(bytes, &digits[0]);
         let [a, b, c, d] = bytes;
         match meaning {
-            ByteMeaning::Norm => norm += bytes.map(|y| i64::from(y) * (i64::from(y) - 128)).iter().sum::<i64>(),
-            ByteMeaning::WordNorm => {
+            ByteGroupEncoding::Norm => norm += bytes.map(|y| i64::from(y) * (i64::from(y) - 128)).iter().sum::<i64>(),
+            ByteGroupEncoding::WordNorm => {
                 norm += [[a, b], [c, d]].map(|y| i64::from(u16::from_le_bytes(y)).pow(2)).iter().sum::<i64>();
             }
-            ByteMeaning::Squares => {
+            ByteGroupEncoding::Squares => {
                 let squares = bytes.map(|y| (u16::from(y) * u16::from(y)).to_le_bytes());
                 add(squares.map(|[low, _]| low), &digits[1]);
                 add(squares.map(|[_, high]| high), &digits[2]);
             }
-            ByteMeaning::Planes | ByteMeaning::Bytes => {}
+            ByteGroupEncoding::Planes | ByteGroupEncoding::Bytes => {}
         }
     }
     for (plane, digits) in &piece.planes {

@@ -5,7 +5,7 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Planes, assert_shapes};
-use crate::dot::{Dot, GroupDigits, Meaning, NARROW, WEIGHTS, groups};
+use crate::dot::{Dot, GroupDigits, GroupEncoding, NARROW, WEIGHTS, groups};
 use crate::store::{BLOCK_ROWS, GROUP_BYTES};
 
 /// Rows whose halfwords make one 128-bit vector.
@@ -23,7 +23,7 @@ trait Group {
     fn add<const L: usize>(halves: [u16; 2 * STRIP], pairs: &[[Pairs; L]; 3], strip: usize, sums: &mut Sums<L>);
 }
 
-impl<const NORM: bool> Group for groups::Bytes<NORM> {
+impl<const NORM: bool> Group for groups::ByteLevels<NORM> {
     #[inline(always)]
     fn add<const L: usize>(halves: [u16; 2 * STRIP], pairs: &[[Pairs; L]; 3], strip: usize, sums: &mut Sums<L>) {
         let (even, odd) = even_odd(halves);
@@ -54,7 +54,7 @@ impl Group for groups::CentredSquares {
     }
 }
 
-impl<const NORM: bool> Group for groups::Words<NORM> {
+impl<const NORM: bool> Group for groups::WordLevels<NORM> {
     #[inline(always)]
     fn add<const L: usize>(halves: [u16; 2 * STRIP], pairs: &[[Pairs; L]; 3], strip: usize, sums: &mut Sums<L>) {
         let levels = halves.map(|half| half as i16);
@@ -76,18 +76,20 @@ pub(crate) fn dot<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plan
         for start in (0..rows).step_by(BLOCK_ROWS) {
             let mut sums: Sums<L> = std::array::from_fn(|limb| [[chunk.start[limb]; STRIP]; STRIPS]);
             let digits = chunk.groups.chunks_exact(per_group);
-            if dot.meaning != Meaning::Planes {
+            if dot.meaning != GroupEncoding::Planes {
                 let block = &blocks.bytes[start / BLOCK_ROWS * blocks.block_bytes..][..blocks.block_bytes];
                 let groups = block.as_chunks::<{ BLOCK_ROWS * GROUP_BYTES }>().0[chunk.first_group..].iter();
                 for (group, digits) in groups.zip(digits) {
                     match dot.meaning {
-                        Meaning::Planes => {}
-                        Meaning::Bytes => add_group::<L, groups::Bytes<false>>(group, digits, &mut sums),
-                        Meaning::BytesNorm => add_group::<L, groups::Bytes<true>>(group, digits, &mut sums),
-                        Meaning::BytesSquares => add_group::<L, groups::Squares>(group, digits, &mut sums),
-                        Meaning::CentredSquares => add_group::<L, groups::CentredSquares>(group, digits, &mut sums),
-                        Meaning::Words => add_group::<L, groups::Words<false>>(group, digits, &mut sums),
-                        Meaning::WordsNorm => add_group::<L, groups::Words<true>>(group, digits, &mut sums),
+                        GroupEncoding::Planes => {}
+                        GroupEncoding::Bytes => add_group::<L, groups::ByteLevels<false>>(group, digits, &mut sums),
+                        GroupEncoding::BytesNorm => add_group::<L, groups::ByteLevels<true>>(group, digits, &mut sums),
+                        GroupEncoding::BytesSquares => add_group::<L, groups::Squares>(group, digits, &mut sums),
+                        GroupEncoding::CentredSquares => {
+                            add_group::<L, groups::CentredSquares>(group, digits, &mut sums)
+                        }
+                        GroupEncoding::Words => add_group::<L, groups::WordLevels<false>>(group, digits, &mut sums),
+                        GroupEncoding::WordsNorm => add_group::<L, groups::WordLevels<true>>(group, digits, &mut sums),
                     }
                 }
             }

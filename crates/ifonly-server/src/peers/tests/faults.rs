@@ -7,7 +7,7 @@
 use super::line::framed;
 use super::*;
 use bytes::Bytes;
-use ifonly_algebra::random::Random;
+use ifonly_algebra::random::RandomSource;
 use ifonly_sealed::Peer;
 use tokio::sync::{mpsc, watch};
 
@@ -125,19 +125,19 @@ fn harmed(
 
 /// A session in which this happens; what each server would answer, and how many frames each line of `watched` carried.
 async fn session_with(
-    (peers, cuts): &([Arc<Peers>; 3], Cuts),
+    (peers, cuts): &([Arc<PeerNetwork>; 3], Cuts),
     number: u8,
     watched: usize,
     case: Option<Case>,
 ) -> ([Result<Vec<u8>, SessionError>; 3], [usize; 2]) {
-    let shape = Shape::new(ROWS, 8, 6).unwrap();
+    let shape = SealedParams::new(ROWS, 8, 6).unwrap();
     let circuit = Arc::new(Circuit::new(&shape));
     let shares = share(8, &values(ROWS), &mut SeededRandom::new(number.into()));
     let counts = [Arc::new(Mutex::new(0)), Arc::new(Mutex::new(0))];
     let (gone, mut cut) = watch::channel(false);
     let run = async |server: usize| {
         let peers = &peers[server - 1];
-        let subject = Subject { source: peers.source(), ..subject(number) };
+        let subject = SessionContext { source: peers.source(), ..subject(number) };
         let mut reached = peers.reach(&subject).await?;
         if server == watched {
             for ((peer, line), count) in [Peer::Next, Peer::Previous].into_iter().zip(reached.lines.ends()).zip(&counts)
@@ -172,7 +172,7 @@ async fn session_with(
 }
 
 /// Plays every harm at every frame that one server sends.
-async fn every_frame_of(server: usize, source: Source, after_another: bool) -> usize {
+async fn every_frame_of(server: usize, source: RandomnessMode, after_another: bool) -> usize {
     let fresh = async || {
         let three = with_weak_lines(LIMITS, source);
         if after_another {
@@ -194,7 +194,7 @@ async fn every_frame_of(server: usize, source: Source, after_another: bool) -> u
             let most = Duration::from_secs(LIMITS.open_seconds + 1 + LIMITS.session_seconds);
             assert!(took <= most + Duration::from_millis(10), "{case:?} took {took:?}");
             // The third frame to the next server is a key, where there are keys: any 32 bytes are one.
-            let unseen = harm == Rubbish && source == Source::Keys && (to, frame) == (Peer::Next, 2);
+            let unseen = harm == Rubbish && source == RandomnessMode::Keys && (to, frame) == (Peer::Next, 2);
             check(case, frame + 1 == frames, unseen, results);
             if after_another {
                 // A stream that is ready, on a connection that broke: whoever has it hears of that as soon as there is time.
@@ -246,7 +246,7 @@ fn check(case: Case, last: bool, unseen: bool, results: [Result<Vec<u8>, Session
 async fn a_fault_at_any_frame_of_any_server_is_named_and_the_next_session_works() {
     let mut cases = 0;
     for server in 1..=3 {
-        cases += every_frame_of(server, Source::System, false).await;
+        cases += every_frame_of(server, RandomnessMode::System, false).await;
     }
     println!("{cases} faults");
     assert!(cases > 1000, "{cases}");
@@ -254,12 +254,12 @@ async fn a_fault_at_any_frame_of_any_server_is_named_and_the_next_session_works(
 
 #[tokio::test(start_paused = true)]
 async fn so_it_is_where_random_bits_were_sent_ahead() {
-    assert!(every_frame_of(2, Source::System, true).await > 300);
+    assert!(every_frame_of(2, RandomnessMode::System, true).await > 300);
 }
 
 #[tokio::test(start_paused = true)]
 async fn so_it_is_where_random_bits_come_from_keys() {
     for server in 1..=3 {
-        assert!(every_frame_of(server, Source::Keys, false).await > 300);
+        assert!(every_frame_of(server, RandomnessMode::Keys, false).await > 300);
     }
 }

@@ -2,14 +2,21 @@
 
 mod faults;
 
-use super::line::{Carrier, Dial};
+use super::line::{ByteStream, Connector};
 use super::*;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
-use ifonly_sealed::{Circuit, Party, Shape, combine, share};
+use ifonly_sealed::{Circuit, Party, SealedParams, combine, share};
 use std::sync::Mutex;
 
-fn subject(number: u8) -> Subject {
-    Subject { digest: [1; 32], epoch: 3, tau: [number; 32], top: 1, key_check: [4; 16], source: Source::System }
+fn subject(number: u8) -> SessionContext {
+    SessionContext {
+        digest: [1; 32],
+        epoch: 3,
+        tau: [number; 32],
+        top: 1,
+        key_check: [4; 16],
+        source: RandomnessMode::System,
+    }
 }
 
 /// Rows whose values are 8 bits, 6 of them cost; the smallest that qualifies is the last but one.
@@ -18,12 +25,12 @@ fn values(rows: usize) -> Vec<u64> {
 }
 
 /// What each server would answer the user, for one session of `peers`.
-async fn session(peers: &[Arc<Peers>; 3], number: u8, rows: usize) -> [Result<Vec<u8>, SessionError>; 3] {
-    let shape = Shape::new(rows, 8, 6).unwrap();
+async fn session(peers: &[Arc<PeerNetwork>; 3], number: u8, rows: usize) -> [Result<Vec<u8>, SessionError>; 3] {
+    let shape = SealedParams::new(rows, 8, 6).unwrap();
     let circuit = Arc::new(Circuit::new(&shape));
     let shares = share(8, &values(rows), &mut SeededRandom::new(number.into()));
     let run = async |server: usize| {
-        let subject = Subject { source: peers[server - 1].source(), ..subject(number) };
+        let subject = SessionContext { source: peers[server - 1].source(), ..subject(number) };
         let mut opened = peers[server - 1].open(&subject).await?;
         let value = |row: usize| shares[server - 1][row];
         let randomness = opened.randomness(&circuit);
@@ -37,17 +44,17 @@ async fn session(peers: &[Arc<Peers>; 3], number: u8, rows: usize) -> [Result<Ve
 
 fn cost(rows: usize, answers: [Result<Vec<u8>, SessionError>; 3]) -> Option<u64> {
     let answers = answers.map(Result::unwrap);
-    let shape = Shape::new(rows, 8, 6).unwrap();
+    let shape = SealedParams::new(rows, 8, 6).unwrap();
     combine(&shape, [&answers[0], &answers[1], &answers[2]]).unwrap()[0].as_ref().map(|found| found.cost)
 }
 
-fn three(limits: PeerLimits) -> [Arc<Peers>; 3] {
-    Peers::in_memory(limits).map(Arc::new)
+fn three(limits: PeerLimits) -> [Arc<PeerNetwork>; 3] {
+    PeerNetwork::in_memory(limits).map(Arc::new)
 }
 
 #[tokio::test]
 async fn servers_with_keys_find_the_nearest_row_and_send_nothing_ahead() {
-    let peers = Peers::in_memory_with(PeerLimits::default(), Source::Keys).map(Arc::new);
+    let peers = PeerNetwork::in_memory_with(PeerLimits::default(), RandomnessMode::Keys).map(Arc::new);
     let sessions = (0..5).map(|number| session(&peers, number, 1000));
     for answers in futures_util::future::join_all(sessions).await {
         assert_eq!(cost(1000, answers), Some(5));
@@ -60,10 +67,10 @@ async fn servers_with_keys_find_the_nearest_row_and_send_nothing_ahead() {
 
 #[tokio::test]
 async fn each_pair_of_servers_has_a_key_that_the_third_has_not_and_every_session_others() {
-    let peers = Peers::in_memory_with(PeerLimits::default(), Source::Keys).map(Arc::new);
+    let peers = PeerNetwork::in_memory_with(PeerLimits::default(), RandomnessMode::Keys).map(Arc::new);
     let mut seen = vec![];
     for number in 1..=2 {
-        let subject = Subject { source: Source::Keys, ..subject(number) };
+        let subject = SessionContext { source: RandomnessMode::Keys, ..subject(number) };
         let opened = tokio::try_join!(peers[0].open(&subject), peers[1].open(&subject), peers[2].open(&subject));
         let (first, second, third) = opened.unwrap();
         let keys = [first, second, third].map(|opened| match &opened.bits {
@@ -107,13 +114,13 @@ async fn whoever_does_not_come_is_named_and_the_next_session_works() {
 
 #[tokio::test]
 async fn servers_that_were_asked_different_things_do_not_compute() {
-    type Change = fn(&mut Subject);
+    type Change = fn(&mut SessionContext);
     let changes: [(&str, Change); 5] = [
         ("manifest", |subject| subject.digest[0] ^= 1),
         ("key epoch", |subject| subject.epoch += 1),
         ("number of rows to find", |subject| subject.top += 1),
         ("root key or data", |subject| subject.key_check[0] ^= 1),
-        ("randomness", |subject| subject.source = Source::Keys),
+        ("randomness", |subject| subject.source = RandomnessMode::Keys),
     ];
     let peers = three(PeerLimits::default());
     for (number, (what, change)) in (1..).zip(changes) {
@@ -128,14 +135,14 @@ async fn servers_that_were_asked_different_things_do_not_compute() {
 }
 
 /// Servers of so many fronts each, every one of which knows all fronts of the next server, and `extra` ways that lead nowhere.
-fn with_fronts(limits: PeerLimits, counts: [usize; 3], extra: fn() -> Vec<Dial>) -> [Vec<Arc<Peers>>; 3] {
-    let room = |_| -> Rooms { (Arc::new(Lobby::new(limits.waiting)), Arc::default()) };
+fn with_fronts(limits: PeerLimits, counts: [usize; 3], extra: fn() -> Vec<Connector>) -> [Vec<Arc<PeerNetwork>>; 3] {
+    let room = |_| -> Rooms { (Arc::new(SessionRendezvous::new(limits.waiting)), Arc::default()) };
     let rooms = counts.map(|count| (0..count).map(room).collect::<Vec<_>>());
     std::array::from_fn(|place| {
         let front = |(lobby, store): &Rooms| {
             let next = rooms[(place + 1) % 3].iter().map(|rooms| through_memory(rooms, limits));
-            let peers = Peers::new(place + 1, limits, Source::System, extra().into_iter().chain(next));
-            Arc::new(Peers { lobby: lobby.clone(), store: store.clone(), ..peers })
+            let peers = PeerNetwork::new(place + 1, limits, RandomnessMode::System, extra().into_iter().chain(next));
+            Arc::new(PeerNetwork { lobby: lobby.clone(), store: store.clone(), ..peers })
         };
         rooms[place].iter().map(front).collect()
     })
@@ -147,7 +154,7 @@ async fn a_session_is_found_at_whichever_fronts_its_message_reached() {
     // As few seats as there can be: whoever waited at another front has left it when the next session comes.
     let one = with_fronts(PeerLimits { waiting: 1, ..PeerLimits::default() }, counts, Vec::new);
     let many = with_fronts(PeerLimits::default(), counts, Vec::new);
-    let reached = |fronts: &[Vec<Arc<Peers>>; 3], number: usize| -> [Arc<Peers>; 3] {
+    let reached = |fronts: &[Vec<Arc<PeerNetwork>>; 3], number: usize| -> [Arc<PeerNetwork>; 3] {
         std::array::from_fn(|place| fronts[place][number / [1, 2, 6][place] % counts[place]].clone())
     };
     for number in 0..24 {
@@ -158,7 +165,7 @@ async fn a_session_is_found_at_whichever_fronts_its_message_reached() {
             tokio::task::yield_now().await;
         }
     }
-    let peers: Vec<[Arc<Peers>; 3]> = (0..12).map(|number| reached(&many, number)).collect();
+    let peers: Vec<[Arc<PeerNetwork>; 3]> = (0..12).map(|number| reached(&many, number)).collect();
     let sessions = (0..).zip(&peers).map(|(number, peers)| session(peers, number, 1000));
     for answers in futures_util::future::join_all(sessions).await {
         assert_eq!(cost(1000, answers), Some(5));
@@ -213,15 +220,15 @@ async fn a_front_without_a_seat_is_asked_again_until_there_is_one() {
 
 #[tokio::test(start_paused = true)]
 async fn fronts_that_are_dead_or_silent_hold_up_no_session_of_the_others() {
-    let nowhere = || -> Vec<Dial> {
+    let nowhere = || -> Vec<Connector> {
         let dead = || std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
-        let dead: Dial = Box::new(move || Box::pin(async move { Err(dead()) }));
+        let dead: Connector = Box::new(move || Box::pin(async move { Err(dead()) }));
         vec![dead, Box::new(|| Box::pin(std::future::pending()))]
     };
     let fronts = with_fronts(PeerLimits::default(), [1, 2, 1], nowhere);
     for (number, second) in [0, 1, 1, 0].into_iter().enumerate() {
         let peers = [0, second, 0].into_iter().enumerate().map(|(place, front)| fronts[place][front].clone());
-        let peers: [Arc<Peers>; 3] = peers.collect::<Vec<_>>().try_into().unwrap();
+        let peers: [Arc<PeerNetwork>; 3] = peers.collect::<Vec<_>>().try_into().unwrap();
         assert_eq!(cost(100, session(&peers, number as u8, 100).await), Some(5));
     }
     // A server that was not asked is named, although its fronts are there.
@@ -248,28 +255,28 @@ async fn one_search_cannot_be_run_twice_at_once() {
 type Cuts = Arc<Mutex<[Vec<tokio::task::AbortHandle>; 3]>>;
 
 /// Servers that reach each other through carriers that can be cut.
-fn with_weak_lines(limits: PeerLimits, source: Source) -> ([Arc<Peers>; 3], Cuts) {
-    let mut peers = Peers::in_memory_with(limits, source);
+fn with_weak_lines(limits: PeerLimits, source: RandomnessMode) -> ([Arc<PeerNetwork>; 3], Cuts) {
+    let mut peers = PeerNetwork::in_memory_with(limits, source);
     let cuts = Cuts::default();
     for place in 0..3 {
         let next = &peers[(place + 1) % 3];
         let (next, cut) = ((next.lobby.clone(), next.store.clone()), cuts.clone());
-        let dial: Dial = Box::new(move || {
+        let dial: Connector = Box::new(move || {
             let (next, cut) = (next.clone(), cut.clone());
             Box::pin(async move {
                 let (ours, theirs) = tokio::io::duplex(1 << 12);
                 cut.lock().unwrap()[place].push(tokio::spawn(serve(theirs, next, limits)).abort_handle());
-                Ok(Box::new(ours) as Box<dyn Carrier>)
+                Ok(Box::new(ours) as Box<dyn ByteStream>)
             })
         });
-        peers[place].diallers = vec![Arc::new(Dialler::new(dial))];
+        peers[place].diallers = vec![Arc::new(PeerConnector::new(dial))];
     }
     (peers.map(Arc::new), cuts)
 }
 
 #[tokio::test]
 async fn a_line_that_breaks_ends_its_sessions_with_a_name_and_is_made_again() {
-    let (peers, cuts) = with_weak_lines(PeerLimits::default(), Source::System);
+    let (peers, cuts) = with_weak_lines(PeerLimits::default(), RandomnessMode::System);
     assert_eq!(cost(100, session(&peers, 1, 100).await), Some(5));
     let cutting = async {
         // The session is under way when all have been told of it.
@@ -287,7 +294,7 @@ async fn a_line_that_breaks_ends_its_sessions_with_a_name_and_is_made_again() {
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_stalls_is_named_when_the_time_is_up() {
     let peers = three(PeerLimits::default());
-    let shape = Shape::new(100, 8, 6).unwrap();
+    let shape = SealedParams::new(100, 8, 6).unwrap();
     let circuit = Arc::new(Circuit::new(&shape));
     let run = async |server: usize| {
         let mut opened = peers[server - 1].open(&subject(1)).await?;
@@ -307,8 +314,8 @@ async fn a_peer_that_stalls_is_named_when_the_time_is_up() {
 }
 
 /// Waits until every server has sent the next one all that may go ahead of such a search.
-async fn until_all_is_ahead(peers: &[Arc<Peers>; 3], rows: usize) {
-    let room = format!("{:?}", Ahead::before(&Circuit::new(&Shape::new(rows, 8, 6).unwrap())));
+async fn until_all_is_ahead(peers: &[Arc<PeerNetwork>; 3], rows: usize) {
+    let room = format!("{:?}", PrefetchedWords::before(&Circuit::new(&SealedParams::new(rows, 8, 6).unwrap())));
     let words = room.trim_end_matches(')').rsplit(' ').next().unwrap();
     let all = format!("Ahead({words} drawn, 0 received, 0 used of {words})");
     for _ in 0..1_000_000 {
