@@ -2,7 +2,7 @@
 
 use crate::messages::{DEPLOYMENTS, SERVERS, search};
 use ifonly_algebra::random::SeededRandom;
-use ifonly_core::search::Outgoing;
+use ifonly_core::search::StepMessages;
 
 /// The first byte chooses the deployment. Then, for every answer, a byte says what becomes of it, and some need more.
 pub(crate) fn run(bytes: &[u8]) {
@@ -10,7 +10,7 @@ pub(crate) fn run(bytes: &[u8]) {
     let number = usize::from(bytes.next().unwrap_or(0)) % DEPLOYMENTS.len();
     let (mut search, mut random) = (search(number), SeededRandom::new(2));
     let mut steps = 0;
-    while let Some(Outgoing { messages, .. }) = search.next(&mut random) {
+    while let Some(StepMessages { messages, .. }) = search.next(&mut random) {
         for (index, (message, server)) in (1..).zip(messages.iter().zip(&SERVERS[number])) {
             // Whoever was given no ticket, or a wrong one, is refused from then on.
             let Ok(mut answer) = server.respond(message) else { continue };

@@ -89,7 +89,7 @@ fn small_parquet(codec: Compression) -> Result<Vec<u8>, ParquetError> {
 pub(crate) fn stores(bytes: &[u8]) {
     let Ok(store) = RowStore::from_bytes(bytes.to_vec()) else { return };
     for levels in store.levels() {
-        assert!(levels.iter().zip(store.ranges()).all(|(&level, &range)| u32::from(level) <= range));
+        assert!(levels.iter().zip(store.max_levels()).all(|(&level, &range)| u32::from(level) <= range));
     }
     let mut again = Vec::new();
     store.write_to(&mut again).expect("memory is written to");
@@ -97,9 +97,9 @@ pub(crate) fn stores(bytes: &[u8]) {
 }
 
 pub(crate) fn store_seeds() -> Vec<Vec<u8>> {
-    let bytes = |ranges: &[u32], rows: &[&[u16]]| {
+    let bytes = |max_levels: &[u32], rows: &[&[u16]]| {
         let mut bytes = Vec::new();
-        let store = RowStore::build(ranges, rows).expect("rows");
+        let store = RowStore::build(max_levels, rows).expect("rows");
         store.write_to(&mut bytes).expect("memory is written to");
         bytes
     };

@@ -1,21 +1,21 @@
 //! What comes to a server: whole messages, and messages whose commitments were made anew, so that what lies behind them is reached.
 
 use crate::world::BUNDLE;
-use ifonly_core::deployment::Deployment;
-use ifonly_algebra::field::FieldRule;
-use ifonly_algebra::form::Rows;
+use ifonly_core::scheme::instance::SchemeInstance;
+use ifonly_algebra::field::ModulusRule;
+use ifonly_algebra::row_function::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
 use ifonly_algebra::random::SeededRandom;
-use ifonly_core::scheme::{self, Gate, Metric, Phase, Reading};
-use ifonly_core::search::{Outgoing, Search};
-use ifonly_core::secret::Secret;
+use ifonly_core::scheme::{self, ConstraintKind, CostModel, Phase, DecodeRule};
+use ifonly_core::search::{StepMessages, Search};
+use ifonly_core::secret_query::SecretQuery;
 use ifonly_core::transcript::{Message, messages};
 use std::sync::LazyLock;
 
 /// Schemes of one phase and of two, with redundancy and verified.
-pub(crate) static DEPLOYMENTS: LazyLock<Vec<Deployment>> = LazyLock::new(|| {
+pub(crate) static DEPLOYMENTS: LazyLock<Vec<SchemeInstance>> = LazyLock::new(|| {
     let plain = Params { shuffle: true, ..Params::new(vec![4, 9, 1], 3) };
     let spare = Params { silent: 1, lying: 1, ..plain.clone() };
     let verified = Params { verified: true, ..plain.clone() };
@@ -24,11 +24,11 @@ pub(crate) static DEPLOYMENTS: LazyLock<Vec<Deployment>> = LazyLock::new(|| {
         all.find(|scheme| scheme.phases.iter().any(like)).expect("a scheme")
     };
     let carrying = first(|phase| phase.slots.iter().any(|slot| slot.carried));
-    let differences = first(|phase| matches!(phase.reading, Reading::Difference));
-    let gated = scheme::leanest(Metric::Squared, Gate::Zeros);
+    let differences = first(|phase| matches!(phase.decode_rule, DecodeRule::Difference));
+    let gated = scheme::leanest(CostModel::Squared, ConstraintKind::Zeros);
     [(scheme::DEFAULT, &plain), (carrying, &plain), (differences, &spare), (gated, &verified)]
         .map(|(scheme, params)| {
-            Deployment::new(scheme, params.clone(), FieldRule::Deployment).expect("a deployment")
+            SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).expect("a deployment")
         })
         .into()
 });
@@ -37,7 +37,7 @@ pub(crate) static DEPLOYMENTS: LazyLock<Vec<Deployment>> = LazyLock::new(|| {
 pub(crate) static SERVERS: LazyLock<Vec<Vec<MemoryServer>>> = LazyLock::new(|| {
     let rows = Rows::new(&[4, 9, 1], [[0, 9, 1], [4, 0, 0], [2, 5, 1]]).expect("rows");
     let key = RootKey::new(0, [7; 32]);
-    let servers = |deployment: &Deployment| {
+    let servers = |deployment: &SchemeInstance| {
         (1..=deployment.servers() as u8).map(|index| MemoryServer::new(index, deployment, &key, &rows)).collect()
     };
     DEPLOYMENTS.iter().map(servers).collect()
@@ -45,8 +45,8 @@ pub(crate) static SERVERS: LazyLock<Vec<Vec<MemoryServer>>> = LazyLock::new(|| {
 
 /// A search that somebody makes.
 pub(crate) fn search(number: usize) -> Search {
-    let secret = Secret::new(vec![1, 2, 0]);
-    Search::new(DEPLOYMENTS[number].clone(), secret, SERVERS[number][0].audience()).expect("a search")
+    let secret = SecretQuery::new(vec![1, 2, 0]);
+    Search::new(DEPLOYMENTS[number].clone(), secret, SERVERS[number][0].header_context()).expect("a search")
 }
 
 pub(crate) fn run(bytes: &[u8]) {
@@ -69,7 +69,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (number, servers) in SERVERS.iter().enumerate() {
         let (mut search, mut random) = (search(number), SeededRandom::new(1));
-        while let Some(Outgoing { messages, .. }) = search.next(&mut random) {
+        while let Some(StepMessages { messages, .. }) = search.next(&mut random) {
             let with_number = |message: &[u8]| [&[number as u8], message].concat();
             seeds.extend(messages.iter().map(|message| with_number(message)));
             search

@@ -1,14 +1,14 @@
 //! Texts: manifests from servers, an operator's configuration, a person's profile.
 
 use crate::world::BUNDLE;
-use ifonly_client::{Profile, Values};
+use ifonly_client::{Profile, ProfileValues};
 use ifonly_values::manifest::Manifest;
 
 pub(crate) fn manifests(bytes: &[u8]) {
     let Ok(manifest) = Manifest::from_json(bytes) else { return };
     // Clients compare manifests by their bytes: one manifest, one text.
     assert_eq!(manifest.json().as_bytes(), bytes);
-    let again = Manifest::new(manifest.contents().clone()).expect("what was accepted is accepted");
+    let again = Manifest::new(manifest.fields().clone()).expect("what was accepted is accepted");
     assert_eq!(again.digest(), manifest.digest());
 }
 
@@ -34,16 +34,16 @@ pub(crate) fn profiles(bytes: &[u8]) {
     let Some((form, bytes)) = bytes.split_first() else { return };
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let values = match form % 4 {
-        0 => Values::from_json(text),
-        1 => Values::from_toml(text),
-        2 => Values::from_csv(text, 1),
-        _ => Values::from_tsv(text, 2),
+        0 => ProfileValues::from_json(text),
+        1 => ProfileValues::from_toml(text),
+        2 => ProfileValues::from_csv(text, 1),
+        _ => ProfileValues::from_tsv(text, 2),
     };
     if let Ok(values) = values {
         let schema = BUNDLE.manifest().schema();
         if let Ok(profile) = Profile::new(schema, &values) {
             let levels = profile.encoded().iter().map(|encoded| encoded.level);
-            assert!(levels.zip(schema.ranges()).all(|(level, range)| level <= range));
+            assert!(levels.zip(schema.max_levels()).all(|(level, range)| level <= range));
         }
     }
 }

@@ -6,9 +6,9 @@
 use crate::errors::{blamed, input, json, options};
 use crate::runtime::{aside, runtime};
 use crate::scales;
-use ifonly::client::http::{self, Trust};
-use ifonly::client::{ClientError, Policy, Transport};
-use ifonly::{Answer, Blame, Pins, Values, WishList};
+use ifonly::client::transport::http::{self, TlsTrust};
+use ifonly::client::{ClientError, RetryPolicy, Transport};
+use ifonly::{Answer, ErrorCategory, Pins, ProfileValues, WishList};
 use pyo3::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -57,12 +57,12 @@ impl Client {
         }
         let runtime = runtime()?;
         let met = aside(py, move || {
-            let refuse = |path: &PathBuf, error| (Blame::Input, format!("{}: {error}", path.display()));
+            let refuse = |path: &PathBuf, error| (ErrorCategory::Input, format!("{}: {error}", path.display()));
             let pem = reach.ca.as_ref().map(|path| std::fs::read(path).map_err(|error| refuse(path, error)));
             let pem = pem.transpose()?;
             runtime.block_on(meet(&urls, &pins, &reach, pem)).map_err(|error| fault(&error))
         })?;
-        let client = met.map_err(|(blame, message)| blamed(blame, message))?;
+        let client = met.map_err(|(category, message)| blamed(category, message))?;
         Ok(Client { client: Arc::new(client) })
     }
 
@@ -94,7 +94,7 @@ impl Client {
     ) -> PyResult<Batch> {
         let asked: Asked = options(wishes)?;
         let wishes = asked.wishes(&self.client);
-        let person = |(values, wrong): (BTreeMap<_, _>, _)| (values.into_iter().collect::<Values>(), wrong);
+        let person = |(values, wrong): (BTreeMap<_, _>, _)| (values.into_iter().collect::<ProfileValues>(), wrong);
         let waiting = people.into_iter().map(person).enumerate().collect();
         let (results, received) = channel();
         let (stop, stopped) = watch::channel(());
@@ -121,11 +121,11 @@ async fn meet(
     pem: Option<Vec<u8>>,
 ) -> Result<ifonly::Client, ClientError> {
     let trust = match pem {
-        Some(text) => Trust::pem(&text)?,
-        None => Trust::system()?,
+        Some(text) => TlsTrust::pem(&text)?,
+        None => TlsTrust::system()?,
     };
     let trust = trust.plain_http(reach.plain_http);
-    let policy = Policy { deadline: Duration::from_secs_f64(reach.timeout), ..Policy::default() };
+    let policy = RetryPolicy { deadline: Duration::from_secs_f64(reach.timeout), ..RetryPolicy::default() };
     let mut servers: Vec<Arc<dyn Transport>> = vec![];
     for url in urls {
         let token = reach.tokens.get(url).or(reach.token.as_ref());
@@ -134,8 +134,8 @@ async fn meet(
     ifonly::Client::connect(servers, pins).await
 }
 
-fn fault(error: &ClientError) -> (Blame, String) {
-    (error.blame(), ifonly::text::plain(&error.to_string()))
+fn fault(error: &ClientError) -> (ErrorCategory, String) {
+    (error.category(), ifonly::cli::sanitize::plain(&error.to_string()))
 }
 
 /// Wishes as the Python files write them.
@@ -193,10 +193,10 @@ struct Job {
 }
 
 /// Somebody's values, and what is wrong with them if something is.
-type Person = (Values, Option<String>);
+type Person = (ProfileValues, Option<String>);
 
 /// Whose result, and what it is.
-type Finished = (usize, Result<Answer, (Blame, String)>);
+type Finished = (usize, Result<Answer, (ErrorCategory, String)>);
 
 impl Job {
     /// Asks for one after another until nobody is left, or somebody says stop.
@@ -222,14 +222,14 @@ impl Job {
         }
     }
 
-    async fn ask(&self, values: &Values, wrong: Option<String>) -> Result<Answer, (Blame, String)> {
+    async fn ask(&self, values: &ProfileValues, wrong: Option<String>) -> Result<Answer, (ErrorCategory, String)> {
         let (seen, reason) = match (&self.wishes, wrong) {
             (Ok(wishes), None) => return self.client.ask(values, wishes).await.map_err(|error| fault(&error)),
             (Err(mistake), _) => (&mistake.0, mistake.1.clone()),
             (Ok(seen), Some(reason)) => (seen, reason),
         };
-        self.client.decoy(seen).await;
-        Err((Blame::Input, reason))
+        self.client.dummy_search(seen).await;
+        Err((ErrorCategory::Input, reason))
     }
 }
 
@@ -263,8 +263,8 @@ impl Batch {
                 let scales = json(&scales::of(client.manifest().schema(), &answer))?;
                 Ok(Some((number, Some(json(&answer)?), Some(scales), None)))
             }
-            Ok(Named { finished: (number, Err((blame, message))), .. }) => {
-                Ok(Some((number, None, None, Some(blamed(blame, message).into_value(py).into_any()))))
+            Ok(Named { finished: (number, Err((category, message))), .. }) => {
+                Ok(Some((number, None, None, Some(blamed(category, message).into_value(py).into_any()))))
             }
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(crate::errors::machine("the questions were stopped")),

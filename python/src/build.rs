@@ -2,8 +2,8 @@
 
 use crate::errors::{blamed, json, options};
 use crate::table::{built, table};
-use ifonly::bundle::{BuildError, Inputs, Mask, Progress, Settings, Stage, Watch, build_from, summarise};
-use ifonly::{Blame, BuildOptions, Bundle};
+use ifonly::bundle::{BuildError, BuildInputs, AcceptMask, BuildProgress, SchemaFile, BuildStage, ProgressCallback, build_from, summarise};
+use ifonly::{ErrorCategory, BuildOptions, Bundle};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::ops::ControlFlow;
@@ -28,16 +28,16 @@ pub(crate) fn build(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, String, Vec<String>)> {
     let mut wanted: BuildOptions = options(wanted)?;
-    let settings: Option<Settings> = settings.map(options).transpose()?;
-    let mask = mask.map(|(rows, definition)| Mask { rows: rows.iter().map(|&byte| byte != 0).collect(), definition });
-    let mut inputs = Inputs { settings, mask, ..Inputs::default() };
+    let settings: Option<SchemaFile> = settings.map(options).transpose()?;
+    let mask = mask.map(|(rows, definition)| AcceptMask { rows: rows.iter().map(|&byte| byte != 0).collect(), definition });
+    let mut inputs = BuildInputs { settings, mask, ..BuildInputs::default() };
     give(data, &mut wanted, &mut inputs)?;
     let report = watched(py, progress, |watch| build_from(&wanted, inputs, watch))?;
     Ok((json(&report)?, report.to_string(), report.warnings()))
 }
 
 /// Gives a build its data: a path, a list of paths, or a table.
-pub(crate) fn give(data: &Bound<'_, PyAny>, wanted: &mut BuildOptions, inputs: &mut Inputs) -> PyResult<()> {
+pub(crate) fn give(data: &Bound<'_, PyAny>, wanted: &mut BuildOptions, inputs: &mut BuildInputs) -> PyResult<()> {
     match (data.extract::<PathBuf>(), data.cast::<PyList>()) {
         (Ok(path), _) => wanted.data = vec![path],
         (Err(_), Ok(paths)) => wanted.data = paths.extract()?,
@@ -57,7 +57,7 @@ pub(crate) fn give(data: &Bound<'_, PyAny>, wanted: &mut BuildOptions, inputs: &
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<Py<PyAny>>,
-    work: impl FnOnce(Watch<'_>) -> Result<T, BuildError> + Send,
+    work: impl FnOnce(ProgressCallback<'_>) -> Result<T, BuildError> + Send,
 ) -> PyResult<T> {
     let mut watcher = Watcher { progress, last: Instant::now(), raised: None };
     let done = py.detach(|| work(&mut |progress| watcher.see(progress)));
@@ -75,7 +75,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn see(&mut self, progress: Progress) -> ControlFlow<()> {
+    fn see(&mut self, progress: BuildProgress) -> ControlFlow<()> {
         const EVERY: Duration = Duration::from_millis(50);
         let ended = progress.done == progress.total;
         if self.last.elapsed() < EVERY && !ended {
@@ -83,10 +83,10 @@ impl Watcher {
         }
         self.last = Instant::now();
         let stage = match progress.stage {
-            Stage::Unpacking => "unpacking",
-            Stage::Learning => "learning",
-            Stage::Encoding => "encoding",
-            Stage::Signing => "signing",
+            BuildStage::Unpacking => "unpacking",
+            BuildStage::Learning => "learning",
+            BuildStage::Encoding => "encoding",
+            BuildStage::Signing => "signing",
         };
         let share = progress.done as f64 / progress.total.max(1) as f64;
         let told = Python::attach(|py| {
@@ -112,9 +112,9 @@ pub(crate) fn inspect(py: Python<'_>, bundle: PathBuf, check: bool) -> PyResult<
             true => Bundle::open(&bundle).map(|bundle| bundle.manifest().clone()),
             false => Bundle::manifest_of(&bundle),
         };
-        opened.map_err(|error| (Blame::Input, error.to_string()))
+        opened.map_err(|error| (ErrorCategory::Input, error.to_string()))
     });
-    let manifest = manifest.map_err(|(blame, message)| blamed(blame, message))?;
+    let manifest = manifest.map_err(|(category, message)| blamed(category, message))?;
     let summary = summarise(&manifest);
     Ok((json(&summary)?, summary.to_string()))
 }

@@ -6,7 +6,7 @@ use crate::build::{TABLE, give, watched};
 use crate::errors::{input, json, machine, options};
 use crate::table::{built, table};
 use ifonly::bundle::{
-    Build as Steps, Inputs, Learnt, Part, PartFiles, Plan, Settings, Signing, Tally, Work, Workplace, load_key,
+    Build as Steps, BuildInputs, TableStats, TablePart, PartFiles, EncodingPlan, SchemaFile, SigningJob, LevelCounts, BuildTask, ScratchDir, load_key,
 };
 use ifonly::{BuildOptions, Manifest};
 use pyo3::prelude::*;
@@ -23,8 +23,8 @@ pub(crate) struct Build {
 
 #[derive(Default)]
 struct State {
-    learnt: Option<Learnt>,
-    workplace: Option<Workplace>,
+    learnt: Option<TableStats>,
+    scratch_dir: Option<ScratchDir>,
 }
 
 impl Build {
@@ -41,8 +41,8 @@ impl Build {
     #[pyo3(signature = (data, wanted, settings))]
     fn new(py: Python<'_>, data: &Bound<'_, PyAny>, wanted: &str, settings: Option<&str>) -> PyResult<Build> {
         let mut wanted: BuildOptions = options(wanted)?;
-        let settings: Option<Settings> = settings.map(options).transpose()?;
-        let mut inputs = Inputs { settings, ..Inputs::default() };
+        let settings: Option<SchemaFile> = settings.map(options).transpose()?;
+        let mut inputs = BuildInputs { settings, ..BuildInputs::default() };
         give(data, &mut wanted, &mut inputs)?;
         let steps = watched(py, None, |watch| Steps::new(wanted, inputs, watch))?;
         Ok(Build { steps, state: Mutex::default() })
@@ -67,7 +67,7 @@ impl Build {
     /// Takes what was learnt from the next part.
     fn take(&self, py: Python<'_>, learnt: &[u8]) -> PyResult<()> {
         py.detach(|| {
-            let learnt: Learnt = serde_json::from_slice(learnt).map_err(machine)?;
+            let learnt: TableStats = serde_json::from_slice(learnt).map_err(machine)?;
             let mut state = self.state();
             match &mut state.learnt {
                 Some(before) => before.merge(learnt),
@@ -85,17 +85,17 @@ impl Build {
 
     /// Makes the directory where workers leave their parts.
     fn begin(&self) -> PyResult<PathBuf> {
-        let workplace = self.steps.workplace().map_err(|error| built(&error))?;
-        let directory = workplace.directory().to_owned();
-        self.state().workplace = Some(workplace);
+        let scratch_dir = self.steps.scratch_dir().map_err(|error| built(&error))?;
+        let directory = scratch_dir.directory().to_owned();
+        self.state().scratch_dir = Some(scratch_dir);
         Ok(directory)
     }
 
     /// Puts the key there, for those that sign.
     fn lend(&self) -> PyResult<()> {
         let state = self.state();
-        let workplace = state.workplace.as_ref().ok_or_else(|| machine("there is no place for the key"))?;
-        self.steps.lend_key(workplace).map(drop).map_err(|error| built(&error))
+        let scratch_dir = state.scratch_dir.as_ref().ok_or_else(|| machine("there is no place for the key"))?;
+        self.steps.lend_key(scratch_dir).map(drop).map_err(|error| built(&error))
     }
 
     /// The manifest that records are signed for.
@@ -113,15 +113,15 @@ impl Build {
         tallies: Vec<String>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<(String, String, Vec<String>)> {
-        let (plan, tallies): (Plan, Vec<Tally>) = (options(plan)?, all(&tallies)?);
-        let workplace = self.state().workplace.take().ok_or_else(|| machine("there are no parts to assemble"))?;
-        let report = watched(py, progress, |watch| self.steps.assemble(&plan, &tallies, &workplace, watch))?;
+        let (plan, tallies): (EncodingPlan, Vec<LevelCounts>) = (options(plan)?, all(&tallies)?);
+        let scratch_dir = self.state().scratch_dir.take().ok_or_else(|| machine("there are no parts to assemble"))?;
+        let report = watched(py, progress, |watch| self.steps.assemble(&plan, &tallies, &scratch_dir, watch))?;
         Ok((json(&report)?, report.to_string(), report.warnings()))
     }
 
     /// Removes what was made on the way.
     fn close(&self) {
-        self.state().workplace = None;
+        self.state().scratch_dir = None;
     }
 }
 
@@ -130,13 +130,13 @@ fn sent(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(machine)
 }
 
-fn all(tallies: &[String]) -> PyResult<Vec<Tally>> {
+fn all(tallies: &[String]) -> PyResult<Vec<LevelCounts>> {
     tallies.iter().map(|tally| options(tally)).collect()
 }
 
 /// What is to be done, and with which rows of it.
-fn task(work: &str, part: &Bound<'_, PyAny>) -> PyResult<(Work, Part)> {
-    let work: Work = options(work)?;
+fn task(work: &str, part: &Bound<'_, PyAny>) -> PyResult<(BuildTask, TablePart)> {
+    let work: BuildTask = options(work)?;
     let Ok((rows, before)) = part.extract::<(Bound<'_, PyAny>, u64)>() else {
         return Ok((work, options(&part.extract::<String>()?)?));
     };
@@ -149,7 +149,7 @@ fn task(work: &str, part: &Bound<'_, PyAny>) -> PyResult<(Work, Part)> {
 #[pyfunction]
 pub(crate) fn build_learn<'py>(py: Python<'py>, work: &str, part: &Bound<'_, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     let (work, part) = task(work, part)?;
-    let learnt = watched(py, None, |watch| work.learn(&part, watch))?;
+    let learnt = watched(py, None, |watch| work.collect_stats(&part, watch))?;
     let bytes = py.detach(|| serde_json::to_vec(&learnt)).map_err(machine)?;
     Ok(PyBytes::new(py, &bytes))
 }
@@ -164,7 +164,7 @@ pub(crate) fn build_encode(
     directory: PathBuf,
     number: usize,
 ) -> PyResult<(String, u64)> {
-    let ((work, part), plan): (_, Plan) = (task(work, part)?, options(plan)?);
+    let ((work, part), plan): (_, EncodingPlan) = (task(work, part)?, options(plan)?);
     let files = PartFiles::new(&directory, number);
     let tally = watched(py, None, |watch| work.encode(&plan, &part, &files, watch))?;
     Ok((sent(&tally)?, tally.rows()))
@@ -176,6 +176,6 @@ pub(crate) fn build_sign(py: Python<'_>, manifest: &str, directory: PathBuf, num
     let manifest = Manifest::from_json(manifest.as_bytes()).map_err(machine)?;
     watched(py, None, |watch| {
         let key = load_key(Path::new(&directory.join("signing.key")))?;
-        PartFiles::new(&directory, number).sign(&Signing::new(&manifest, &key)?, rows, watch)
+        PartFiles::new(&directory, number).sign(&SigningJob::new(&manifest, &key)?, rows, watch)
     })
 }

@@ -7,5 +7,5 @@ use std::ffi::OsString;
 /// arguments that cannot be read end it at once.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
-    py.detach(|| ifonly::command_line::run(arguments))
+    py.detach(|| ifonly::cli::arguments::run(arguments))
 }

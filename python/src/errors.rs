@@ -1,16 +1,16 @@
 //! Faults as Python's exceptions, by who has to do something about them. The classes are in `ifonly/errors.py`.
 
-use ifonly::Blame;
+use ifonly::ErrorCategory;
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
 /// The exception for a fault.
-pub(crate) fn blamed(blame: Blame, message: impl ToString) -> PyErr {
-    let class = match blame {
-        Blame::Machine => "MachineError",
-        Blame::Input => "InputError",
-        Blame::Servers => "ServersError",
-        Blame::Integrity => "IntegrityError",
+pub(crate) fn blamed(category: ErrorCategory, message: impl ToString) -> PyErr {
+    let class = match category {
+        ErrorCategory::Machine => "MachineError",
+        ErrorCategory::Input => "InputError",
+        ErrorCategory::Servers => "ServersError",
+        ErrorCategory::Integrity => "IntegrityError",
     };
     Python::attach(|py| {
         let found = py.import("ifonly.errors").and_then(|module| module.getattr(class));
@@ -40,12 +40,12 @@ fn keywords(message: &str) -> String {
 
 /// The caller's fault.
 pub(crate) fn input(message: impl ToString) -> PyErr {
-    blamed(Blame::Input, message)
+    blamed(ErrorCategory::Input, message)
 }
 
 /// This machine's fault.
 pub(crate) fn machine(message: impl ToString) -> PyErr {
-    blamed(Blame::Machine, message)
+    blamed(ErrorCategory::Machine, message)
 }
 
 /// Reads options that the Python files wrote.
@@ -59,5 +59,5 @@ pub(crate) fn options<T: serde::de::DeserializeOwned>(json: &str) -> PyResult<T>
 
 /// An answer as the text that the command line prints.
 pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
-    ifonly::text::json(value).map_err(machine)
+    ifonly::cli::sanitize::json(value).map_err(machine)
 }

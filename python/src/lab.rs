@@ -6,9 +6,9 @@ use ifonly::lab::LabError;
 use ifonly::lab::attack::{NAMES, radix, run};
 use ifonly::lab::cli::{LeakageArgs, leakage_of};
 use ifonly::lab::leakage::Population;
-use ifonly::lab::progress::Quiet;
-use ifonly::lab::report::Exhibit;
-use ifonly::{Blame, Bundle, exhibits};
+use ifonly::lab::progress::NoProgress;
+use ifonly::lab::report::ReportItem;
+use ifonly::{ErrorCategory, Bundle, bundle_rows};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
@@ -19,13 +19,13 @@ pub(crate) fn leakage(py: Python<'_>, wanted: &str, bundle: Option<PathBuf>) -> 
     let args = LeakageArgs { json: true, ..options(wanted)? };
     aside(py, move || {
         let rows = match bundle {
-            Some(path) => Some(exhibits::levels(&open(&path)?)),
+            Some(path) => Some(bundle_rows::levels(&open(&path)?)),
             None => None,
         };
         let population = rows.as_ref().map_or(Population::Grid, |rows| Population::Rows { rows, queries: rows });
         leakage_of(&args, population).map_err(refused)
     })?
-    .map_err(|(blame, message)| blamed(blame, message))
+    .map_err(|(category, message)| blamed(category, message))
 }
 
 /// The attacks by name.
@@ -41,21 +41,21 @@ pub(crate) fn attack(py: Python<'_>, name: String, seed: u64, bundle: Option<Pat
     if bundle.is_some() && name != "radix" {
         return Err(input("only the radix attack takes a bundle; the others play on uniform rows"));
     }
-    let exhibit = aside(py, move || -> Result<Exhibit, (Blame, String)> {
+    let exhibit = aside(py, move || -> Result<ReportItem, (ErrorCategory, String)> {
         match bundle {
-            Some(path) => radix::run(&exhibits::target(&open(&path)?), seed, &Quiet).map_err(refused),
-            None => run(&name, seed, &Quiet).map_err(refused),
+            Some(path) => radix::run(&bundle_rows::target(&open(&path)?), seed, &NoProgress).map_err(refused),
+            None => run(&name, seed, &NoProgress).map_err(refused),
         }
     })?;
-    let mut exhibit = exhibit.map_err(|(blame, message)| blamed(blame, message))?;
+    let mut exhibit = exhibit.map_err(|(category, message)| blamed(category, message))?;
     exhibit.plot = None;
     json(&exhibit)
 }
 
-fn refused(error: LabError) -> (Blame, String) {
-    (Blame::Input, error.to_string())
+fn refused(error: LabError) -> (ErrorCategory, String) {
+    (ErrorCategory::Input, error.to_string())
 }
 
-fn open(path: &std::path::Path) -> Result<Bundle, (Blame, String)> {
-    Bundle::open(path).map_err(|error| (Blame::Input, error.to_string()))
+fn open(path: &std::path::Path) -> Result<Bundle, (ErrorCategory, String)> {
+    Bundle::open(path).map_err(|error| (ErrorCategory::Input, error.to_string()))
 }

@@ -1,7 +1,7 @@
 //! Where the two values of a change stand on their feature's scale, for pictures.
 
 use ifonly::Answer;
-use ifonly::values::schema::{Column, Kind, Schema, Value};
+use ifonly::values::schema::{Column, FeatureKind, Schema, Value};
 
 /// One change as an arrow on a line from 0 to 1.
 #[derive(serde::Serialize)]
@@ -50,7 +50,7 @@ impl Line {
             _ => one_hot.map(|part| part.category.clone()).collect(),
         };
         let (low, high) = match &features[0].kind {
-            Kind::Numeric { scale, notation } => {
+            FeatureKind::Numeric { scale, notation } => {
                 let (min, max) = scale.bounds();
                 (notation.write(min), notation.write(max))
             }
@@ -61,7 +61,7 @@ impl Line {
 
     fn place(&self, schema: &Schema, column: &Column<'_>, value: &Value) -> Option<f64> {
         let feature = &schema.features()[column.features.start];
-        if let Kind::Numeric { scale, .. } = &feature.kind {
+        if let FeatureKind::Numeric { scale, .. } = &feature.kind {
             let (min, max) = scale.bounds();
             return Some(((feature.number(value)? - min) / (max - min)).clamp(0.0, 1.0));
         }

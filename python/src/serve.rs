@@ -4,8 +4,8 @@ use crate::errors::{blamed, input, machine};
 use crate::runtime::{aside, runtime};
 use ifonly::algebra::random::OsRandom;
 use ifonly::core::signature::SigningKey;
-use ifonly::server::keyfile;
-use ifonly::{Blame, Bundle, Loopback};
+use ifonly::server::key_file;
+use ifonly::{ErrorCategory, Bundle, Loopback};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -40,14 +40,14 @@ impl Servers {
 pub(crate) fn serve(py: Python<'_>, bundle: PathBuf, servers: Option<usize>, keys: Vec<PathBuf>) -> PyResult<Servers> {
     let runtime = runtime()?;
     let started = aside(py, move || {
-        let bundle = Bundle::open(&bundle).map_err(|error| (Blame::Input, error.to_string()))?;
-        let keys = keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>();
-        let keys = keys.map_err(|error| (Blame::Input, error.to_string()))?;
+        let bundle = Bundle::open(&bundle).map_err(|error| (ErrorCategory::Input, error.to_string()))?;
+        let keys = keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>();
+        let keys = keys.map_err(|error| (ErrorCategory::Input, error.to_string()))?;
         runtime
             .block_on(Loopback::start(&bundle, servers, keys, &[]))
-            .map_err(|error| (error.blame(), error.to_string()))
+            .map_err(|error| (error.category(), error.to_string()))
     })?;
-    let running = started.map_err(|(blame, message)| blamed(blame, message))?;
+    let running = started.map_err(|(category, message)| blamed(category, message))?;
     Ok(Servers { urls: running.urls().to_vec(), running: Mutex::new(Some(running)) })
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn serve(py: Python<'_>, bundle: PathBuf, servers: Option<usize>, key
 #[pyfunction]
 #[pyo3(signature = (path, epoch))]
 pub(crate) fn keygen(path: PathBuf, epoch: u32) -> PyResult<()> {
-    keyfile::create(&path, epoch).map_err(machine)
+    key_file::create(&path, epoch).map_err(machine)
 }
 
 /// Writes a new signing key; gives the public one.

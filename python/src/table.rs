@@ -37,5 +37,5 @@ pub(crate) fn rows(data: &Bound<'_, PyAny>, name: &str) -> PyResult<(Vec<String>
 
 /// A fault of a build, or of a table.
 pub(crate) fn built(error: &BuildError) -> PyErr {
-    crate::errors::blamed(error.blame(), error)
+    crate::errors::blamed(error.category(), error)
 }

@@ -10,7 +10,7 @@
 //! every row can be computed anywhere.
 
 use crate::field::{Field, FieldElement};
-use crate::form::RowRandomness;
+use crate::row_function::RowRandomness;
 use crate::random::{RandomSource, mask_for};
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};

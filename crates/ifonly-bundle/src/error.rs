@@ -1,7 +1,7 @@
 //! What can go wrong, where, and who has to do what about it.
 
 use ifonly_scan::StoreError;
-use ifonly_values::blame::ErrorCategory;
+use ifonly_values::error_category::ErrorCategory;
 use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use std::path::{Path, PathBuf};

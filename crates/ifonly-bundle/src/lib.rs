@@ -23,97 +23,44 @@
 #![cfg_attr(not(feature = "build"), allow(dead_code, reason = "reports and staging are the build's"))]
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "build")]
-mod accept;
-#[cfg(feature = "arrow")]
-mod arrow_source;
-#[cfg(feature = "build")]
-mod assemble;
-#[cfg(feature = "build")]
-mod bits;
-#[cfg(feature = "build")]
 mod build;
-mod bundle;
-#[cfg(feature = "build")]
-mod by_text;
-#[cfg(feature = "build")]
-mod csv_source;
-mod cut;
-#[cfg(feature = "build")]
-mod deploy;
-mod deviation;
-#[cfg(feature = "build")]
-mod distinct;
-mod error;
+mod columns;
 mod format;
-#[cfg(feature = "build")]
-mod infer;
-#[cfg(feature = "build")]
 mod input;
-#[cfg(feature = "build")]
-mod learnt;
+mod error;
 #[cfg(feature = "build")]
 mod options;
-#[cfg(feature = "build")]
-mod ordinal;
-#[cfg(feature = "build")]
-mod parquet_source;
-#[cfg(feature = "build")]
-mod parts;
-#[cfg(feature = "build")]
-mod plan;
-#[cfg(feature = "build")]
-mod reading;
-mod report;
-#[cfg(feature = "build")]
-mod settings;
-mod sign;
-#[cfg(feature = "build")]
-mod signing_key;
-#[cfg(feature = "build")]
-mod source;
-#[cfg(feature = "build")]
-mod spread;
-#[cfg(feature = "build")]
-mod stats;
-mod summary;
-#[cfg(feature = "build")]
-mod tables;
-mod values;
-#[cfg(feature = "build")]
-mod work;
-mod write;
 
 #[cfg(feature = "build")]
-pub use accept::{AcceptCondition, AcceptMask};
+pub use build::accept::{AcceptCondition, AcceptMask};
 #[cfg(feature = "arrow")]
-pub use arrow_source::ArrowTable;
+pub use input::arrow::ArrowTable;
 #[cfg(feature = "build")]
-pub use build::{Build, BuildInputs, build, build_from};
-pub use bundle::Bundle;
-pub use cut::{BundleMetadata, BundlePart, SplitError};
+pub use build::run::{Build, BuildInputs, build, build_from};
+pub use format::open::Bundle;
+pub use format::split::{BundleMetadata, BundlePart, SplitError};
 pub use error::{BuildError, FileLocation, OpenError};
 #[cfg(feature = "build")]
-pub use input::Input;
+pub use input::file::Input;
 #[cfg(feature = "build")]
-pub use learnt::TableStats;
+pub use columns::table_stats::TableStats;
 #[cfg(feature = "build")]
 pub use options::{BuildOptions, DeploymentOptions};
 #[cfg(feature = "build")]
-pub use parts::{LevelCounts, PartFiles, SigningJob};
+pub use build::parts::{LevelCounts, PartFiles, SigningJob};
 #[cfg(feature = "build")]
-pub use plan::EncodingPlan;
-pub use report::{BuildReport, BundleSizes, ExcludedColumn, FeatureReport};
+pub use build::plan::EncodingPlan;
+pub use build::report::{BuildReport, BundleSizes, ExcludedColumn, FeatureReport};
 #[cfg(feature = "build")]
-pub use settings::{FeatureOverrides, KindName, MissingPolicy, Scalar, ScaleName, SchemaFile, UnlistedColumns};
+pub use columns::schema_file::{FeatureOverrides, KindName, MissingPolicy, Scalar, ScaleName, SchemaFile, UnlistedColumns};
 #[cfg(feature = "build")]
-pub use signing_key::{load_key, save_key};
+pub use build::signing_key::{load_key, save_key};
 #[cfg(feature = "build")]
-pub use source::{BuildProgress, BuildStage, ProgressCallback};
-pub use summary::{ManifestSummary, SchemeSummary, summarise};
+pub use input::source::{BuildProgress, BuildStage, ProgressCallback};
+pub use format::summary::{ManifestSummary, SchemeSummary, summarise};
 #[cfg(feature = "build")]
-pub use tables::TablePart;
+pub use input::table_set::TablePart;
 #[cfg(feature = "build")]
-pub use work::BuildTask;
+pub use build::task::BuildTask;
 #[cfg(feature = "build")]
-pub use write::ScratchDir;
+pub use format::write::ScratchDir;

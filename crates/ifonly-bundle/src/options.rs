@@ -1,7 +1,7 @@
 //! What a build is asked for, in the words of the command line. Whatever is left open has a default, so that a data file and a
 //! name are enough.
 
-use crate::settings::{MissingPolicy, ScaleName};
+use crate::columns::schema_file::{MissingPolicy, ScaleName};
 use ifonly_core::params::ParamOptions;
 use std::path::PathBuf;
 

@@ -3,12 +3,12 @@
 mod common;
 
 use common::*;
-use ifonly_algebra::form::Rows;
+use ifonly_algebra::row_function::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::SeededRandom;
 use ifonly_bundle::{Bundle, DeploymentOptions};
 use ifonly_core::candidates::DecodedCost;
-use ifonly_core::replica::ServerProtocol;
+use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_core::search::{Search, confirm};
 use ifonly_values::record::Record;
 use ifonly_values::schema::Value;
@@ -53,7 +53,7 @@ fn ask_every_scheme(bundle: &Bundle) -> Vec<&'static str> {
     let rows = Rows::new(&schema.max_levels(), bundle.rows().levels()).unwrap();
     let key = RootKey::new(manifest.header_context().epoch, [7; 32]);
     let mut random = SeededRandom::new(5);
-    let ask = |deployment: &std::sync::Arc<ifonly_core::deployment::SchemeInstance>| {
+    let ask = |deployment: &std::sync::Arc<ifonly_core::scheme::instance::SchemeInstance>| {
         let scheme = deployment.scheme();
         let servers: Vec<ServerProtocol> = (1..=deployment.servers() as u8)
             .map(|index| {

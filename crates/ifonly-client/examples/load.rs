@@ -7,12 +7,13 @@
 mod support;
 
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_client::http::{self, TlsTrust};
+use ifonly_client::transport::http;
+use ifonly_client::transport::http::TlsTrust;
 use ifonly_client::{Client, Pins, RetryPolicy, Transport, WishList};
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::AppState;
-use ifonly_server::tokens::Tokens;
+use ifonly_server::http::routes::AppState;
+use ifonly_server::auth::tokens::Tokens;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::World;

@@ -3,7 +3,8 @@
 //!
 //! `cargo run --release -p ifonly-client --example visitors -- CA.pem PROFILE.json PEOPLE SECONDS TOKEN|- URL…`
 
-use ifonly_client::http::{self, TlsTrust};
+use ifonly_client::transport::http;
+use ifonly_client::transport::http::TlsTrust;
 use ifonly_client::{Client, Pins, ProfileValues, RetryPolicy, WishList};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -8,13 +8,14 @@
 
 use crate::answer::Answer;
 use crate::error::{ClientError, ServerFailure};
-use crate::explain::Explanation;
-use crate::pace::{self, Clock};
-use crate::profile::{Profile, ProfileValues};
-use crate::search::SearchReport;
-use crate::seats;
+use crate::answer::explanation::Explanation;
+use crate::search::pacing;
+use crate::search::pacing::Clock;
+use crate::query::profile::{Profile, ProfileValues};
+use crate::search::run::SearchReport;
+use crate::search::server_assignment;
 use crate::transport::{ManifestResponse, Transport};
-use crate::wishlist::WishList;
+use crate::query::wish_list::WishList;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::signature::PublicKey;
@@ -119,7 +120,7 @@ impl Client {
         };
         let manifest = Manifest::from_json(offer)?;
         pins.check(&manifest)?;
-        let (seats, odd) = seats::assign_servers(present, &manifest)?;
+        let (seats, odd) = server_assignment::assign_servers(present, &manifest)?;
         troubles.extend(odd);
         let clock = seats.iter().flatten().find_map(|server| server.clock());
         Ok(Client { manifest, seats, troubles, clock })
@@ -195,7 +196,7 @@ impl Client {
         let named = wishes.scheme.as_ref().and_then(|name| self.manifest.scheme(name).ok());
         let offered = named.unwrap_or_else(|| self.manifest.default_scheme());
         // Whatever comes of it, the person is told about their mistake.
-        let _ = self.find(offered, pace::nobody(offered.scheme(), offered.params()), wishes.top).await;
+        let _ = self.find(offered, pacing::nobody(offered.scheme(), offered.params()), wishes.top).await;
     }
 
     fn question(&self, values: &ProfileValues, wishes: &WishList) -> Result<PreparedSearch<'_>, ClientError> {

@@ -3,8 +3,8 @@
 use crate::transport::TransportError;
 use ifonly_algebra::decode::DecodeError;
 use ifonly_core::search::SearchError;
-use ifonly_core::secret::SecretQueryError;
-use ifonly_values::blame::ErrorCategory;
+use ifonly_core::secret_query::SecretQueryError;
+use ifonly_values::error_category::ErrorCategory;
 use ifonly_values::manifest::ManifestError;
 use ifonly_values::schema::SchemaError;
 use ifonly_values::wishes::WishError;

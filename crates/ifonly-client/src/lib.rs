@@ -9,32 +9,22 @@
 //! somebody implements [`Transport`].
 #![forbid(unsafe_code)]
 
+pub mod query;
+pub mod search;
 pub mod answer;
 pub mod client;
 pub mod error;
-pub mod explain;
-#[cfg(feature = "http")]
-pub mod http;
-mod machine;
-pub mod pace;
-pub mod patience;
-pub mod profile;
-pub mod reply;
-pub mod search;
-mod seats;
-mod template;
 pub mod transport;
-pub mod wishlist;
 
 pub use answer::Answer;
 pub use client::{Client, Pins};
 pub use error::{ClientError, ServerFailure};
-pub use explain::{Change, Explanation};
-pub use ifonly_core::service::Route;
-pub use pace::Clock;
-pub use patience::{RetryPolicy, Retrying};
-pub use profile::{Profile, ProfileValues};
-pub use search::{SearchReport, Traffic};
-pub use template::{takes, template};
+pub use answer::explanation::{Change, Explanation};
+pub use ifonly_core::http_api::Route;
+pub use search::pacing::Clock;
+pub use transport::retry::{RetryPolicy, Retrying};
+pub use query::profile::{Profile, ProfileValues};
+pub use search::run::{SearchReport, Traffic};
+pub use query::template::{takes, template};
 pub use transport::{ManifestResponse, ResponseSink, Transport, TransportError};
-pub use wishlist::WishList;
+pub use query::wish_list::WishList;

@@ -3,7 +3,7 @@
 mod support;
 
 use ifonly_client::{Client, Pins, Route, Transport};
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use std::sync::{Arc, Mutex};
 use support::{Fault, Misbehaving, Recorder, Seen, World};
 

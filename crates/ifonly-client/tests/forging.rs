@@ -6,7 +6,7 @@ use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::wire;
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Answer, Client, ClientError, ManifestResponse, Pins, ResponseSink, Route, Transport, WishList};
-use ifonly_core::replica::ServerProtocol;
+use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_core::search::SearchError;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::MessageKind;

@@ -4,7 +4,7 @@ mod support;
 
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::World;

@@ -3,14 +3,14 @@
 
 mod support;
 
-use ifonly_client::http::{TlsTrust, servers};
+use ifonly_client::transport::http::{TlsTrust, servers};
 use ifonly_client::{Client, ClientError, Pins, RetryPolicy};
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::AppState;
-use ifonly_server::serve::ServerHandle;
-use ifonly_server::tokens::Tokens;
+use ifonly_server::http::routes::AppState;
+use ifonly_server::http::listener::ServerHandle;
+use ifonly_server::auth::tokens::Tokens;
 use support::World;
 
 /// A version of the database; the later ones have other rows too.

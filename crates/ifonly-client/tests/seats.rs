@@ -4,7 +4,7 @@ mod support;
 
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, ClientError, ManifestResponse, Pins, ResponseSink, Transport};
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use std::sync::Arc;
 use support::World;
 

@@ -4,12 +4,12 @@
 //! are read by the same steps whatever they hold: no branch depends on a value, an impossible one ends nothing, and what was
 //! found is taken back by arithmetic. So the time until the next request tells servers nothing, a lying one included.
 
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::Field;
 use crate::interpolate::DecodedWords;
-use crate::round::PhaseValues;
+use crate::phase::PhaseValues;
 use crate::scheme::DecodeRule;
-use crate::smallest::{OUT, ObliviousTopK, mask, smaller};
+use crate::oblivious_top_k::{OUT, ObliviousTopK, mask, smaller};
 use zeroize::{Zeroize, Zeroizing};
 
 /// Values that are read at a time; an even number, so that runs are of whole rows.

@@ -1,10 +1,11 @@
 //! Schemes described for people, from nothing but their descriptions: cost formulas and the table of `docs/schemes.md`.
 
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme::{ALL, DecodeRule, Origin, Scheme, SlotLength};
-use crate::sealed::{self, SealedScheme};
+use crate::scheme::sealed;
+use crate::scheme::sealed::SealedScheme;
 use std::fmt::Write;
 
 /// The communication cost as a formula in d, M, R and p, such as `6d+4M+2`.

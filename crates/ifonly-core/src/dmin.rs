@@ -1,6 +1,6 @@
 //! d_min, the room for Mask-PCR's noise: masks below d_min never change the order of distances that differ by d_min.
 
-use crate::form::Rows;
+use crate::row_function::Rows;
 
 /// How d_min is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! A whole server in memory, without network or files: for examples, experiments and tests.
 
-use crate::deployment::SchemeInstance;
-use crate::form::Rows;
+use crate::scheme::instance::SchemeInstance;
+use crate::row_function::Rows;
 use crate::keys::RootKey;
-use crate::replica::{Refusal, ServerProtocol};
+use crate::server_protocol::{Refusal, ServerProtocol};
 use crate::search::HeaderContext;
 
 /// One server with its replica of the rows.

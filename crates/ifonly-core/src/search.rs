@@ -16,19 +16,19 @@
 
 use crate::candidates::{CandidateFilter, Candidates, DecodedCost, ImpossibleValue};
 use crate::decode::DecodeError;
-use crate::deployment::SchemeInstance;
-pub use crate::fault::SearchError;
+use crate::scheme::instance::SchemeInstance;
+pub use crate::error::SearchError;
 use crate::field::FieldElement;
 use crate::interpolate::Interpolator;
-use crate::package;
+use crate::aont;
 use crate::params::Params;
-use crate::promise::ShareCommitments;
+use crate::share_commitment::ShareCommitments;
 use crate::random::RandomSource;
-use crate::reception::{ResponseBodies, StepResponses, StreamingDecoder};
-use crate::round::PhaseState;
+use crate::responses::{ResponseBodies, StepResponses, StreamingDecoder};
+use crate::phase::PhaseState;
 use crate::scheme::Scheme;
-use crate::secret::{SecretQuery, SecretQueryError};
-use crate::service::Route;
+use crate::secret_query::{SecretQuery, SecretQueryError};
+use crate::http_api::Route;
 use crate::share::SlotVectors;
 use crate::signature::RecordVerifier;
 use crate::spir::RecordFetch;
@@ -53,7 +53,7 @@ pub struct HeaderContext {
 impl HeaderContext {
     /// The record in a sealed one, if it is whole and the institution's; by the same steps whether it is or not.
     pub fn open_record(&self, sealed: &[u8]) -> Result<Vec<u8>, SearchError> {
-        let (record, whole) = package::unmask(sealed).ok_or(SearchError::NotARecord)?;
+        let (record, whole) = aont::unmask(sealed).ok_or(SearchError::NotARecord)?;
         let (record, signed) = match &self.signer {
             Some(signer) => signer.open(record).ok_or(SearchError::NotARecord)?,
             None => (record, true),

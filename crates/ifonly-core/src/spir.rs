@@ -11,7 +11,7 @@
 use crate::decode::{DecodeError, FieldArithmetic, select_consistent};
 use crate::gf256::Gf256;
 use crate::keys::{Purpose, TranscriptKeys};
-use crate::package::OVERHEAD;
+use crate::aont::OVERHEAD;
 use crate::params::Params;
 use crate::random::RandomSource;
 use zeroize::Zeroize;
@@ -190,7 +190,7 @@ impl RecordFetch {
 mod tests {
     use super::*;
     use crate::keys::RootKey;
-    use crate::package;
+    use crate::aont;
     use crate::random::{ExhaustiveRandom, SeededRandom};
 
     fn fetch(rows: usize, threshold: usize, silent: usize, lying: usize, servers: usize, length: usize) -> RecordFetch {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     fn stored(fetch: &RecordFetch, length: usize) -> Vec<Vec<u8>> {
-        (0..fetch.rows).map(|row| package::encode(&vec![row as u8; length], &[row as u8 + 1; 16])).collect()
+        (0..fetch.rows).map(|row| aont::encode(&vec![row as u8; length], &[row as u8 + 1; 16])).collect()
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
                         answer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1 + random.below(255) as u8));
                     }
                     let (sealed, liars) = fetch.decode(&answers, &mut random).unwrap();
-                    assert_eq!(package::decode(&sealed), Some(vec![row as u8; length]));
+                    assert_eq!(aont::decode(&sealed), Some(vec![row as u8; length]));
                     assert_eq!(liars, (silent + 1..=silent + lying).collect::<Vec<_>>());
                 }
             }
@@ -379,7 +379,7 @@ mod tests {
             for answer in answers[..=lying].iter_mut().flatten() {
                 random.fill(answer);
             }
-            let record = fetch.decode(&answers, &mut random).ok().and_then(|(sealed, _)| package::decode(&sealed));
+            let record = fetch.decode(&answers, &mut random).ok().and_then(|(sealed, _)| aont::decode(&sealed));
             assert_eq!(record, None);
         }
     }

@@ -5,12 +5,12 @@
 //! answers: the same τ means the same query, any other query gets fresh pads.
 //!
 //! A search's later messages name τ of its first phase as parent and show the ticket that the servers gave for it, so a parent
-//! cannot be made up. What the first phase [promises](crate::promise) about the second is part of its τ.
+//! cannot be made up. What the first phase [promises](crate::share_commitment) about the second is part of its τ.
 
-use crate::deployment::SchemeInstance;
-use crate::promise::ShareCommitmentOpening;
+use crate::scheme::instance::SchemeInstance;
+use crate::share_commitment::ShareCommitmentOpening;
 use crate::random::RandomSource;
-use crate::service::{CHECK_LENGTH, Route, TICKET_LENGTH};
+use crate::http_api::{CHECK_LENGTH, Route, TICKET_LENGTH};
 use crate::wire::{WireError, WireReader};
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};

@@ -6,22 +6,22 @@
 use ifonly_algebra::decode::select_consistent;
 use ifonly_algebra::field::FieldElement;
 use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::form::Rows;
+use ifonly_algebra::row_function::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::SeededRandom;
 use ifonly_algebra::share::SlotVectors;
 use ifonly_algebra::wire;
 use ifonly_core::candidates::Candidates;
-use ifonly_core::deployment::SchemeInstance;
-use ifonly_core::package;
+use ifonly_core::scheme::instance::SchemeInstance;
+use ifonly_core::aont;
 use ifonly_core::params::Params;
-use ifonly_core::promise::ShareCommitments;
-use ifonly_core::replica::ServerProtocol;
-use ifonly_core::round::PhaseState;
+use ifonly_core::share_commitment::ShareCommitments;
+use ifonly_core::server_protocol::ServerProtocol;
+use ifonly_core::phase::PhaseState;
 use ifonly_core::scheme::{DecodeRule, Scheme};
 use ifonly_core::search::{HeaderContext, Search, SearchResult, StepMessages};
-use ifonly_core::secret::SecretQuery;
-use ifonly_core::service::{CHECK_LENGTH, Route};
+use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::http_api::{CHECK_LENGTH, Route};
 use ifonly_core::transcript::{Header, Message, MessageKind, SearchRef, messages};
 
 use crate::LabError;
@@ -188,7 +188,7 @@ impl Engine {
         let queries = messages(&header, fetch.queries(place, random), random);
         let bodies: Vec<Option<Vec<u8>>> = self.ask(&queries)?.1.into_iter().map(Some).collect();
         let (sealed, _) = fetch.decode(&bodies, random).map_err(|error| self.fault(error.to_string()))?;
-        let record = place.and_then(|_| package::decode(&sealed)).unwrap_or_default();
+        let record = place.and_then(|_| aont::decode(&sealed)).unwrap_or_default();
         Ok(record.chunks_exact(2).map(|pair| u32::from(u16::from_le_bytes([pair[0], pair[1]]))).collect())
     }
 

@@ -6,7 +6,7 @@
 use cpu_time::ThreadTime;
 use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use ifonly_scan::decode::{ArgMin, Decoder, InterpolationPlan};

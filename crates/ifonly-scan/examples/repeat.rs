@@ -3,9 +3,9 @@
 
 use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::order;
+use ifonly_algebra::shuffle;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
 use ifonly_scan::decode::{ArgMin, Decoder, InterpolationPlan};
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }
         }
         "order" => (0..times).for_each(|_| {
-            black_box(order::permutation(&transcript, rows));
+            black_box(shuffle::permutation(&transcript, rows));
         }),
         "decode-2" | "decode-3" => {
             let servers = if kernel == "decode-2" { 2 } else { 3 };

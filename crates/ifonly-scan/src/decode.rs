@@ -6,8 +6,8 @@
 //! plain and gated answers, everything else reads the values.
 
 use crate::backend::{Backend, Kernels};
-use crate::dot::Width;
-use crate::pack::{packed_length, unpack_long_words, unpack_words};
+use crate::dot::limbs16::Width;
+use crate::packing::{packed_length, unpack_long_words, unpack_words};
 use ifonly_algebra::field::FieldElement;
 pub use ifonly_algebra::interpolate::InterpolationPlan;
 use ifonly_algebra::interpolate::{DecodedWords, InterpolationStream, Interpolator, MalformedAnswer};

@@ -1,12 +1,12 @@
 //! The row store, the scan and the decoding of private counterfactual retrieval, at the speed of memory.
 //!
-//! A server keeps its rows in a [`RowStore`] and answers a job (see [`ifonly_algebra::form`]) with a [`Scanner`], which gives the
+//! A server keeps its rows in a [`RowStore`] and answers a job (see [`ifonly_algebra::row_function`]) with a [`Scanner`], which gives the
 //! packed stream piece by piece. All backends, thread counts and span lengths give the same bytes, those of
-//! [`ifonly_algebra::form::answer`]. A client decodes the streams of all servers with a [`decode::Decoder`].
+//! [`ifonly_algebra::row_function::answer`]. A client decodes the streams of all servers with a [`decode::Decoder`].
 //!
 //! ```
 //! use ifonly_algebra::field::{Field, Symbol};
-//! use ifonly_algebra::form::{Form, Job, Output, Program, Shape};
+//! use ifonly_algebra::row_function::{Form, Job, Output, Program, Shape};
 //! use ifonly_algebra::keys::RootKey;
 //! use ifonly_scan::{RowStore, Scanner};
 //! use std::ops::ControlFlow;
@@ -34,25 +34,22 @@
 //!
 //! `unsafe` stands only in the vector backends and in aligned or mapped memory, each block with its reason.
 
-pub mod answer;
 mod backend;
 #[cfg(feature = "bench")]
 pub mod bench;
-mod bytes;
 pub mod decode;
 mod dot;
 mod memory;
-mod numbers;
-mod pack;
+pub mod scan;
+mod keystream_planes;
+mod packing;
 pub mod parts;
-mod plan;
 pub mod records;
-mod short;
-pub mod store;
-mod table;
+mod compact_values;
+pub mod row_store;
 mod tile;
 
-pub use answer::{ScanError, ScanQuery, Scanner};
+pub use scan::scanner::{ScanError, ScanQuery, Scanner};
 pub use backend::Backend;
 pub use memory::FileBytes;
-pub use store::{RowStore, RowStoreBuilder, RowWriter, StoreError};
+pub use row_store::{RowStore, RowStoreBuilder, RowWriter, StoreError};

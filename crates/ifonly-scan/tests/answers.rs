@@ -2,9 +2,10 @@
 
 use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::form::{self, OutputExpr, RowFunction, RowFunctionKind, RowProgram, Rows, ScanJob};
+use ifonly_algebra::row_function;
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, Rows, ScanJob};
 use ifonly_algebra::keys::{KeyedRowRandomness, RootKey, TranscriptKeys};
-use ifonly_algebra::order;
+use ifonly_algebra::shuffle;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
 use ifonly_scan::{Backend, RowStore, ScanError, ScanQuery, Scanner};
@@ -75,7 +76,7 @@ impl World {
 
 /// The definition's answer as a packed stream.
 fn expected(job: &ScanJob<'_>, rows: &Rows, keys: &KeyedRowRandomness) -> Vec<u8> {
-    wire::pack(job.field, &form::answer(job, rows, keys))
+    wire::pack(job.field, &row_function::answer(job, rows, keys))
 }
 
 fn scanners() -> Vec<(String, Scanner)> {
@@ -243,7 +244,7 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
         let field = if bits == 1 { Field::new(2).unwrap() } else { field_of(bits, rule) };
         for (ranges, count) in [(vec![255; 9], 1500), (vec![300, 2, 1000], 129), (vec![9; 4], 1), (vec![9; 4], 0)] {
             let (rows, store) = world.rows(&ranges, count);
-            let order = order::permutation(&world.keys, count);
+            let order = shuffle::permutation(&world.keys, count);
             for outputs in all_outputs(&mut world, &field) {
                 let shape = world.random.below(5) as usize;
                 let forms = [world.form(&field, &ranges, shape), world.form(&field, &ranges, (shape + 2) % 5)];
@@ -284,7 +285,7 @@ fn a_shuffle_through_buckets_equals_the_picked_order() {
     let mut world = World::new(5);
     let ranges = [255; 3];
     let (_, store) = world.rows(&ranges, 200_001);
-    let order = order::permutation(&world.keys, 200_001);
+    let order = shuffle::permutation(&world.keys, 200_001);
     for bits in [21, 61] {
         let field = field_of(bits, ModulusRule::Deployment);
         let forms = [world.form(&field, &ranges, 3), world.form(&field, &ranges, 4), world.form(&field, &ranges, 1)];
@@ -317,7 +318,7 @@ fn a_batch_gives_each_query_its_own_answer() {
     let ranges = [255; 13];
     let (rows, store) = world.rows(&ranges, 3000);
     let fields = [field_of(21, ModulusRule::Deployment), field_of(61, ModulusRule::Deployment)];
-    let order = order::permutation(&world.keys, 3000);
+    let order = shuffle::permutation(&world.keys, 3000);
     let programs: Vec<RowProgram> = (0..8)
         .map(|i| {
             let field = &fields[i % 2];
@@ -490,7 +491,7 @@ fn sums_of_table_entries_may_fill_a_word_and_more() {
         let outputs = [OutputExpr::Plain(0), OutputExpr::Blinded(1), OutputExpr::Difference(0)];
         let program = RowProgram::new([form(), form()], outputs);
         for shuffled in [false, true] {
-            let order = shuffled.then(|| order::permutation(&world.keys, 200));
+            let order = shuffled.then(|| shuffle::permutation(&world.keys, 200));
             let keys = world.keys.rows(&field, 3, 1, 1);
             let job = ScanJob {
                 field: &field,

@@ -1,9 +1,9 @@
 //! An answer computed from parts has the bits of the answer from one store, however the rows are cut.
 
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
-use ifonly_algebra::order;
+use ifonly_algebra::shuffle;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_scan::parts::{LocalPart, PartError, RowFunctions, RowPart, RowParts, ValueStream};
 use ifonly_scan::{Backend, RowStore, ScanError, ScanQuery, Scanner};
@@ -96,7 +96,7 @@ fn every_cut_gives_the_answer_of_one_store() {
         let mut world = World::new(seed, &ranges, 450);
         let scanners = [Scanner::new().with_span_rows(64), Scanner::new().with_threads(3).unwrap().with_span_rows(128)];
         let whole = RowParts::from(world.store(0..450));
-        let order = order::permutation(&world.keys, 450);
+        let order = shuffle::permutation(&world.keys, 450);
         for q in FIELDS {
             let field = Field::new(q).unwrap();
             for (number, program) in world.programs(&field).iter().enumerate() {
@@ -134,7 +134,7 @@ fn an_order_through_buckets_does_not_see_the_parts() {
     let mut world = World::new(5, &[50, 7, 200], 70_001);
     let scanner = Scanner::new().with_threads(2).unwrap();
     let whole = RowParts::from(world.store(0..70_001));
-    let order = order::permutation(&world.keys, 70_001);
+    let order = shuffle::permutation(&world.keys, 70_001);
     for q in FIELDS {
         let field = Field::new(q).unwrap();
         let mut programs = world.programs(&field)[..5].to_vec();
@@ -190,8 +190,8 @@ fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
     let mut world = World::new(8, &[20, 255, 9], 70_000);
     let scanner = Scanner::new().with_threads(2).unwrap();
     let keys = world.keys.clone();
-    let shuffle = order::Shuffle::new(&keys, 70_000);
-    let digits = order::BucketIndices::from_key(*shuffle.digits().unwrap().key());
+    let shuffle = shuffle::Shuffle::new(&keys, 70_000);
+    let digits = shuffle::BucketIndices::from_key(*shuffle.digits().unwrap().key());
     for (q, rows) in [(FIELDS[0], 0..70_000), (FIELDS[2], 1..65_000), (FIELDS[3], 30_001..60_007)] {
         let field = Field::new(q).unwrap();
         let forms = RowFunctions::new(&field, [world.form(&field, 4), world.form(&field, 1)]);
@@ -278,7 +278,7 @@ impl RowPart for Remote {
     fn evaluate<'a>(
         &'a self,
         _: &'a RowFunctions,
-        _: Option<&order::BucketIndices>,
+        _: Option<&shuffle::BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
         Ok(Box::new(self))
     }

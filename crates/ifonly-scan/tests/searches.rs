@@ -1,15 +1,15 @@
 //! A search finds the same, or fails the same, whoever decodes.
 
 use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::form::Rows;
+use ifonly_algebra::row_function::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_core::deployment::SchemeInstance;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
 use ifonly_core::scheme::{self, ConstraintKind};
 use ifonly_core::search::{Search, SearchError};
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use ifonly_scan::decode::KernelInterpolator;
 
 /// What happens to the first server's answers; their first 16 bytes are the key-check value.

@@ -1,9 +1,9 @@
 //! A row store gives back its rows, survives its serialised form, and believes nothing that does not fit.
 
-use ifonly_algebra::form::RowsError;
+use ifonly_algebra::row_function::RowsError;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_scan::FileBytes;
-use ifonly_scan::store::{LevelBytes, RowStore, RowWriter, StoreError};
+use ifonly_scan::row_store::{LevelBytes, RowStore, RowWriter, StoreError};
 use std::fs::File;
 
 fn sample(ranges: &[u32], count: usize) -> Vec<Vec<u16>> {

@@ -5,8 +5,8 @@
 //! A [`Cursor`] is the place in a step's message that the next frame begins at.
 
 use crate::error::PeerFault;
-use crate::program::Gate;
-use crate::shape::FRAME_WORDS;
+use crate::circuit::program::Gate;
+use crate::params::FRAME_WORDS;
 
 /// Bytes before a frame's payload.
 pub const HEADER_BYTES: usize = 8;

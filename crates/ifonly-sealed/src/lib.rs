@@ -50,28 +50,23 @@
 #![forbid(unsafe_code)]
 
 mod circuit;
+mod party;
 mod error;
 mod frame;
-mod gates;
-mod meeting;
-mod memory;
-mod party;
-mod planes;
+mod handshake;
 #[cfg(test)]
 mod privacy_tests;
-mod program;
 mod search;
-mod shape;
+mod params;
 pub mod simulate;
-mod user;
-mod zero;
+mod client;
 
-pub use circuit::{Circuit, CircuitCost};
+pub use circuit::build::{Circuit, CircuitCost};
 pub use error::{ExpectedFrame, PeerFault, SealedError};
 pub use frame::{FrameOutcome, HEADER_BYTES};
-pub use meeting::{HandshakeMismatch, RandomnessMode, SessionContext, SessionRandom};
-pub use party::{Party, PartyRandomness, Peer};
-pub use search::{SealedSearch, shape};
-pub use shape::{FRAME_WORDS, SealedParams};
-pub use user::{SealedResult, combine, share};
-pub use zero::PrefetchedWords;
+pub use handshake::{HandshakeMismatch, RandomnessMode, SessionContext, SessionRandom};
+pub use party::semi_honest::{Party, PartyRandomness, Peer};
+pub use search::{SealedSearch, params_for};
+pub use params::{FRAME_WORDS, SealedParams};
+pub use client::{SealedResult, combine, share};
+pub use party::zero_sharing::PrefetchedWords;

@@ -4,14 +4,14 @@
 //! what was found. What is sent depends on public numbers only, and there is no second request whose time or presence could tell
 //! anything.
 
-use crate::shape::SealedParams;
-use crate::user::{combine, share};
+use crate::params::SealedParams;
+use crate::client::{combine, share};
 use ifonly_algebra::random::RandomSource;
 use ifonly_core::candidates::DecodedCost;
-use ifonly_core::sealed::{SCHEME, SERVERS, SealedScheme};
+use ifonly_core::scheme::sealed::{SCHEME, SERVERS, SealedScheme};
 use ifonly_core::search::{HeaderContext, NearestRow, SearchError, SearchResult, StepMessages};
-use ifonly_core::secret::{SecretQuery, SecretQueryError};
-use ifonly_core::service::{CHECK_LENGTH, Route};
+use ifonly_core::secret_query::{SecretQuery, SecretQueryError};
+use ifonly_core::http_api::{CHECK_LENGTH, Route};
 use ifonly_core::transcript::messages;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -113,7 +113,7 @@ impl SealedSearch {
             crate::SealedError::Answers(reason) => SearchError::Unfitting(reason),
             _ => SearchError::Unfitting("this search is not for this machine"),
         };
-        let shape = shape(&self.sealed, self.top, self.audience.record_length).map_err(unfitting)?;
+        let shape = params_for(&self.sealed, self.top, self.audience.record_length).map_err(unfitting)?;
         let ranks = combine(&shape, parts.map(|(_, answer)| answer)).map_err(unfitting)?;
         let mut found = vec![];
         for near in ranks.into_iter().flatten() {
@@ -129,7 +129,7 @@ impl SealedSearch {
 }
 
 /// The machine's numbers for a search under a manifest.
-pub fn shape(sealed: &SealedScheme, top: usize, record_length: usize) -> Result<SealedParams, crate::SealedError> {
+pub fn params_for(sealed: &SealedScheme, top: usize, record_length: usize) -> Result<SealedParams, crate::SealedError> {
     let shape = SealedParams::new(sealed.params().rows, sealed.bits(), sealed.cost_bits())?;
     shape.top(top)?.record_bytes(SealedScheme::encoded_record_length(record_length))
 }

@@ -1,12 +1,12 @@
 //! The user's side: what servers are sent is uniform, whoever asks, and what does not fit together is no result.
 
 use ifonly_algebra::random::{ExhaustiveRandom, RandomSource, SeededRandom};
-use ifonly_core::package::MAX_RECORD;
+use ifonly_core::aont::MAX_RECORD;
 use ifonly_core::params::Params;
-use ifonly_core::sealed::SealedScheme;
+use ifonly_core::scheme::sealed::SealedScheme;
 use ifonly_core::search::{HeaderContext, SearchError};
-use ifonly_core::secret::SecretQuery;
-use ifonly_core::service::CHECK_LENGTH;
+use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::http_api::CHECK_LENGTH;
 use ifonly_core::transcript::Message;
 use ifonly_sealed::SealedSearch;
 use std::collections::BTreeMap;
@@ -77,10 +77,10 @@ fn a_search_ends_with_records_as_long_as_a_manifest_allows() {
     let (sealed, audience) = (sealed(vec![3, 2], 50), HeaderContext { record_length: MAX_RECORD, ..audience() });
     let mut search = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), audience, 1).unwrap();
     let length = search.next(&mut SeededRandom::new(3)).unwrap().response_length;
-    assert_eq!(ifonly_sealed::shape(&sealed, 1, MAX_RECORD).unwrap().answer_bytes(), length - CHECK_LENGTH);
+    assert_eq!(ifonly_sealed::params_for(&sealed, 1, MAX_RECORD).unwrap().answer_bytes(), length - CHECK_LENGTH);
     search.receive(vec![Some(vec![0; length]); 3]);
     assert_eq!(search.finish().map(|outcome| outcome.found.len()), Ok(0), "nobody qualifies");
-    assert!(ifonly_sealed::shape(&sealed, 1, MAX_RECORD + 1).is_err());
+    assert!(ifonly_sealed::params_for(&sealed, 1, MAX_RECORD + 1).is_err());
 }
 
 #[test]

@@ -9,12 +9,12 @@ use common::{answers, pair_key, record};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_core::candidates::DecodedCost;
-use ifonly_core::deployment::SchemeInstance;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::replica::{CheckedRequest, SealedRequest, ServerProtocol};
-use ifonly_core::sealed::SealedScheme;
+use ifonly_core::server_protocol::{CheckedRequest, SealedRequest, ServerProtocol};
+use ifonly_core::scheme::sealed::SealedScheme;
 use ifonly_core::search::HeaderContext;
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use ifonly_sealed::{
     Circuit, Party, PartyRandomness, Peer, RandomnessMode, SealedParams, SealedSearch, SessionContext, combine, share,
     simulate,
@@ -178,7 +178,7 @@ fn a_whole_search_is_as_written_down() {
         (1..).zip(&asks).zip(&nonces).map(|((n, ask), nonce)| hex(&subject(ask).greeting(n, nonce))).collect();
     let session = subject(&asks[0]).session(&nonces);
 
-    let circuit = Arc::new(Circuit::new(&ifonly_sealed::shape(&sealed, top, 4).unwrap()));
+    let circuit = Arc::new(Circuit::new(&ifonly_sealed::params_for(&sealed, top, 4).unwrap()));
     let mut recorder = Recorder { source: random, given: vec![] };
     let mut parties = [1, 2, 3].map(|n| {
         let share = &asks[n - 1].share;

@@ -1,9 +1,10 @@
 //! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml` shows them all.
 
-use crate::ledger::{self, LedgerConfig};
+use crate::auth::ledger;
+use crate::auth::ledger::LedgerConfig;
 use crate::peers::{PeerLimits, PeersConfig};
 use crate::shards::{self, ShardsConfig};
-use crate::tokens::TokenEntry;
+use crate::auth::tokens::TokenEntry;
 use http::HeaderValue;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};

@@ -1,15 +1,18 @@
 //! A server as a process: load what the configuration names, serve, reload on SIGHUP, finish on SIGTERM or SIGINT.
 
 use crate::config::{Config, ConfigError};
-use crate::holding::{LoadError, LoadedBundle};
-use crate::keyfile::{self, KeyFileError};
-use crate::ledger::{self, LedgerError};
+use crate::bundle::loaded::{LoadError, LoadedBundle};
+use crate::key_file;
+use crate::key_file::KeyFileError;
+use crate::auth::ledger;
+use crate::auth::ledger::LedgerError;
 use crate::peers::{PeerListener, PeerListenerError, PeerNetwork};
-use crate::routes::AppState;
-use crate::serve::{ServeError, Server, ServerHandle};
+use crate::http::routes::AppState;
+use crate::http::listener::{ServeError, Server, ServerHandle};
 use crate::shards::{ShardSet, ShardTlsError, ShardsError};
-use crate::tls::{self, TlsError};
-use crate::tokens::{Tokens, TokensError};
+use crate::tls::server;
+use crate::tls::server::TlsError;
+use crate::auth::tokens::{Tokens, TokensError};
 use ifonly_bundle::{Bundle, BundleMetadata, OpenError};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
@@ -116,8 +119,8 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
     config.check()?;
     let bundle = config.bundle.as_ref().ok_or(ConfigError::Missing { what: "the bundle", flag: "BUNDLE" })?;
     let index = config.index.ok_or(ConfigError::Missing { what: "the server's number", flag: "--index" })?;
-    let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
-    let tls = config.tls.as_ref().map(|tls| tls::server(&tls.certificate, &tls.key)).transpose()?;
+    let keys = config.keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>()?;
+    let tls = config.tls.as_ref().map(|tls| server::server(&tls.certificate, &tls.key)).transpose()?;
     let unreadable = |error| DaemonError::Bundle(Box::new(error));
     let (dataset, holding) = match &config.shards {
         None => {

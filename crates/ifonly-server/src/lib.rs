@@ -6,28 +6,19 @@
 //! but a number in [`metrics`] and a spent budget. Query contents appear in no log, metric or error document.
 #![forbid(unsafe_code)]
 
-mod admission;
+pub mod auth;
+pub mod bundle;
+pub mod compute;
+pub mod http;
+mod limits;
 pub mod config;
-mod connection;
-mod crowd;
 pub mod daemon;
-pub mod database;
-mod door;
-pub mod holding;
-pub mod keyfile;
-pub mod ledger;
+pub mod key_file;
 pub mod metrics;
-mod passes;
 pub mod peers;
-pub mod problem;
-pub mod routes;
-mod sealed;
-pub mod serve;
 pub mod shards;
-mod stream;
 pub mod tls;
-pub mod tokens;
 
 pub use config::Config;
-pub use holding::LoadedBundle;
-pub use serve::{ServeError, Server};
+pub use bundle::loaded::LoadedBundle;
+pub use http::listener::{ServeError, Server};

@@ -10,9 +10,10 @@ mod proxy;
 mod servers;
 
 use ifonly_core::transcript::MessageKind;
-use ifonly_server::ledger::{self, Ledger, LedgerConfig, LedgerError};
-use ifonly_server::problem::Problem;
-use ifonly_server::tokens::{TokenEntry, Tokens};
+use ifonly_server::auth::ledger;
+use ifonly_server::auth::ledger::{Ledger, LedgerConfig, LedgerError};
+use ifonly_server::http::problem::Problem;
+use ifonly_server::auth::tokens::{TokenEntry, Tokens};
 use proxy::{Mood, Proxy};
 use servers::{Redis, Stand};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -6,8 +6,8 @@ mod support;
 
 use ifonly_server::Server;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::AppState;
-use ifonly_server::tokens::Tokens;
+use ifonly_server::http::routes::AppState;
+use ifonly_server::auth::tokens::Tokens;
 use ifonly_values::manifest::Manifest;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};

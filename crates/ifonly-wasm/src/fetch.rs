@@ -4,11 +4,11 @@
 //! is followed and nothing is cached. It does not say why a connection failed.
 
 use crate::clock::BrowserClock;
-use crate::watch::TrafficMonitor;
-use ifonly_client::reply;
+use crate::traffic_monitor::TrafficMonitor;
+use ifonly_client::transport::response;
 use ifonly_client::transport::{Call, Checked, Exchange, Greeting, Pending, Receive, TransportError};
 use ifonly_client::{ClientError, Clock};
-use ifonly_core::service::{EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, SERVER_HEADER};
+use ifonly_core::http_api::{EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, SERVER_HEADER};
 use ifonly_values::manifest::MAX_JSON;
 use js_sys::{Promise, Reflect, Uint8Array};
 use std::rc::Rc;
@@ -42,7 +42,7 @@ impl FetchServer {
         let Ok(parsed) = Url::new(url) else { return refuse("it cannot be read; write https://host:port") };
         match parsed.protocol().as_str() {
             "https:" => {}
-            "http:" if reply::is_loopback(&parsed.hostname()) => {}
+            "http:" if response::is_loopback(&parsed.hostname()) => {}
             "http:" => return refuse("plain HTTP is only for this machine; use https"),
             _ => return refuse("it must begin with https://"),
         }
@@ -84,8 +84,8 @@ impl FetchServer {
             200 => Ok(exchanged),
             status => {
                 let retry_after = exchanged.header("retry-after");
-                let body = exchanged.body(reply::LONGEST_PROBLEM).await.unwrap_or_default();
-                Err(reply::refusal(status, retry_after.as_deref(), &body))
+                let body = exchanged.body(response::LONGEST_PROBLEM).await.unwrap_or_default();
+                Err(response::refusal(status, retry_after.as_deref(), &body))
             }
         }
     }
@@ -160,11 +160,11 @@ impl Exchange for FetchServer {
     fn greet(&self) -> Pending<'_, Greeting> {
         Box::pin(async {
             let response = self.request(MANIFEST_PATH, None).await?;
-            let index = reply::index(response.header(SERVER_HEADER).as_deref())?;
+            let index = response::index(response.header(SERVER_HEADER).as_deref())?;
             let named = response.header(EARLIER_HEADER).unwrap_or_default();
             let manifest = response.body(MAX_JSON).await?.into();
             let mut earlier = vec![];
-            for path in reply::earlier_paths(named.as_bytes()) {
+            for path in response::earlier_paths(named.as_bytes()) {
                 earlier.push(self.request(&path, None).await?.body(MAX_JSON).await?.into());
             }
             Ok(Greeting { index, manifest, earlier })
@@ -178,7 +178,7 @@ impl Exchange for FetchServer {
             self.watch.received(&self.base, step, 0, length);
             let mut checked = Checked::new(length, response);
             let body = self.request(route.path(), Some(&message)).await?;
-            reply::check_length(body.header("content-length").as_deref(), length)?;
+            response::check_length(body.header("content-length").as_deref(), length)?;
             let mut received = 0;
             body.stream(|bytes| {
                 checked.part(bytes)?;
@@ -202,5 +202,5 @@ fn unreachable(error: &JsValue) -> TransportError {
 
 fn reason(error: &JsValue) -> String {
     let message = Reflect::get(error, &"message".into()).ok().and_then(|message| message.as_string());
-    reply::plain(&message.unwrap_or_else(|| "it broke off".into()))
+    response::plain(&message.unwrap_or_else(|| "it broke off".into()))
 }

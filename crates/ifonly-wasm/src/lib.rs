@@ -9,11 +9,11 @@
 
 #[cfg(target_family = "wasm")]
 mod clock;
-pub mod fault;
+pub mod error;
 #[cfg(target_family = "wasm")]
 mod fetch;
-pub mod form;
+pub mod form_schema;
 #[cfg(target_family = "wasm")]
-pub mod session;
+pub mod client;
 #[cfg(target_family = "wasm")]
-mod watch;
+mod traffic_monitor;

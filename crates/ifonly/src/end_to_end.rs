@@ -6,28 +6,30 @@
 //! what the network, TLS, HTTP, the checksums and the waiting cost on top. All times are the wall's, since servers use
 //! all processors.
 
-use crate::exit::CommandError;
+use crate::cli::exit::CommandError;
 use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{OsRandom, RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_client::http::{HttpServer, TlsTrust};
+use ifonly_client::transport::http::{HttpServer, TlsTrust};
 use ifonly_client::{Answer, Client, Pins, Profile, ProfileValues, Transport, WishList};
-use ifonly_core::deployment::SchemeInstance;
-use ifonly_core::replica::CheckedRequest;
+use ifonly_core::scheme::instance::SchemeInstance;
+use ifonly_core::server_protocol::CheckedRequest;
 use ifonly_core::scheme::{self, ConstraintKind, CostModel};
-use ifonly_core::sealed::{self, SealedScheme};
+use ifonly_core::scheme::sealed;
+use ifonly_core::scheme::sealed::SealedScheme;
 use ifonly_core::search::{Search, SearchResult, StepMessages, confirm_under};
-use ifonly_core::secret::SecretQuery;
-use ifonly_core::service::Route;
+use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::http_api::Route;
 use ifonly_scan::RowStore;
 use ifonly_scan::bench::BenchOptions;
 use ifonly_scan::decode::KernelInterpolator;
 use ifonly_server::config::Limits;
-use ifonly_server::database::AnswerError;
-use ifonly_server::routes::AppState;
-use ifonly_server::tokens::Tokens;
-use ifonly_server::{LoadedBundle, Server, tls};
+use ifonly_server::compute::database::AnswerError;
+use ifonly_server::http::routes::AppState;
+use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::{LoadedBundle, Server};
+use ifonly_server::tls::server;
 use ifonly_values::manifest::{Manifest, ManifestFields, SchemeEntry};
 use ifonly_values::record::{self, Record};
 use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema, Value};
@@ -348,7 +350,7 @@ impl Servers {
             let tokens = Tokens::new(vec![], None).map_err(CommandError::machine)?;
             let app = AppState::new(holding.map_err(CommandError::machine)?, tokens, Limits::default(), vec![]);
             let private = signing_key.serialize_der().try_into().map_err(CommandError::machine)?;
-            let tls = tls::with(vec![cert.der().clone()], private).map_err(CommandError::machine)?;
+            let tls = server::with(vec![cert.der().clone()], private).map_err(CommandError::machine)?;
             let runtime = Runtime::new().map_err(CommandError::machine)?;
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
             let server =

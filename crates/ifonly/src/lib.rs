@@ -64,38 +64,14 @@
 // The command line speaks of this crate as other programs do.
 extern crate self as ifonly;
 
-#[cfg(feature = "ask")]
-mod advice;
-#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
-#[doc(hidden)]
-pub mod command_line;
-#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
-mod commands;
-#[cfg(feature = "ask")]
-mod connection;
+pub mod cli;
+mod local;
 #[cfg(feature = "bench")]
 mod end_to_end;
 #[cfg(feature = "lab")]
-pub mod exhibits;
-#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
-mod exit;
-#[cfg(feature = "ask")]
-mod given;
-#[cfg(all(feature = "ask", feature = "serve"))]
-mod in_process;
-#[cfg(all(feature = "ask", feature = "serve"))]
-mod loans;
-#[cfg(feature = "serve")]
-mod loopback;
-#[cfg(feature = "ask")]
-mod page;
-#[cfg(feature = "ask")]
-mod profile;
+pub mod bundle_rows;
 #[cfg(feature = "bench")]
 mod sealed_bench;
-#[cfg(feature = "ask")]
-mod show;
-pub mod text;
 #[cfg(feature = "bench")]
 mod timing;
 
@@ -118,8 +94,11 @@ pub use ifonly_lab as lab;
 pub use ifonly_scan as scan;
 #[cfg(feature = "serve")]
 pub use ifonly_server::{self as server, Server};
-pub use ifonly_values::{self as values, blame::ErrorCategory, manifest::Manifest, wishes::Wishes};
+pub use ifonly_values as values;
+pub use ifonly_values::error_category::ErrorCategory;
+pub use ifonly_values::manifest::Manifest;
+pub use ifonly_values::wishes::Wishes;
 #[cfg(all(feature = "ask", feature = "serve"))]
-pub use in_process::InProcess;
+pub use local::in_process::InProcess;
 #[cfg(feature = "serve")]
-pub use loopback::{Loopback, LoopbackError};
+pub use local::loopback::{Loopback, LoopbackError};

@@ -5,20 +5,21 @@
 //! through the same code in this thread. Each part keeps its best time; all times are the wall's.
 
 use crate::end_to_end::{BenchDataset, RowOrder, TimedPart, Times};
-use crate::exit::CommandError;
+use crate::cli::exit::CommandError;
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::random::OsRandom;
-use ifonly_client::http::{HttpServer, TlsTrust};
+use ifonly_client::transport::http::{HttpServer, TlsTrust};
 use ifonly_client::{Answer, Client, Pins, Transport};
-use ifonly_core::replica::{CheckedRequest, SealedRequest};
-use ifonly_core::sealed::SERVERS;
+use ifonly_core::server_protocol::{CheckedRequest, SealedRequest};
+use ifonly_core::scheme::sealed::SERVERS;
 use ifonly_scan::bench::BenchOptions;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedSearch, simulate};
 use ifonly_server::config::Limits;
 use ifonly_server::peers::{NextServer, PeerLimits, PeerListener, PeersConfig, PreviousServer, RandomnessMode};
-use ifonly_server::routes::AppState;
-use ifonly_server::tokens::Tokens;
-use ifonly_server::{LoadedBundle, Server, tls};
+use ifonly_server::http::routes::AppState;
+use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::{LoadedBundle, Server};
+use ifonly_server::tls::server;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -93,7 +94,7 @@ pub(crate) fn measure(
     let started = Instant::now();
     let now = |what: &str| eprintln!("{:>7.1} s  {what}", started.elapsed().as_secs_f64());
     now("making rows and looking for the nearest by brute force");
-    let world = BenchDataset::make(options, ifonly_core::sealed::SCHEME.name, RowOrder::Stored)?;
+    let world = BenchDataset::make(options, ifonly_core::scheme::sealed::SCHEME.name, RowOrder::Stored)?;
     now("making records and sealing them for three servers");
     let servers = Servers::start(&world, round_trip, source)?;
     now("comparing answers with brute force");
@@ -122,7 +123,7 @@ pub(crate) fn measure(
     let parts: Vec<TimedPart> =
         times.0.iter().map(|&(part, time)| TimedPart { part, milliseconds: milliseconds(time) }).collect();
     let sealed = world.manifest.sealed().ok_or_else(|| CommandError::Machine("sealed is not on offer".into()))?;
-    let shape = ifonly_sealed::shape(sealed, 1, world.manifest.record_length()).map_err(CommandError::machine)?;
+    let shape = ifonly_sealed::params_for(sealed, 1, world.manifest.record_length()).map_err(CommandError::machine)?;
     let (cost, rows) = (Circuit::new(&shape).cost(), world.manifest.rows());
     Ok(SealedBenchReport {
         rows,
@@ -254,7 +255,7 @@ impl Servers {
             let tokens = Tokens::new(vec![], None).map_err(CommandError::machine)?;
             let app =
                 AppState::new(holding, tokens, Limits::default(), vec![]).with_peers(Some(Arc::new(station.run())));
-            let tls = tls::server(&certificate, &private).map_err(CommandError::machine)?;
+            let tls = server::server(&certificate, &private).map_err(CommandError::machine)?;
             let bound = runtime.block_on(Server::bind(app, local, None, Some(tls))).map_err(CommandError::machine)?;
             transports.push(Arc::new(HttpServer::new(&format!("https://{}", bound.address()), &trust, None)?));
             holdings.extend(bound.app().versions().current());

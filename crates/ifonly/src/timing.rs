@@ -5,19 +5,19 @@
 //! record, with requests that leave at once and with paced ones. AUC is how well one time tells two cases apart: 0.5 is not
 //! at all, 1 always.
 
-use crate::exit::CommandError;
+use crate::cli::exit::CommandError;
 use bytes::Bytes;
 use ifonly_algebra::field::FieldElement;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
-use ifonly_client::patience::TokioClock;
+use ifonly_client::transport::retry::TokioClock;
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
-use ifonly_core::deployment::SchemeInstance;
-use ifonly_core::replica::ServerProtocol;
+use ifonly_core::scheme::instance::SchemeInstance;
+use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_core::scheme::{self, ConstraintKind, CostModel};
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::MessageKind;
 use ifonly_values::manifest::{Manifest, ManifestFields};

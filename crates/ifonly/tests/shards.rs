@@ -3,11 +3,11 @@
 mod support;
 
 use ifonly::client::transport::ServerRequest;
-use ifonly::client::{RetryPolicy, http};
+use ifonly::client::{RetryPolicy, transport::http};
 use ifonly::{Bundle, Manifest};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_core::search::Search;
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
 use support::{COLUMNS, Door, Place, Server, Truth, fine, ifonly};

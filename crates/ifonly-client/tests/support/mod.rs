@@ -9,20 +9,21 @@ use http_body_util::BodyExt;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_client::patience::TokioClock;
+use ifonly_client::transport::retry::TokioClock;
 use ifonly_client::transport::{ChecksumVerifier, Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{
     Client, ManifestResponse, Pins, ProfileValues, ResponseSink, RetryPolicy, Retrying, Route, Transport,
     TransportError,
 };
-use ifonly_core::service::{MANIFEST_PATH, SERVER_HEADER};
+use ifonly_core::http_api::{MANIFEST_PATH, SERVER_HEADER};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Message;
 use ifonly_scan::RowStore;
 use ifonly_server::LoadedBundle;
 use ifonly_server::config::Limits;
-use ifonly_server::routes::{self, AppState};
-use ifonly_server::tokens::Tokens;
+use ifonly_server::http::routes;
+use ifonly_server::http::routes::AppState;
+use ifonly_server::auth::tokens::Tokens;
 use ifonly_values::manifest::{Manifest, ManifestFields};
 use ifonly_values::record;
 use ifonly_values::schema::{Feature, FeatureKind, Quantiser, Scale, Schema};

@@ -1,23 +1,20 @@
 //! Schemes as data: which vectors are shared, what each server computes from its shares, how the decoded values are read.
 //!
 //! From a [`Scheme`] follow the number of servers, the sizes of all messages, the cost table, the field and the
-//! documentation (see [`Deployment`](crate::deployment::Deployment)). Threshold, silence, lies, verification and shuffle
+//! documentation (see [`Deployment`](crate::scheme::instance::Deployment)). Threshold, silence, lies, verification and shuffle
 //! are the engine's business and appear in no scheme. To add one, write a short file here and list it in [`ALL`].
 
 use crate::field::{Field, FieldElement};
-use crate::form::{RowFunction, RowFunctionKind, RowProgram};
+use crate::row_function::{RowFunction, RowFunctionKind, RowProgram};
 use crate::params::Params;
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 
-mod gated;
-mod linear;
-mod norms;
-mod pcr;
-mod pcr_plus;
-mod single_phase;
-mod table;
-mod two_phase;
+pub mod instance;
+mod own;
+mod paper;
+pub mod sealed;
+
 
 /// A whole scheme.
 #[derive(Debug)]
@@ -277,36 +274,36 @@ impl PhaseContext<'_> {
 
 /// Every scheme, the paper's first.
 pub const ALL: &[&Scheme] = &[
-    &pcr::BASELINE,
-    &pcr::DIFF,
-    &pcr::MASK,
-    &two_phase::TWO_PHASE,
-    &two_phase::FOUR_SERVERS,
-    &single_phase::SINGLE_PHASE,
-    &pcr_plus::BASELINE,
-    &pcr_plus::DIFF,
-    &pcr_plus::MASK,
-    &two_phase::PLUS,
-    &single_phase::PLUS,
-    &norms::LP,
-    &norms::DOT,
-    &linear::BASELINE,
-    &linear::DIFF,
-    &linear::MASK,
-    &linear::SINGLE_PHASE,
-    &linear::SINGLE_PHASE_PLUS,
-    &linear::LP,
-    &table::TABLE,
-    &gated::GATED,
-    &gated::PLUS,
-    &gated::RANGES,
-    &gated::RANGES_PLUS,
-    &gated::COSTS,
-    &gated::TABLES,
+    &paper::pcr::BASELINE,
+    &paper::pcr::DIFF,
+    &paper::pcr::MASK,
+    &paper::two_phase::TWO_PHASE,
+    &paper::two_phase::FOUR_SERVERS,
+    &paper::single_phase::SINGLE_PHASE,
+    &paper::pcr_plus::BASELINE,
+    &paper::pcr_plus::DIFF,
+    &paper::pcr_plus::MASK,
+    &paper::two_phase::PLUS,
+    &paper::single_phase::PLUS,
+    &paper::norms::LP,
+    &paper::norms::DOT,
+    &own::linear::BASELINE,
+    &own::linear::DIFF,
+    &own::linear::MASK,
+    &own::linear::SINGLE_PHASE,
+    &own::linear::SINGLE_PHASE_PLUS,
+    &own::linear::LP,
+    &own::table::TABLE,
+    &own::gated::GATED,
+    &own::gated::PLUS,
+    &own::gated::RANGES,
+    &own::gated::RANGES_PLUS,
+    &own::gated::COSTS,
+    &own::gated::TABLES,
 ];
 
 /// The scheme that deployments should prefer.
-pub const DEFAULT: &Scheme = &gated::TABLES;
+pub const DEFAULT: &Scheme = &own::gated::TABLES;
 
 /// The scheme of that name.
 pub fn named(name: &str) -> Option<&'static Scheme> {

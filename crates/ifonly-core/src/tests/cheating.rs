@@ -1,18 +1,18 @@
 //! What a client that breaks the protocol gets where servers are to spare, and why masks are not verified.
 
-use crate::deployment::{SchemeInstance, SchemeInstanceError};
+use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::field::FieldElement;
 use crate::field::ModulusRule;
-use crate::form::Rows;
+use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
-use crate::service::CHECK_LENGTH;
+use crate::http_api::CHECK_LENGTH;
 use crate::spir::RecordFetch;
 use crate::transcript::{Message, MessageKind, SearchRef, Ticket, messages};
-use crate::{package, wire};
+use crate::{aont, wire};
 
 const ROWS: [[u16; 2]; 5] = [[3, 1], [0, 2], [4, 4], [1, 0], [2, 3]];
 
@@ -94,7 +94,7 @@ fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
         let (_, answers) = world.ask(MessageKind::Record, parent, (0..deployment.servers()).map(wish).collect());
         let records = (1..deployment.servers()).filter(|&server| {
             let sealed: Vec<u8> = answers[server].iter().zip(&answers[0]).map(|(a, b)| a ^ b).collect();
-            package::decode(&sealed).is_some_and(|record| crate::memory::levels(&record) == ROWS[server])
+            aont::decode(&sealed).is_some_and(|record| crate::memory::levels(&record) == ROWS[server])
         });
         assert_eq!(records.count(), symbols, "S = {silent}, B = {lying}");
     }

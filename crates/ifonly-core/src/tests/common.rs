@@ -1,17 +1,17 @@
 //! What the proofs share: random instances, an independent brute force, and a search at the level of symbols.
 
 use crate::candidates::{Candidates, DecodedCost};
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::FieldElement;
 use crate::field::ModulusRule;
-use crate::form::{self, RowRandomness, Rows, ScanJob};
+use crate::row_function::{self, RowRandomness, Rows, ScanJob};
 use crate::keys::RootKey;
 use crate::params::Params;
 use crate::random::{RandomSource, SeededRandom};
-use crate::round::PhaseState;
+use crate::phase::PhaseState;
 use crate::scheme::{ConstraintKind, CostModel, Scheme};
 use crate::search::SearchError;
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 
 /// (T, S, B).
 pub(super) type Faults = (usize, usize, usize);
@@ -190,7 +190,7 @@ pub(super) fn answer(
     let alpha = deployment.points()[server];
     let job =
         ScanJob { field: deployment.field(), alpha, kappa: deployment.kappa(phase), program: &program, order: None };
-    form::answer(&job, rows, randomness)
+    row_function::answer(&job, rows, randomness)
 }
 
 /// Compares a decoded search with brute force. Masked ties may go to any of the tied rows.

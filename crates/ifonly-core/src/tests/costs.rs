@@ -1,6 +1,6 @@
 //! Servers, κ, field bounds and communication costs follow from the descriptions and equal the published formulas.
 
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme;
@@ -108,10 +108,10 @@ fn verified_answers_cost_twice_and_one_symbol() {
 #[test]
 fn declared_degrees_are_the_highest_that_remain() {
     // κ + 1 answers decode (tests/exactness.rs). Here: κ answers do not, so no declared degree is too high.
-    use crate::form::{RowRandomness, Rows, ScanJob, answer};
+    use crate::row_function::{RowRandomness, Rows, ScanJob, answer};
     use crate::random::SeededRandom;
-    use crate::round::PhaseState;
-    use crate::secret::SecretQuery;
+    use crate::phase::PhaseState;
+    use crate::secret_query::SecretQuery;
     struct Bare;
     impl RowRandomness for Bare {
         fn pad(&self, _: usize, _: usize, _: usize) -> crate::field::FieldElement {

@@ -2,15 +2,15 @@
 //! everything else that the user sees is uniform. Every pad coefficient of every row is needed for that.
 
 use super::common::{answer, for_all_schemes};
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
 use crate::field::{Field, FieldElement};
-use crate::form::{OutputExpr, RowRandomness, Rows};
+use crate::row_function::{OutputExpr, RowRandomness, Rows};
 use crate::params::Params;
 use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
-use crate::round::PhaseState;
+use crate::phase::PhaseState;
 use crate::scheme::{ConstraintKind, DecodeRule, Scheme};
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 use std::collections::BTreeMap;
 
 /// The servers' randomness as a table, with a fault where a test wants one.

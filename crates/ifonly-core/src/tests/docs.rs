@@ -1,6 +1,6 @@
 //! `docs/schemes.md` is what the scheme descriptions say. `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` rewrites it.
 
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::describe::{formula, table};
 use crate::field::ModulusRule;
 use crate::params::Params;

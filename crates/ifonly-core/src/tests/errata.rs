@@ -1,17 +1,17 @@
 //! The paper's worked example, and its errata as computations.
 
 use super::common::{answer, play};
-use crate::deployment::{SchemeInstance, SchemeInstanceError};
+use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::dmin::{MaskRule, d_min};
 use crate::field::ModulusRule;
 use crate::field::{Field, FieldElement};
-use crate::form::{RowRandomness, Rows};
+use crate::row_function::{RowRandomness, Rows};
 use crate::keys::RootKey;
 use crate::params::Params;
 use crate::random::{RandomSource, SeededRandom};
-use crate::round::PhaseState;
+use crate::phase::PhaseState;
 use crate::scheme;
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 
 fn distance(x: &[i64], y: &[i64]) -> i64 {
     x.iter().zip(y).map(|(x, y)| (x - y).pow(2)).sum()

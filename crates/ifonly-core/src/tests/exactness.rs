@@ -3,15 +3,15 @@
 
 use super::common::{Instance, assert_nearest, chance, for_all_schemes, play};
 use crate::candidates::DecodedCost;
-use crate::deployment::{SchemeInstance, SchemeInstanceError};
+use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::field::FieldElement;
 use crate::field::ModulusRule;
-use crate::form::Rows;
+use crate::row_function::Rows;
 use crate::params::Params;
 use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
 use crate::scheme::{ConstraintKind, DecodeRule, Phase};
 use crate::search::{NearestRow, confirm};
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 
 /// The same in each run; `IFONLY_SEED` tries another one.
 fn seed() -> u64 {

@@ -1,7 +1,7 @@
 //! The servers' common randomness: labels that cannot collide, exact uniformity, random access, epochs.
 
 use crate::field::{Field, FieldElement};
-use crate::form::RowRandomness;
+use crate::row_function::RowRandomness;
 use crate::keys::{Purpose, RootKey};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,13 +1,13 @@
 //! What is taken up to its limit and refused beyond: parameters, secrets, numbers of servers, and the cost of a fetched record.
 
 use crate::candidates::DecodedCost;
-use crate::deployment::{SchemeInstance, SchemeInstanceError};
-use crate::fault::SearchError;
+use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
+use crate::error::SearchError;
 use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme::{self, Scheme};
 use crate::search::{NearestRow, confirm_under};
-use crate::secret::{SecretQuery, SecretQueryError};
+use crate::secret_query::{SecretQuery, SecretQueryError};
 
 fn named(name: &str) -> &'static Scheme {
     scheme::named(name).unwrap()

@@ -1,16 +1,16 @@
 //! A search as a machine: in what pieces responses come, and in what order it is called, changes nothing but what was said.
 
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
-use crate::form::Rows;
+use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
 use crate::search::{Search, SearchError, SearchResult, StepMessages};
-use crate::secret::SecretQuery;
-use crate::service::{CHECK_LENGTH, Route};
+use crate::secret_query::SecretQuery;
+use crate::http_api::{CHECK_LENGTH, Route};
 use std::sync::Arc;
 
 struct World {

@@ -1,14 +1,14 @@
 //! The order of a shuffled answer: one for all messages of a search, another for every search, the same at all servers.
 
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::FieldElement;
 use crate::field::ModulusRule;
 use crate::keys::RootKey;
-use crate::order::permutation;
+use crate::shuffle::permutation;
 use crate::params::Params;
-use crate::promise::ShareCommitments;
+use crate::share_commitment::ShareCommitments;
 use crate::random::SeededRandom;
-use crate::replica::{CheckedRequest, ServerProtocol};
+use crate::server_protocol::{CheckedRequest, ServerProtocol};
 use crate::scheme;
 use crate::search::HeaderContext;
 use crate::transcript::{Message, MessageKind, SearchRef, messages};

@@ -2,21 +2,21 @@
 //! servers cannot give.
 
 use crate::candidates::{CandidateFilter, ImpossibleValue};
-use crate::deployment::SchemeInstance;
-use crate::fault::SearchError;
+use crate::scheme::instance::SchemeInstance;
+use crate::error::SearchError;
 use crate::field::ModulusRule;
-use crate::form::Rows;
+use crate::row_function::Rows;
 use crate::interpolate::{DecodedWords, InterpolationPlan, InterpolationStream, Interpolator, MalformedAnswer};
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
-use crate::package;
+use crate::aont;
 use crate::params::Params;
 use crate::random::SeededRandom;
-use crate::replica::{CheckedRequest, Refusal, ServerProtocol};
+use crate::server_protocol::{CheckedRequest, Refusal, ServerProtocol};
 use crate::scheme;
-use crate::sealed::SealedScheme;
+use crate::scheme::sealed::SealedScheme;
 use crate::search::{HeaderContext, Search};
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 use crate::signature::{RecordVerifier, SignatureContext, SigningKey};
 use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn a_record_is_opened_only_if_it_is_whole_and_the_institutions() {
     let signer = RecordVerifier { key: key.public(), subject };
     let audience = HeaderContext { signer: Some(signer), ..AUDIENCE };
     let signed = |by: &SigningKey| [b"text".to_vec(), by.sign(&subject, b"text").to_vec()].concat();
-    let seal = |record: &[u8]| package::encode(record, &[7; 16]);
+    let seal = |record: &[u8]| aont::encode(record, &[7; 16]);
     assert_eq!(audience.open_record(&seal(&signed(&key))), Ok(b"text".to_vec()));
     assert_eq!(audience.open_record(&seal(&signed(&SigningKey::new(&[6; 32])))), Err(SearchError::Forged));
     let mut other = signed(&key);
@@ -126,7 +126,7 @@ fn a_record_is_opened_only_if_it_is_whole_and_the_institutions() {
     }
     // Servers seal where the records will stand, to the same bytes.
     let (replica, root) = (ServerProtocol::new(1, AUDIENCE.digest, none(), vec![], 20), RootKey::new(3, [9; 32]));
-    let mut stored = [0; 4 + package::OVERHEAD];
+    let mut stored = [0; 4 + aont::OVERHEAD];
     replica.encode_record_into(&root, 0, b"text", &mut stored);
     assert_eq!(replica.encode_records(&root, [&b"text"[..]].into_iter()), [stored.to_vec()]);
     assert_eq!(AUDIENCE.open_record(&stored), Ok(b"text".to_vec()));

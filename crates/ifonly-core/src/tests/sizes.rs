@@ -1,18 +1,18 @@
 //! Sizes that are told in advance are those of what is sent: limits, estimates and the documentation rest on them.
 
 use crate::decode::DecodeError;
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
-use crate::form::Rows;
+use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
-use crate::package;
+use crate::aont;
 use crate::params::Params;
 use crate::random::SeededRandom;
 use crate::scheme;
-use crate::sealed::SealedScheme;
+use crate::scheme::sealed::SealedScheme;
 use crate::search::{Search, StepMessages};
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 use crate::spir::RecordFetch;
 use crate::transcript::{Message, messages};
 
@@ -48,14 +48,14 @@ fn the_bytes_of_a_search_are_those_that_were_told() {
 #[test]
 fn a_sealed_search_has_the_bytes_that_were_told() {
     let sealed = SealedScheme::new(Params { cost_limit: 100, ..Params::new(vec![3, 1, 2], 9) }).unwrap();
-    assert_eq!(SealedScheme::encoded_record_length(20), 20 + package::OVERHEAD);
+    assert_eq!(SealedScheme::encoded_record_length(20), 20 + aont::OVERHEAD);
     let audience = crate::search::HeaderContext { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
     let payload = sealed.payload(2, &[0; 9]);
     let sent: Vec<Message> = messages(&sealed.header(&audience), vec![payload; 3], &mut SeededRandom::new(22));
     let told = sealed.traffic(2, 20);
     assert_eq!(told.up, sent.iter().map(|message| message.encode().len() as u128).sum::<u128>());
     // For each of the two rows a word and a sealed record, behind the key-check value.
-    let response = crate::service::CHECK_LENGTH + 2 * (8 + 20 + package::OVERHEAD);
+    let response = crate::http_api::CHECK_LENGTH + 2 * (8 + 20 + aont::OVERHEAD);
     assert_eq!((sealed.response_length(2, 20), told.down), (response, 3 * response as u128));
 }
 

@@ -1,17 +1,17 @@
 //! Clients that go on with searches they have not begun, servers that give wrong tickets, and what one search can be made to tell.
 
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
 use crate::field::{Field, FieldElement};
-use crate::form::Rows;
+use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::promise::ShareCommitments;
+use crate::share_commitment::ShareCommitments;
 use crate::random::{RandomSource, SeededRandom};
-use crate::replica::{Refusal, ServerProtocol};
+use crate::server_protocol::{Refusal, ServerProtocol};
 use crate::scheme;
 use crate::search::{HeaderContext, Search};
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 use crate::transcript::{Message, MessageKind, SearchRef, messages};
 use crate::wire;
 use std::collections::BTreeSet;

@@ -8,16 +8,16 @@
 //! drawn there and seen in the second, so it is among the symbols.
 
 use super::common::for_all_schemes;
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
-use crate::form::Rows;
+use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
 use crate::scheme::{self, ConstraintKind, CostModel, Scheme};
 use crate::search::Search;
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 use crate::transcript::{Message, MessageKind, SearchRef};
 use crate::wire;
 use std::collections::{BTreeMap, BTreeSet};

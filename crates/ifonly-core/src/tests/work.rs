@@ -2,18 +2,18 @@
 //! that lies in order to see the difference.
 
 use super::common::for_all_schemes;
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
-use crate::form::Rows;
+use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::{RandomSource, SeededRandom};
 use crate::scheme::ConstraintKind;
 use crate::search::{Search, SearchError, SearchResult, StepMessages};
-use crate::secret::SecretQuery;
+use crate::secret_query::SecretQuery;
 use crate::transcript::MessageKind;
-use crate::{package, wire};
+use crate::{aont, wire};
 
 const ROWS: usize = 700;
 
@@ -79,7 +79,7 @@ fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
                         Err(other) => panic!("{}: {other}", scheme.name),
                     }
                     // All rows are read, and of every record the whole encoding is opened.
-                    let record = (servers[0].header_context().record_length + package::OVERHEAD) as u64;
+                    let record = (servers[0].header_context().record_length + aont::OVERHEAD) as u64;
                     let last = steps.len() - 1;
                     assert!(steps[last - k] > deployment.phases() as u64 * ROWS as u64, "{}", scheme.name);
                     assert!(steps[last - k..].windows(2).all(|pair| pair[1] == pair[0] + record), "{}", scheme.name);

@@ -5,7 +5,7 @@
 //! powers (linearised and table schemes, the inner product), the first sum is absent.
 
 use ifonly_algebra::field::FieldElement;
-use ifonly_core::deployment::SchemeInstance;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{ConstraintKind, CostModel, Scheme};
 
 /// p, if `Σ y^p` stands in every value whatever is shared.

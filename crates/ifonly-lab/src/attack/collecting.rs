@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_core::deployment::SchemeInstance;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::replica::{CheckedRequest, ServerProtocol};
-use ifonly_core::sealed::{SCHEME, SealedScheme};
+use ifonly_core::server_protocol::{CheckedRequest, ServerProtocol};
+use ifonly_core::scheme::sealed::{SCHEME, SealedScheme};
 use ifonly_core::search::HeaderContext;
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedSearch, simulate};
 
 use super::UniformDatabase;
@@ -63,7 +63,7 @@ impl Servers {
         };
         let replicas: Vec<ServerProtocol> = (1..=3).map(replica).collect();
         let records = replicas[0].encode_records(&key, records.iter().map(Vec::as_slice));
-        let circuit = Arc::new(Circuit::new(&ifonly_sealed::shape(&sealed, 1, record_length).map_err(fault)?));
+        let circuit = Arc::new(Circuit::new(&ifonly_sealed::params_for(&sealed, 1, record_length).map_err(fault)?));
         let audience = HeaderContext { digest, epoch: 1, record_length, signer: None };
         Ok(Servers { sealed, circuit, rows, replicas, records, audience, random })
     }

@@ -12,13 +12,13 @@ pub mod partials;
 pub mod radix;
 pub mod replay;
 mod sessions;
-mod share;
+mod recovery;
 pub mod stopping;
 mod tracks;
 pub mod trilateration;
 
 pub use sessions::{AttackSearch, EngineOracle, ModelOracle, SearchOracle, UniformDatabase};
-pub use share::RecoveredFraction;
+pub use recovery::RecoveredFraction;
 
 use crate::LabError;
 use crate::progress::ProgressSink;

@@ -7,7 +7,8 @@
 //! query.
 
 use ifonly_algebra::field::FieldElement;
-use ifonly_algebra::form::{self, Rows, ScanJob};
+use ifonly_algebra::row_function;
+use ifonly_algebra::row_function::{Rows, ScanJob};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::SeededRandom;
 use ifonly_algebra::share::SlotVectors;
@@ -55,7 +56,7 @@ impl AttackedServer for Unbound<'_> {
         let job = ScanJob { field, alpha, kappa, program: &program, order: None };
         // The transcript is left out: this is the whole difference.
         let pads = self.key.transcript(&Tau::default()).rows(field, 1, kappa, 1);
-        Ok(form::answer(&job, &self.rows, &pads))
+        Ok(row_function::answer(&job, &self.rows, &pads))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 
 use crate::LabError;
 use crate::engine::{Engine, record_of};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::setting::{Decoded, FeatureCost};
+use crate::leakage::model::{Decoded, FeatureCost};
 
 /// The class of every row that violates a constraint of a gated scheme.
 pub(crate) const BEHIND_THE_GATE: i64 = -1;

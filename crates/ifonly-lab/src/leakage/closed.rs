@@ -6,7 +6,7 @@
 //! what a shuffle takes away.
 
 use super::classes::{BEHIND_THE_GATE, Classes};
-use super::setting::SamplingRule;
+use crate::leakage::model::SamplingRule;
 
 /// The entropy of the classes of M rows in order.
 pub(crate) fn tuple_entropy(classes: &Classes, m: u32, drawing: SamplingRule) -> f64 {

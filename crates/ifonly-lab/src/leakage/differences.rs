@@ -8,7 +8,7 @@
 use super::classes::Classes;
 use super::closed::log2_falling;
 use super::multisets::Counts;
-use super::setting::SamplingRule;
+use crate::leakage::model::SamplingRule;
 
 /// `log₂ P(differences)` of any tuple with these counts.
 pub(crate) fn log2_probability(classes: &Classes, counts: &Counts, m: u32, drawing: SamplingRule) -> f64 {

@@ -195,7 +195,7 @@ fn multisets(kinds: usize, members: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::setting::{LeakageModel, LeakageScheme};
+    use crate::leakage::model::{LeakageModel, LeakageScheme};
     use super::*;
 
     /// Counts points one by one, for every x, and compares with the convolution averaged over symmetric queries.

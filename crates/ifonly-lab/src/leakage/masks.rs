@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use super::classes::Classes;
 use super::closed::{log2_factorial, order_entropy, tuple_entropy};
 use super::multisets::{Counts, visit_multisets};
-use super::setting::{RowOrder, SamplingRule};
+use crate::leakage::model::{RowOrder, SamplingRule};
 
 /// More states than this are not followed: the probability is then not a number.
 const STATES: usize = 20_000;

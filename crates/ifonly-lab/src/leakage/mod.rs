@@ -15,12 +15,12 @@ mod grid;
 mod masks;
 mod monte_carlo;
 mod multisets;
-mod setting;
+mod model;
 
 use rayon::prelude::*;
 
 pub use monte_carlo::{Estimate, Sampling, estimate};
-pub use setting::{Decoded, FeatureCost, LeakageModel, LeakageScheme, RowOrder, SamplingRule};
+pub use model::{Decoded, FeatureCost, LeakageModel, LeakageScheme, RowOrder, SamplingRule};
 
 use crate::LabError;
 use classes::{Classes, Rule};

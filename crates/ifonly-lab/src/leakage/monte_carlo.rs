@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use super::classes::{Classes, Rule};
 use super::closed::{log2_falling, tuple_entropy};
 use super::multisets::Counts;
-use super::setting::{Decoded, LeakageModel, RowOrder, SamplingRule};
+use crate::leakage::model::{Decoded, LeakageModel, RowOrder, SamplingRule};
 use super::{Population, check, classes_of_rows, closed, differences, grid, masks};
 use crate::LabError;
 use crate::progress::ProgressSink;

@@ -4,7 +4,7 @@
 //! `M!/Π k_c!` tuples and has probability `M!/(n)_M · Π_c C(n_c, k_c)`.
 
 use super::classes::Classes;
-use super::setting::SamplingRule;
+use crate::leakage::model::SamplingRule;
 use crate::LabError;
 
 const LIMIT: f64 = 5e7;

@@ -7,7 +7,7 @@
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
 use ifonly_core::scheme::{self, ConstraintKind, CostModel as Cost, Origin, Scheme};
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 
 use crate::LabError;
 use crate::attack::UniformDatabase;
@@ -163,7 +163,7 @@ fn plot() -> Result<Plot, LabError> {
         let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
         let mut points = Vec::new();
         for m in sizes {
-            let deployment = ifonly_core::deployment::SchemeInstance::new(
+            let deployment = ifonly_core::scheme::instance::SchemeInstance::new(
                 scheme,
                 params(m),
                 ifonly_algebra::field::ModulusRule::Deployment,
@@ -219,7 +219,7 @@ mod tests {
         for scheme in scheme::ALL {
             let line = wine.lines().find(|line| line.starts_with(&format!("| {} |", scheme.name))).unwrap();
             let bits = line.split('|').nth(9).unwrap().trim();
-            let deployment = ifonly_core::deployment::SchemeInstance::new(
+            let deployment = ifonly_core::scheme::instance::SchemeInstance::new(
                 scheme,
                 params(M),
                 ifonly_algebra::field::ModulusRule::Deployment,

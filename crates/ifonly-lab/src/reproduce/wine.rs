@@ -7,7 +7,7 @@
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
 use ifonly_core::scheme::CostModel as Cost;
-use ifonly_core::secret::SecretQuery;
+use ifonly_core::secret_query::SecretQuery;
 use rayon::prelude::*;
 
 use super::{Effort, remark_on_origin};

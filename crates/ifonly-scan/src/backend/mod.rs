@@ -49,10 +49,10 @@ pub(crate) mod portable;
 #[cfg(target_arch = "x86_64")]
 mod words;
 
-use crate::bytes::ByteDot;
-use crate::dot::{AnyDot, Chunk, Dot, GroupEncoding, NARROW};
-use crate::store::{BLOCK_ROWS, GROUP_BYTES};
-use crate::table::PlaneTables;
+use crate::dot::limbs8::ByteDot;
+use crate::dot::limbs16::{AnyDot, Chunk, Dot, GroupEncoding, NARROW};
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
+use crate::dot::lookup::PlaneTables;
 
 /// All backends, the fastest last; each gives its kernels if this machine can run them.
 const BACKENDS: &[fn() -> Option<&'static dyn Kernels>] = &[
@@ -281,8 +281,8 @@ fn assert_shapes<const L: usize>(dot: &Dot<L>, blocks: Blocks<'_>, planes: Plane
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dot::{Features, PlaneTerm};
-    use crate::store::RowStore;
+    use crate::dot::limbs16::{Features, PlaneTerm};
+    use crate::row_store::RowStore;
     use ifonly_algebra::field::{Field, FieldElement};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 

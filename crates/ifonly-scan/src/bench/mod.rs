@@ -7,18 +7,19 @@
 mod measure;
 mod setup;
 
-use crate::answer::{ScanQuery, Scanner};
+use crate::scan::scanner::{ScanQuery, Scanner};
 use crate::backend::{Backend, Kernels};
 use crate::decode::{ArgMin, Decoder};
-use crate::dot::Width;
-use crate::numbers::{self, KeyBytes};
-use crate::pack;
+use crate::dot::limbs16::Width;
+use crate::keystream_planes;
+use crate::keystream_planes::KeyBytes;
+use crate::packing;
 use crate::records::RecordScanner;
 use crate::tile::{Scratch, TileProgram};
 use ifonly_algebra::field::Field;
-use ifonly_algebra::form::{RowFunctionKind, ScanJob};
+use ifonly_algebra::row_function::{RowFunctionKind, ScanJob};
 use ifonly_algebra::keys::{KeyedRowRandomness, RootKey};
-use ifonly_algebra::order;
+use ifonly_algebra::shuffle;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 pub use measure::BenchClock;
 use measure::{BenchPart, interleave};
@@ -179,7 +180,7 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, String> {
     }
 
     let one = job(0);
-    let order = order::permutation(&transcript, options.rows);
+    let order = shuffle::permutation(&transcript, options.rows);
     let picked = ScanJob { order: Some(&order), ..one.clone() };
     let shuffled = ScanQuery::new(&one, &keys).shuffled_by(Some(&transcript));
     let in_order = |query: &ScanQuery<'_>| {
@@ -220,7 +221,7 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, String> {
             scanner.answer_query(&setup.store, &shuffled, &mut to_nowhere_again).expect("the job was run before");
         }),
         BenchPart::new("order of the rows alone", || {
-            black_box(order::permutation(&transcript, options.rows));
+            black_box(shuffle::permutation(&transcript, options.rows));
         }),
         BenchPart::new("decode and argmin", || {
             black_box(decode(&setup, backend, &answers)).expect("the answers were decoded before");
@@ -356,7 +357,7 @@ fn pads_only(kernels: &dyn Kernels, keys: &KeyedRowRandomness, outputs: usize, k
     for first in (0..rows).step_by(kernels.tile_rows()) {
         for output in 0..outputs {
             for j in 1..=kappa {
-                numbers::fill(kernels, width, keys.pad_stream(output, j), first, &mut key, &mut out);
+                keystream_planes::fill(kernels, width, keys.pad_stream(output, j), first, &mut key, &mut out);
                 black_box(&out);
             }
         }
@@ -364,11 +365,11 @@ fn pads_only(kernels: &dyn Kernels, keys: &KeyedRowRandomness, outputs: usize, k
 }
 
 fn pack_only(kernels: &dyn Kernels, field: &Field, symbols: &[u32]) {
-    let mut out = vec![0; pack::packed_length(field, kernels.tile_rows())];
+    let mut out = vec![0; packing::packed_length(field, kernels.tile_rows())];
     for tile in symbols.chunks(kernels.tile_rows()) {
         match Width::of(field) {
-            Width::Narrow => pack::pack_words(kernels, field.bits(), tile, &mut out),
-            Width::Wide => pack::pack_halves(kernels, field.bits(), tile, tile, &mut out),
+            Width::Narrow => packing::pack_words(kernels, field.bits(), tile, &mut out),
+            Width::Wide => packing::pack_halves(kernels, field.bits(), tile, tile, &mut out),
         }
         black_box(&out);
     }

@@ -5,10 +5,10 @@
 
 use super::{BenchClock, BenchOptions, BenchRowFunction};
 use crate::decode::InterpolationPlan;
-use crate::store::RowStore;
+use crate::row_store::RowStore;
 use ifonly_algebra::field::ModulusRule;
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::form::{OutputExpr, RowFunction, RowFunctionKind, RowProgram};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 
 /// Weights of the weighted and gated forms lie in 1..=LARGEST_WEIGHT.

@@ -1,12 +1,12 @@
 //! A part that is a row store in this process, and its form values for whoever wants them.
 
 use super::{PartError, RowFunctions, RowPart, ValueStream};
-use crate::answer::{Scanner, Scattered, check_forms};
-use crate::dot::Width;
-use crate::plan::Placement;
-use crate::store::{BLOCK_ROWS, RowStore};
+use crate::scan::scanner::{Scanner, Scattered, check_forms};
+use crate::dot::limbs16::Width;
+use crate::scan::plan::Placement;
+use crate::row_store::{BLOCK_ROWS, RowStore};
 use crate::tile::{Scratch, TileProgram};
-use ifonly_algebra::order::BucketIndices;
+use ifonly_algebra::shuffle::BucketIndices;
 use std::ops::Range;
 use std::sync::Arc;
 

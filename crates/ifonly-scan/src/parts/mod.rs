@@ -11,7 +11,7 @@
 //! ```
 //! One store with all rows is the usual case and keeps its fast way, in which values never leave the cache.
 //!
-//! For a shuffled answer parts give their values bucket by bucket (see [`ifonly_algebra::order`]), so that whoever puts the parts together
+//! For a shuffled answer parts give their values bucket by bucket (see [`ifonly_algebra::shuffle`]), so that whoever puts the parts together
 //! holds a few buckets and not all rows.
 //!
 //! Records are the same with less: the sum over all rows is the sum of the parts' sums ([`RecordPart`]).
@@ -19,15 +19,15 @@
 mod local;
 mod records;
 
-use crate::answer::{ScanError, ScanQuery, Scanner, check};
-use crate::dot::Width;
-use crate::plan::Placement;
-use crate::short::{RowValues, whole};
-use crate::store::{RowStore, RowStoreBuilder, StoreError};
+use crate::scan::scanner::{ScanError, ScanQuery, Scanner, check};
+use crate::dot::limbs16::Width;
+use crate::scan::plan::Placement;
+use crate::compact_values::{RowValues, whole};
+use crate::row_store::{RowStore, RowStoreBuilder, StoreError};
 use crate::tile::used_forms;
 use ifonly_algebra::field::Field;
-use ifonly_algebra::form::{OutputExpr, RowFunction, RowProgram, ScanJob};
-use ifonly_algebra::order::BucketIndices;
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowProgram, ScanJob};
+use ifonly_algebra::shuffle::BucketIndices;
 pub use local::LocalPart;
 pub use records::{LocalRecords, RecordPart, RecordParts, Selection};
 use std::ops::{ControlFlow, Range};

@@ -2,12 +2,12 @@
 
 use super::{Step, TileProgram, forms_of, used_forms};
 use crate::backend::Kernels;
-use crate::bytes::ByteDot;
-use crate::dot::{AnyDot, Features, PlaneTerm, Width};
-use crate::store::RowStore;
-use crate::table::LookupTables;
+use crate::dot::limbs8::ByteDot;
+use crate::dot::limbs16::{AnyDot, Features, PlaneTerm, Width};
+use crate::row_store::RowStore;
+use crate::dot::lookup::LookupTables;
 use ifonly_algebra::field::FieldElement;
-use ifonly_algebra::form::{OutputExpr, RowFunctionKind, ScanJob};
+use ifonly_algebra::row_function::{OutputExpr, RowFunctionKind, ScanJob};
 use ifonly_algebra::keys::KeyedRowRandomness;
 
 /// What an output is made of before its last step.

@@ -1,6 +1,6 @@
 //! What happens to a tile of rows: a short straight-line program over numbers that stand beside the rows.
 //!
-//! Every output of [`ifonly_algebra::form`] is `constant + Σ factor·number`, where the numbers are form values, keyed streams, row
+//! Every output of [`ifonly_algebra::row_function`] is `constant + Σ factor·number`, where the numbers are form values, keyed streams, row
 //! shares and products of two numbers. So a tile first fills the streams, then evaluates the forms, then multiplies, and
 //! ends with one [`Dot`] per output; a form that only one output uses is part of that last dot product, and its pads ride
 //! along as further feature groups. For a shuffled answer the form values come from a buffer, picked in the order's
@@ -11,14 +11,15 @@ mod output;
 mod pair;
 
 use crate::backend::{Blocks, Kernels, Planes};
-use crate::bytes::ByteDot;
-use crate::dot::{AnyDot, Width};
-use crate::numbers::{self, KeyBytes};
-use crate::store::{BLOCK_ROWS, RowStore};
-use crate::table::LookupTables;
+use crate::dot::limbs8::ByteDot;
+use crate::dot::limbs16::{AnyDot, Width};
+use crate::keystream_planes;
+use crate::keystream_planes::KeyBytes;
+use crate::row_store::{BLOCK_ROWS, RowStore};
+use crate::dot::lookup::LookupTables;
 use compile::Compiler;
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::form::{OutputExpr, RowFunction, ScanJob};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, ScanJob};
 use ifonly_algebra::keys::{FieldElementStream, KeyedRowRandomness};
 pub(crate) use pair::{Norms, run_pair};
 use std::ops::Range;
@@ -191,7 +192,7 @@ impl<'a> TileProgram<'a> {
             let out = &mut rest[..planes * stride];
             let number = |n: usize| &done[n * planes * stride..(n + 1) * planes * stride];
             match step {
-                Step::Stream(stream) => numbers::fill(kernels, self.width, stream, first, key, out),
+                Step::Stream(stream) => keystream_planes::fill(kernels, self.width, stream, first, key, out),
                 Step::Dot(dot) => kernels.dot(dot, blocks, Planes { words: done, stride }, out),
                 Step::ByteDot(dot) => kernels.byte_dot(dot, blocks, Planes { words: done, stride }, out),
                 Step::Tables(tables) => {

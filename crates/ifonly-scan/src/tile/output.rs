@@ -1,9 +1,9 @@
 //! What becomes of the outputs of a tile: packed symbols, or form values row by row.
 
 use super::{Scratch, TileProgram};
-use crate::dot::Width;
-use crate::pack;
-use crate::store::BLOCK_ROWS;
+use crate::dot::limbs16::Width;
+use crate::packing;
+use crate::row_store::BLOCK_ROWS;
 
 impl TileProgram<'_> {
     /// Symbols per row.
@@ -30,10 +30,10 @@ impl TileProgram<'_> {
         let Scratch { words, symbols, long_words, .. } = scratch;
         let (kernels, bits) = (self.kernels, self.field.bits());
         match (self.width, self.outputs()) {
-            (Width::Narrow, 1) => pack::pack_words(kernels, bits, self.output(0, rows, words).0, packed),
+            (Width::Narrow, 1) => packing::pack_words(kernels, bits, self.output(0, rows, words).0, packed),
             (Width::Wide, 1) => {
                 let (low, high) = self.output(0, rows, words);
-                pack::pack_halves(kernels, bits, low, high, packed);
+                packing::pack_halves(kernels, bits, low, high, packed);
             }
             (Width::Narrow, outputs) => {
                 symbols.resize(rows * outputs, 0);
@@ -44,7 +44,7 @@ impl TileProgram<'_> {
                 } else {
                     (0..outputs).for_each(|output| interleave(plane(output).iter().copied(), output, outputs, symbols));
                 }
-                pack::pack_words(kernels, bits, symbols, packed);
+                packing::pack_words(kernels, bits, symbols, packed);
             }
             (Width::Wide, outputs) => {
                 long_words.resize(rows * outputs, 0);
@@ -53,7 +53,7 @@ impl TileProgram<'_> {
                     let whole = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
                     interleave(whole, output, outputs, long_words);
                 }
-                pack::pack_bits(bits, long_words.iter().copied(), packed);
+                packing::pack_bits(bits, long_words.iter().copied(), packed);
             }
         }
     }

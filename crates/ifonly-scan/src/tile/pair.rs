@@ -3,8 +3,8 @@
 
 use super::{Scratch, Step, TileProgram, blocks_of};
 use crate::backend::{DotPair, Kernels, Planes};
-use crate::dot::{AnyDot, Dot, Features, NARROW, Width};
-use crate::store::{BLOCK_ROWS, RowStore};
+use crate::dot::limbs16::{AnyDot, Dot, Features, NARROW, Width};
+use crate::row_store::{BLOCK_ROWS, RowStore};
 use ifonly_algebra::field::{Field, FieldElement};
 
 /// Larger than any `‖y‖²` that is taken, so that residues are the numbers themselves: the prime 2^31 − 1.

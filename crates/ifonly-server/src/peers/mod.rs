@@ -3,24 +3,24 @@
 //! A session is opened by the user's message at each of the three. Server n dials the server after it and is dialled by the one before. A server may be
 //! several fronts behind a balancer: then nobody knows which of them has the user's message, so all of them are dialled, and the one that has it answers.
 
-mod ahead;
-mod line;
-mod lobby;
+mod prefetch;
+mod stream;
+mod rendezvous;
 mod session;
-pub(crate) mod tls;
+pub(crate) mod listener;
 
-use ahead::{PrefetchedRandomness, SessionGuard};
+use prefetch::{PrefetchedRandomness, SessionGuard};
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_core::transcript::Tau;
 pub use ifonly_sealed::RandomnessMode;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, Peer, PrefetchedWords, SessionContext};
-use line::{Connector, PeerConnector, PeerStream, PeerStreamError};
-use lobby::SessionRendezvous;
+use stream::{Connector, PeerConnector, PeerStream, PeerStreamError};
+use rendezvous::SessionRendezvous;
 pub(crate) use session::SessionError;
 use session::{PeerStreams, SessionDeadline};
 use std::sync::Arc;
 use std::time::Duration;
-pub use tls::{NextServer, PeerListener, PeerListenerError, PeersConfig, PreviousServer};
+pub use listener::{NextServer, PeerListener, PeerListenerError, PeersConfig, PreviousServer};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -272,17 +272,17 @@ fn through_memory(rooms: &Rooms, limits: PeerLimits) -> Connector {
         Box::pin(async move {
             let (ours, theirs) = tokio::io::duplex(1 << 20);
             tokio::spawn(serve(theirs, rooms, limits));
-            Ok(Box::new(ours) as Box<dyn line::ByteStream>)
+            Ok(Box::new(ours) as Box<dyn stream::ByteStream>)
         })
     })
 }
 
 /// Serves one connection from the server before.
-async fn serve(carrier: impl line::ByteStream + 'static, (lobby, store): Rooms, limits: PeerLimits) {
+async fn serve(carrier: impl stream::ByteStream + 'static, (lobby, store): Rooms, limits: PeerLimits) {
     // One more for the stream that is ready.
     let most = u32::try_from(limits.waiting + limits.sessions + 1).unwrap_or(u32::MAX);
     let arrived = move |tau, line| lobby.arrive(tau, line, Instant::now() + Duration::from_secs(limits.open_seconds));
-    line::answer(carrier, most, arrived, move || store.room()).await;
+    stream::answer(carrier, most, arrived, move || store.room()).await;
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! other in a circle; whoever has both confirmations begins. Where random bits come from keys, each draws one for the session and
 //! sends it to the next server beside its confirmation.
 
-use super::line::{PeerStream, PeerStreamError, framed};
+use crate::peers::stream::{PeerStream, PeerStreamError, framed};
 use bytes::Bytes;
 use ifonly_algebra::random::{OsRandom, RandomSource};
 use ifonly_sealed::{

@@ -4,7 +4,7 @@ use super::service::{LoadedShard, ShardServer};
 use super::tls::ShardTls;
 use crate::config::{ConfigError, Limits};
 use crate::daemon::{DaemonError, stop_signal, unless};
-use crate::keyfile;
+use crate::key_file;
 use ifonly_bundle::BundlePart;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usi
 
 /// Everything that the configuration names. The records are sealed then: their file is needed no more.
 fn load(config: ShardConfig) -> Result<(LoadedShard, ShardTls), DaemonError> {
-    let keys = config.keys.iter().map(|path| keyfile::load(path)).collect::<Result<Vec<_>, _>>()?;
+    let keys = config.keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>()?;
     let inside = ShardTls::load(&config.certificate, &config.key)?;
     let part = BundlePart::open(&config.bundle, config.rows).map_err(|error| DaemonError::Bundle(Box::new(error)))?;
     Ok((LoadedShard::new(&part, keys)?, inside))

@@ -11,8 +11,8 @@
 
 mod addresses;
 mod daemon;
-mod line;
-mod remote;
+mod client;
+mod remote_parts;
 pub(crate) mod service;
 pub(crate) mod set;
 mod tls;

@@ -3,17 +3,18 @@
 //! It evaluates forms, sums tables and adds up records of its rows. What becomes of these (order, pads, packing) is the front's work, so a
 //! shard knows no scheme, no message and no person. It keeps nothing of what it was asked.
 
-use super::remote::{IDENTITY, RECORDS, SUMS, VALUES};
+use crate::shards::remote_parts::{IDENTITY, RECORDS, SUMS, VALUES};
 use super::tls::ShardTls;
 use super::wire;
-use crate::admission::{AdmissionQueue, RunPermit};
+use crate::limits::admission::{AdmissionQueue, RunPermit};
 use crate::config::Limits;
-use crate::crowd::{EvictingPool, PoolSlot};
-use crate::database::SCANNER;
-use crate::door::{self, MtlsAcceptor};
-use crate::holding::{LoadError, check_keys, shard_check};
-use crate::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
-use crate::serve::ServeError;
+use crate::limits::eviction::{EvictingPool, PoolSlot};
+use crate::compute::database::SCANNER;
+use crate::tls::mtls_acceptor;
+use crate::tls::mtls_acceptor::MtlsAcceptor;
+use crate::bundle::loaded::{LoadError, check_keys, shard_check};
+use crate::http::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
+use crate::http::listener::ServeError;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -29,8 +30,8 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use ifonly_algebra::keys::RootKey;
 use ifonly_bundle::BundlePart;
-use ifonly_core::package;
-use ifonly_core::replica::ServerProtocol;
+use ifonly_core::aont;
+use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_scan::parts::{LocalPart, LocalRecords, RecordPart, RowPart};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
@@ -90,7 +91,7 @@ impl LoadedShard {
             keys.clone(),
             manifest.record_length(),
         );
-        let length = manifest.record_length() + package::OVERHEAD;
+        let length = manifest.record_length() + aont::OVERHEAD;
         let first = part.rows().start;
         let seal = |key: &RootKey| {
             let mut bytes = vec![0; length * part.rows().len()];
@@ -194,7 +195,7 @@ impl ShardServer {
             let router = admin_routes(shard.clone());
             tokio::spawn(async move {
                 loop {
-                    let (socket, _) = door::next(&admin).await;
+                    let (socket, _) = mtls_acceptor::next(&admin).await;
                     let service = TowerToHyperService::new(router.clone());
                     tokio::spawn(http().serve_connection(TokioIo::new(socket), service));
                 }
@@ -213,7 +214,7 @@ impl ShardServer {
 
 async fn accept(listener: TcpListener, router: Router, door: Arc<MtlsAcceptor>, graceful: &GracefulShutdown) {
     loop {
-        let connection = door::next(&listener).await;
+        let connection = mtls_acceptor::next(&listener).await;
         let (door, service, watcher) = (door.clone(), TowerToHyperService::new(router.clone()), graceful.watcher());
         tokio::spawn(async move {
             if let Some(stream) = door.accept(connection).await {

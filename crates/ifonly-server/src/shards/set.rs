@@ -5,16 +5,16 @@
 //! shard that was started elsewhere is taken in within a second, and so is one that is back.
 
 use super::addresses::{UnavailableShard, addresses};
-use super::line::ShardClient;
-use super::remote::{IDENTITY, RemoteRecords, RemoteRows, RemoteShard};
+use crate::shards::client::ShardClient;
+use crate::shards::remote_parts::{IDENTITY, RemoteRecords, RemoteRows, RemoteShard};
 use super::service::ShardIdentity;
 use super::tls::{ShardTls, ShardTlsError};
-use crate::database::{AontRecords, ShardLayout};
-use crate::holding::shard_check;
+use crate::compute::database::{AontRecords, ShardLayout};
+use crate::bundle::loaded::shard_check;
 use bytes::Bytes;
 use http::Method;
 use ifonly_algebra::keys::RootKey;
-use ifonly_core::package;
+use ifonly_core::aont;
 use ifonly_scan::parts::{PartError, RecordPart, RecordParts, RowPart, RowParts};
 use ifonly_values::manifest::Manifest;
 use std::ops::Range;
@@ -186,7 +186,7 @@ impl ShardSet {
             manifest: hex::encode(manifest.digest()),
             rows: manifest.rows(),
             ranges: manifest.schema().max_levels().into(),
-            record_length: manifest.record_length() + package::OVERHEAD,
+            record_length: manifest.record_length() + aont::OVERHEAD,
             checks: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
             runtime,
             state: RwLock::new(State { known: vec![], layout }),

@@ -1,8 +1,8 @@
 //! Front and shards of one server know each other by one certificate that all of them have and nobody else: each shows it, and takes no
 //! other.
 
-use crate::door::MtlsAcceptor;
-use crate::tls::{TlsError, pem_chain, pem_key, shows};
+use crate::tls::mtls_acceptor::MtlsAcceptor;
+use crate::tls::server::{TlsError, pem_chain, pem_key, shows};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::WebPkiClientVerifier;

@@ -10,8 +10,8 @@
 //! feature), 2 table (every entry of every feature).
 
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::form::{RowFunction, RowFunctionKind};
-use ifonly_algebra::order::BucketIndices;
+use ifonly_algebra::row_function::{RowFunction, RowFunctionKind};
+use ifonly_algebra::shuffle::BucketIndices;
 use ifonly_scan::parts::{RowFunctions, Selection};
 use zeroize::Zeroizing;
 

@@ -1,6 +1,6 @@
 //! The stores as processes of a test's own, each in a folder that goes away with it.
 
-use ifonly_server::ledger::LedgerConfig;
+use ifonly_server::auth::ledger::LedgerConfig;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;

@@ -7,19 +7,20 @@
 use crate::record::MAX_TEXT;
 use crate::schema::{Schema, nearest};
 use ifonly_algebra::field::ModulusRule;
-use ifonly_core::deployment::{SchemeInstance, SchemeInstanceError};
-use ifonly_core::package::MAX_RECORD;
+use ifonly_core::scheme::instance::{SchemeInstance, SchemeInstanceError};
+use ifonly_core::aont::MAX_RECORD;
 use ifonly_core::params::{ManifestParams, Params};
 use ifonly_core::scheme::{self, CostModel, Scheme};
-use ifonly_core::sealed::{self, SealedScheme};
+use ifonly_core::scheme::sealed;
+use ifonly_core::scheme::sealed::SealedScheme;
 use ifonly_core::search::HeaderContext;
 use ifonly_core::signature::{PublicKey, RecordVerifier, SIGNATURE_LENGTH, SignatureContext};
 use ifonly_core::transcript::VERSION;
 use std::sync::Arc;
 
-mod offer;
+mod schemes;
 
-pub use offer::{OfferedScheme, SchemeEntry, scheme_entries};
+pub use schemes::{OfferedScheme, SchemeEntry, scheme_entries};
 
 /// The format's version.
 pub(crate) const FORMAT: u32 = 2;

@@ -7,15 +7,15 @@
 
 mod decimal;
 mod feature;
-mod nearest;
+mod suggestion;
 mod notation;
-mod round;
+mod round_edges;
 mod scale;
 mod value;
 
 pub use decimal::Decimal;
 pub use feature::{Deviation, DeviationKind, EncodedValue, Feature, FeatureKind, OneHot};
-pub use nearest::nearest;
+pub use suggestion::nearest;
 pub use notation::Notation;
 pub use scale::{EdgeRun, Interval, Quantiser, Scale, ScaleLayout as ScaleForm};
 pub use value::{Value, is_missing};

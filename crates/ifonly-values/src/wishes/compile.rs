@@ -4,12 +4,12 @@
 //! of its own, as large as the limit allows, and rounds: the factor is as secret as the costs, and the limit is the same for
 //! everybody. Each feature's cost is off by half a unit at most, so a row's by half as many units as there are features.
 
-use super::price::counted_elsewhere;
+use crate::wishes::metric::counted_elsewhere;
 use super::{WishError, WishNote, Wishes};
 use crate::schema::{EncodedValue, Feature};
 use ifonly_core::params::Params;
 use ifonly_core::scheme::{ConstraintKind, CostModel, Scheme};
-use ifonly_core::secret::{SecretQuery, SecretQueryError};
+use ifonly_core::secret_query::{SecretQuery, SecretQueryError};
 use zeroize::{Zeroize, Zeroizing};
 
 /// A secret, and how to read its costs.

@@ -2,22 +2,22 @@
 //!
 //! Wishes speak of features by name: immutable ones, weights, permitted ranges and sets, one-way features, and how a change
 //! is priced. They hold in *values*: a level is permitted only if all its values are, and what that excludes at the edges is
-//! said in a [`Note`]. [`Wishes::compile`] turns them, with the person's own values, into a [`Secret`](ifonly_core::secret::Secret) for a given scheme and
+//! said in a [`Note`]. [`Wishes::compile`] turns them, with the person's own values, into a [`Secret`](ifonly_core::secret_query::Secret) for a given scheme and
 //! refuses what cannot be before anything is sent. [`Wishes::smallest_scheme`] names the leanest scheme that can carry them (squared
 //! distances are linear forms, weights quadratic ones, everything else tables). Which scheme is *used* is public, so a
 //! client must not follow that advice in secret: the scheme is the deployment's default or the person's open choice.
 
 mod compile;
 mod note;
-mod price;
+mod metric;
 
 pub use compile::CompiledWishes;
 pub use note::WishNote;
-pub use price::{Metric, UnknownMetric, Weight};
+pub use metric::{Metric, UnknownMetric, Weight};
 
 use crate::schema::{Feature, Interval, Schema, SchemaError, Value};
 use ifonly_core::scheme::{self, ConstraintKind, CostModel, Scheme};
-use ifonly_core::secret::SecretQueryError;
+use ifonly_core::secret_query::SecretQueryError;
 use std::ops::Range;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 

@@ -7,5 +7,5 @@ compile_error!("a command line without commands: enable ask, serve, build, lab o
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(ifonly::command_line::run(std::env::args_os()))
+    ExitCode::from(ifonly::cli::arguments::run(std::env::args_os()))
 }

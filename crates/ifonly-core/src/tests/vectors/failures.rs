@@ -1,7 +1,7 @@
 //! What every implementation must refuse.
 
 use super::{compare, hex};
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::{Field, FieldElement};
 use crate::params::Params;
 use crate::{scheme, wire};

@@ -3,15 +3,15 @@
 use super::super::common::Instance;
 use super::{compare, numbers};
 use crate::candidates::{Candidates, DecodedCost};
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::FieldElement;
 use crate::field::ModulusRule;
-use crate::form::{self, OutputExpr, RowRandomness, ScanJob};
+use crate::row_function::{self, OutputExpr, RowRandomness, ScanJob};
 use crate::keys::RootKey;
-use crate::order;
+use crate::shuffle;
 use crate::params::Params;
 use crate::random::{RandomSource, SeededRandom};
-use crate::round::PhaseState;
+use crate::phase::PhaseState;
 use crate::scheme::{self, ConstraintKind, CostModel, DecodeRule, Phase, Scheme, SlotLength};
 use crate::share::SlotVectors;
 use serde_json::{Map, Value, json};
@@ -197,7 +197,7 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
     let order: Option<Vec<u32>> = setup.shuffle.then(|| {
         let mut tau = [0; 32];
         random.fill(&mut tau);
-        order::permutation(&RootKey::new(0, [0; 32]).transcript(&tau), rows.iter().len())
+        shuffle::permutation(&RootKey::new(0, [0; 32]).transcript(&tau), rows.iter().len())
     });
     // The first servers are silent, the next ones add 1 to every symbol.
     let (_, silent, lying) = setup.faults;
@@ -225,7 +225,7 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
                 let kappa = deployment.kappa(phase);
                 let job =
                     ScanJob { field: deployment.field(), alpha, kappa, program: &program, order: order.as_deref() };
-                form::answer(&job, &rows, &randomness)
+                row_function::answer(&job, &rows, &randomness)
             })
             .collect();
         let shares = round.shares().iter().map(|share| share.iter().map(numbers).collect::<Vec<_>>());

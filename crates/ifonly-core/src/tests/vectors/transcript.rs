@@ -1,15 +1,15 @@
 //! Messages, commitments, τ, the servers' keyed randomness, orders, sealed records and record queries.
 
 use super::{compare, hex, numbers};
-use crate::deployment::SchemeInstance;
+use crate::scheme::instance::SchemeInstance;
 use crate::field::Field;
-use crate::form::RowRandomness;
+use crate::row_function::RowRandomness;
 use crate::keys::{Purpose, RootKey, TranscriptKeys};
-use crate::order;
+use crate::shuffle;
 use crate::params::Params;
-use crate::promise::ShareCommitments;
+use crate::share_commitment::ShareCommitments;
 use crate::random::{RandomSource, SeededRandom};
-use crate::replica::ServerProtocol;
+use crate::server_protocol::ServerProtocol;
 use crate::share::EvaluationPoints;
 use crate::spir::RecordFetch;
 use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
@@ -70,7 +70,7 @@ fn symbols(keys: &TranscriptKeys) -> Vec<Value> {
 /// On both sides of 2^16 rows, and more of a stream than is read at once.
 fn orders(keys: &TranscriptKeys) -> Vec<Value> {
     let each = |rows: usize| {
-        let order = order::permutation(keys, rows);
+        let order = shuffle::permutation(keys, rows);
         let bytes: Vec<u8> = order.iter().flat_map(|row| row.to_le_bytes()).collect();
         json!({ "rows": rows, "first": order[..8], "hash": hex(blake3::hash(&bytes).as_bytes()) })
     };

@@ -5,8 +5,8 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Planes, assert_shapes};
-use crate::dot::{AnyDot, Chunk, Dot, GroupDigits, GroupEncoding, NARROW, WEIGHTS, groups, lane};
-use crate::store::{BLOCK_ROWS, GROUP_BYTES};
+use crate::dot::limbs16::{AnyDot, Chunk, Dot, GroupDigits, GroupEncoding, NARROW, WEIGHTS, groups, lane};
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
 /// How far ahead of the loads to ask for memory; the hardware's own guess stops at every page.

@@ -11,8 +11,8 @@
 
 use super::super::{Blocks, DotPair, Planes, assert_shapes};
 use super::dot::{ChunkJob, even_odd, pair};
-use crate::dot::{Chunk, NARROW, SHORT_GROUPS, ShortDigits};
-use crate::store::{BLOCK_ROWS, GROUP_BYTES};
+use crate::dot::limbs16::{Chunk, NARROW, SHORT_GROUPS, ShortDigits};
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
 /// Vectors of eight rows at a time in the sums of the features.

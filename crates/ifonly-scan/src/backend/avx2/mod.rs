@@ -11,7 +11,7 @@ pub(super) use dot::dot;
 pub(super) use records::{gf256_sum, xor_selected};
 
 use super::{Blocks, DotPair, DrawSpec, Kernels, NibbleTables, Planes, modular, portable};
-use crate::dot::AnyDot;
+use crate::dot::limbs16::AnyDot;
 use std::arch::x86_64::__m256i;
 
 /// 256-bit vectors of x86-64 (with FMA, which every machine with AVX2 that matters has). Exists where the machine has them.

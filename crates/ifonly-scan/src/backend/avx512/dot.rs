@@ -6,9 +6,9 @@
 
 use super::super::{Blocks, Planes};
 use super::limbs::{Reducer, plane_words};
-use crate::bytes::{ByteChunk, ByteDigits, ByteDot, ByteGroupEncoding, MOST_LIMBS};
-use crate::dot::groups;
-use crate::store::{BLOCK_ROWS, GROUP_BYTES};
+use crate::dot::limbs8::{ByteChunk, ByteDigits, ByteDot, ByteGroupEncoding, MOST_LIMBS};
+use crate::dot::limbs16::groups;
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
 /// How far ahead of the loads to ask for memory: more than can be under way at once, so that memory stays busy while

@@ -1,7 +1,7 @@
 //! From sums per byte limb to reduced numbers, 16 rows at a time.
 
 use super::super::Planes;
-use crate::bytes::MOST_LIMBS;
+use crate::dot::limbs8::MOST_LIMBS;
 use std::arch::x86_64::*;
 
 /// Reduces the rows of a tile and stores them, or adds them to what is stored.

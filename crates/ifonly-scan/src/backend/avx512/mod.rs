@@ -8,9 +8,9 @@ mod mask;
 mod table;
 
 use super::{Blocks, DrawSpec, Kernels, NibbleTables, Planes, avx2, modular, portable};
-use crate::bytes::ByteDot;
-use crate::dot::AnyDot;
-use crate::table::PlaneTables;
+use crate::dot::limbs8::ByteDot;
+use crate::dot::limbs16::AnyDot;
+use crate::dot::lookup::PlaneTables;
 use std::arch::x86_64::*;
 
 /// 512-bit vectors of x86-64 with products and look-ups of bytes (VNNI and VBMI: Ice Lake, Zen 4 and later). Exists where the

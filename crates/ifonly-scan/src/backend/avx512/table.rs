@@ -5,9 +5,9 @@
 
 use super::super::Blocks;
 use super::limbs::{Reducer, load};
-use crate::bytes::MOST_LIMBS;
-use crate::store::{BLOCK_ROWS, GROUP_BYTES};
-use crate::table::{FourTables, PlaneTables};
+use crate::dot::limbs8::MOST_LIMBS;
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
+use crate::dot::lookup::{FourTables, PlaneTables};
 use std::arch::x86_64::*;
 
 /// Levels of one block and group, feature by feature; inside, the rows stand in the order that [`interleave`] undoes.

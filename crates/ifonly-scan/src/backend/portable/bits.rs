@@ -44,7 +44,7 @@ pub(crate) fn mask_long_words(draws: DrawSpec, bytes: &[u8], low: &mut [u32], hi
 #[inline(always)]
 pub(crate) fn pack_halves(bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
     let symbols = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
-    crate::pack::pack_bits(bits, symbols, out);
+    crate::packing::pack_bits(bits, symbols, out);
 }
 
 #[inline(always)]

@@ -5,8 +5,8 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::super::{Blocks, Planes, assert_shapes};
-use crate::dot::{Dot, GroupDigits, GroupEncoding, NARROW, WEIGHTS, groups};
-use crate::store::{BLOCK_ROWS, GROUP_BYTES};
+use crate::dot::limbs16::{Dot, GroupDigits, GroupEncoding, NARROW, WEIGHTS, groups};
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 
 /// Rows whose halfwords make one 128-bit vector.
 const STRIP: usize = 4;

@@ -4,7 +4,7 @@
 //! Lines, HTTP/2 and deadlines are the real ones, on a clock that only moves when nobody has anything to do. What one server puts on
 //! one of its lines passes through a task that harms one frame.
 
-use super::line::framed;
+use crate::peers::stream::framed;
 use super::*;
 use bytes::Bytes;
 use ifonly_algebra::random::RandomSource;

@@ -2,7 +2,7 @@
 
 mod faults;
 
-use super::line::{ByteStream, Connector};
+use crate::peers::stream::{ByteStream, Connector};
 use super::*;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_sealed::{Circuit, Party, SealedParams, combine, share};

@@ -1,0 +1,253 @@
+//! What becomes of a part of the data on its way into a bundle: its levels and texts in files of their own, and how many rows have which level.
+//!
+//! The files of part n stand in one directory, which all workers share: `part-n.levels` has the levels of its accepted rows, row by row, two bytes
+//! each; `part-n.texts` their records without signatures; `part-n.records` the same with them. Each is written under another name first and then
+//! renamed, so that a file under its name is whole, and whoever does a part again replaces it by the same bytes.
+
+use crate::error::BuildError;
+use crate::build::sign::signed;
+use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, tell};
+use ifonly_core::signature::{SIGNATURE_LENGTH, SignatureContext, SigningKey};
+use ifonly_values::schema::{EncodedValue, Schema};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Where the files of a part are.
+#[derive(Clone, Debug)]
+pub struct PartFiles {
+    directory: PathBuf,
+    number: usize,
+}
+
+impl PartFiles {
+    /// Of the part with this number.
+    pub fn new(directory: &Path, number: usize) -> PartFiles {
+        PartFiles { directory: directory.into(), number }
+    }
+
+    fn path(&self, ending: &str) -> PathBuf {
+        self.directory.join(format!("part-{}.{ending}", self.number))
+    }
+
+    pub(crate) fn create(&self) -> Result<EncodedPart, BuildError> {
+        Ok(EncodedPart { levels: self.writer("levels")?, texts: self.writer("texts")?, row: vec![] })
+    }
+
+    fn writer(&self, ending: &str) -> Result<PartWriter, BuildError> {
+        let path = self.path(ending);
+        // A name of its own for everybody who tries, readable by its owner alone.
+        let new = tempfile::Builder::new().prefix(".part-").tempfile_in(&self.directory);
+        let file = BufWriter::with_capacity(1 << 16, new.map_err(|source| io_error("create", &path, source))?);
+        Ok(PartWriter { file, path })
+    }
+
+    /// A file of so many bytes.
+    fn reader(&self, ending: &str, bytes: u64) -> Result<PartReader, BuildError> {
+        let path = self.path(ending);
+        let file = File::open(&path).map_err(|source| io_error("read", &path, source))?;
+        let have = file.metadata().map_err(|source| io_error("read", &path, source))?.len();
+        if have != bytes {
+            let reason = format!("it has {have} bytes instead of {bytes}; it was changed, so build again");
+            return Err(BuildError::File { path, reason });
+        }
+        Ok(PartReader { file: BufReader::with_capacity(1 << 16, file), path })
+    }
+
+    /// The levels of so many rows.
+    pub(crate) fn levels(&self, rows: u64, features: usize) -> Result<LevelReader, BuildError> {
+        let file = self.reader("levels", rows * 2 * features as u64)?;
+        Ok(LevelReader { file, left: rows, bytes: vec![0; 2 * features], levels: vec![0; features] })
+    }
+
+    /// Signs the records of the part, into a file of its own.
+    pub fn sign(&self, signing: &SigningJob<'_>, rows: u64, watch: ProgressCallback<'_>) -> Result<(), BuildError> {
+        let mut to = self.writer("records")?;
+        let mut done = 0;
+        self.sign_into(signing, rows, &mut |records| {
+            tell(watch, BuildProgress { stage: BuildStage::Signing, done, total: rows })?;
+            done += (records.len() / (signing.text_length + SIGNATURE_LENGTH)) as u64;
+            to.write(records)
+        })?;
+        tell(watch, BuildProgress { stage: BuildStage::Signing, done: rows, total: rows })?;
+        to.finish()
+    }
+
+    /// Signs the records of the part and hands them on, some at a time.
+    pub(crate) fn sign_into(
+        &self,
+        signing: &SigningJob<'_>,
+        rows: u64,
+        to: &mut dyn FnMut(&[u8]) -> Result<(), BuildError>,
+    ) -> Result<(), BuildError> {
+        const BATCH: u64 = 1 << 12;
+        let length = signing.text_length;
+        let mut texts = self.reader("texts", rows * length as u64)?;
+        let mut batch = vec![0; BATCH.min(rows) as usize * length];
+        for first in (0..rows).step_by(BATCH as usize) {
+            let batch = &mut batch[..BATCH.min(rows - first) as usize * length];
+            texts.read(batch)?;
+            to(&signed(signing.key, &signing.subject, batch, length))?;
+        }
+        Ok(())
+    }
+
+    /// Hands on the signed records of the part, each of `length` bytes, some at a time.
+    pub(crate) fn records_into(
+        &self,
+        rows: u64,
+        length: usize,
+        to: &mut dyn FnMut(&[u8]) -> Result<(), BuildError>,
+    ) -> Result<(), BuildError> {
+        const BATCH: u64 = 1 << 12;
+        let mut records = self.reader("records", rows * length as u64)?;
+        let mut batch = vec![0; BATCH.min(rows) as usize * length];
+        for first in (0..rows).step_by(BATCH as usize) {
+            let batch = &mut batch[..BATCH.min(rows - first) as usize * length];
+            records.read(batch)?;
+            to(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Whether somebody has signed its records.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.path("records").exists()
+    }
+
+    /// Gives the room on the disk back; what is still in the way goes with the directory.
+    pub(crate) fn remove(&self) {
+        for ending in ["levels", "texts", "records"] {
+            let _ = fs::remove_file(self.path(ending));
+        }
+    }
+}
+
+/// Who signs for what, and how long the texts are.
+#[derive(Debug)]
+pub struct SigningJob<'a> {
+    pub(crate) key: &'a SigningKey,
+    pub(crate) subject: SignatureContext,
+    pub(crate) text_length: usize,
+}
+
+/// How many rows were encoded, and how many have each level.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
+pub struct LevelCounts {
+    pub(crate) read: u64,
+    pub(crate) accepted: u64,
+    /// Rows that were accepted and lack nothing.
+    pub(crate) kept: u64,
+    /// Per feature, how many rows have each level.
+    pub(crate) histograms: Vec<Vec<u64>>,
+    /// Per feature, how many values lay outside the bounds.
+    pub(crate) clamped: Vec<u64>,
+}
+
+impl LevelCounts {
+    pub(crate) fn new(schema: &Schema) -> LevelCounts {
+        let histograms = schema.max_levels().iter().map(|&range| vec![0; range as usize + 1]).collect();
+        LevelCounts { read: 0, accepted: 0, kept: 0, histograms, clamped: vec![0; schema.features().len()] }
+    }
+
+    /// Rows that are in the bundle.
+    pub fn rows(&self) -> u64 {
+        self.kept
+    }
+
+    pub(crate) fn count(&mut self, levels: &[EncodedValue]) {
+        self.kept += 1;
+        for ((histogram, clamped), encoded) in self.histograms.iter_mut().zip(&mut self.clamped).zip(levels) {
+            // A schema's levels end at its ranges.
+            histogram[encoded.level as usize] += 1;
+            *clamped += u64::from(encoded.clamped);
+        }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub(crate) fn add(&mut self, other: &LevelCounts) {
+        let sum = |ours: &mut [u64], theirs: &[u64]| ours.iter_mut().zip(theirs).for_each(|(our, their)| *our += their);
+        self.read += other.read;
+        self.accepted += other.accepted;
+        self.kept += other.kept;
+        self.histograms.iter_mut().zip(&other.histograms).for_each(|(ours, theirs)| sum(ours, theirs));
+        sum(&mut self.clamped, &other.clamped);
+    }
+}
+
+/// A part on its way to the disk.
+pub(crate) struct EncodedPart {
+    levels: PartWriter,
+    texts: PartWriter,
+    row: Vec<u8>,
+}
+
+impl EncodedPart {
+    pub(crate) fn push(&mut self, levels: &[EncodedValue], text: &[u8]) -> Result<(), BuildError> {
+        self.row.clear();
+        // No range is larger than two bytes can count.
+        self.row.extend(levels.iter().flat_map(|encoded| (encoded.level as u16).to_le_bytes()));
+        self.levels.write(&self.row)?;
+        self.texts.write(text)
+    }
+
+    pub(crate) fn finish(self) -> Result<(), BuildError> {
+        self.levels.finish()?;
+        self.texts.finish()
+    }
+}
+
+struct PartWriter {
+    file: BufWriter<tempfile::NamedTempFile>,
+    path: PathBuf,
+}
+
+impl PartWriter {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), BuildError> {
+        self.file.write_all(bytes).map_err(|source| io_error("write", &self.path, source))
+    }
+
+    fn finish(self) -> Result<(), BuildError> {
+        let error = |source| io_error("write", &self.path, source);
+        let file = self.file.into_inner().map_err(|failed| error(failed.into_error()))?;
+        file.persist(&self.path).map_err(|failed| error(failed.error))?;
+        Ok(())
+    }
+}
+
+struct PartReader {
+    file: BufReader<File>,
+    path: PathBuf,
+}
+
+impl PartReader {
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), BuildError> {
+        self.file.read_exact(bytes).map_err(|source| io_error("read", &self.path, source))
+    }
+}
+
+/// The rows of a part.
+pub(crate) struct LevelReader {
+    file: PartReader,
+    left: u64,
+    bytes: Vec<u8>,
+    levels: Vec<u16>,
+}
+
+impl LevelReader {
+    /// The next row; none when all have been.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u16]>, BuildError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        self.left -= 1;
+        self.file.read(&mut self.bytes)?;
+        let pairs = self.bytes.as_chunks::<2>().0;
+        self.levels.iter_mut().zip(pairs).for_each(|(level, pair)| *level = u16::from_le_bytes(*pair));
+        Ok(Some(&self.levels))
+    }
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> BuildError {
+    BuildError::Io { action, path: path.into(), source }
+}

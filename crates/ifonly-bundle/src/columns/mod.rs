@@ -1,0 +1,23 @@
+//! The first pass of a build: statistics of each column, and the schema inferred from them.
+
+pub(crate) mod deviation;
+#[cfg(feature = "build")]
+pub(crate) mod distinct;
+#[cfg(feature = "build")]
+pub(crate) mod float_bits;
+#[cfg(feature = "build")]
+pub(crate) mod infer;
+#[cfg(feature = "build")]
+pub(crate) mod notation;
+#[cfg(feature = "build")]
+pub(crate) mod ordinal;
+#[cfg(feature = "build")]
+pub(crate) mod quantile_sketch;
+#[cfg(feature = "build")]
+pub(crate) mod schema_file;
+#[cfg(feature = "build")]
+pub(crate) mod stats;
+#[cfg(feature = "build")]
+pub(crate) mod table_stats;
+#[cfg(feature = "build")]
+pub(crate) mod text_map;

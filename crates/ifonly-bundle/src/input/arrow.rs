@@ -1,0 +1,226 @@
+//! Tables in memory, as Arrow has them: what data frames give without a detour through files.
+//!
+//! Every value becomes the text that the same table as Parquet would have, so that inference, notation and missing values are one code,
+//! and a data frame and its Parquet file make the same bundle.
+
+use crate::error::{BuildError, FileLocation};
+use crate::input::parquet::{append, double, show};
+use crate::build::report::ExcludedColumn;
+use crate::input::source::{RowVisitor, SourceRow, column_names, trimmed};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Date32Type, Date64Type, Decimal128Type, Float16Type, Float32Type, Float64Type, Int8Type,
+    Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Schema, TimeUnit};
+use parquet::record::Field;
+use std::path::PathBuf;
+
+/// A table in memory.
+#[derive(Clone, Debug)]
+pub struct ArrowTable {
+    /// What messages call it.
+    pub(crate) name: PathBuf,
+    pub(crate) columns: Vec<String>,
+    /// Columns that cannot be features.
+    pub(crate) unusable: Vec<ExcludedColumn>,
+    /// Where the other columns are.
+    places: Vec<usize>,
+    /// Which of them hold truth values.
+    booleans: Vec<bool>,
+    batches: Vec<RecordBatch>,
+    /// Rows in front of the first, where this is a part of a larger table.
+    before: u64,
+}
+
+impl ArrowTable {
+    /// The batches of a table, which all have this schema; messages call it `name`.
+    pub fn new(name: &str, schema: &Schema, batches: Vec<RecordBatch>) -> Result<ArrowTable, BuildError> {
+        let name = PathBuf::from(name);
+        let (usable, others): (Vec<_>, Vec<_>) =
+            schema.fields().iter().enumerate().partition(|(_, field)| is_usable(field.data_type()));
+        let columns = column_names(&name, usable.iter().map(|(_, field)| field.name().clone()))?;
+        let unusable = others.into_iter().map(|(_, field)| ExcludedColumn {
+            column: field.name().clone(),
+            reason: match field.data_type().is_nested() {
+                true => "it holds lists or groups".into(),
+                false => format!("its Arrow type is {}, neither numbers nor texts nor dates", field.data_type()),
+            },
+        });
+        let unusable = unusable.collect();
+        let places: Vec<usize> = usable.into_iter().map(|(place, _)| place).collect();
+        let fits = |batch: &RecordBatch| {
+            let type_of = |place: usize| batch.columns().get(place).map(|column| column.data_type());
+            places.iter().all(|&place| type_of(place) == Some(schema.field(place).data_type()))
+        };
+        if !batches.iter().all(fits) {
+            let reason = "its parts do not all have the columns that it says".into();
+            return Err(BuildError::File { path: name, reason });
+        }
+        let booleans = places.iter().map(|&place| *schema.field(place).data_type() == DataType::Boolean).collect();
+        Ok(ArrowTable { name, columns, unusable, places, booleans, batches, before: 0 })
+    }
+
+    /// The same rows as a part of a larger table, with so many in front of them: messages count from its first.
+    pub fn behind(self, rows: u64) -> ArrowTable {
+        ArrowTable { before: rows, ..self }
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> u64 {
+        self.batches.iter().map(|batch| batch.num_rows() as u64).sum()
+    }
+
+    /// The columns that have single values.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Whether the values of a column are truth values.
+    pub fn is_boolean(&self, column: &str) -> bool {
+        self.columns.iter().zip(&self.booleans).any(|(name, is_boolean)| name == column && *is_boolean)
+    }
+
+    /// All rows as texts in the order of [`columns`](ArrowTable::columns); missing values are empty.
+    pub fn texts(&self) -> Result<Vec<Vec<String>>, BuildError> {
+        let mut rows = vec![];
+        self.scan(&mut |row| {
+            rows.push(row.cells.iter().map(|cell| (*cell).to_owned()).collect());
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    pub(crate) fn scan(&self, visit: RowVisitor<'_>) -> Result<(), BuildError> {
+        let mut done = 0;
+        let (mut text, mut ends) = (String::new(), Vec::with_capacity(self.columns.len()));
+        for batch in &self.batches {
+            for row in 0..batch.num_rows() {
+                done += 1;
+                let at = FileLocation::Row(self.before + done);
+                text.clear();
+                ends.clear();
+                for (&place, name) in self.places.iter().zip(&self.columns) {
+                    write(&mut text, batch.column(place), row).map_err(|reason| BuildError::Cell {
+                        path: self.name.clone(),
+                        place: at,
+                        column: name.clone(),
+                        reason: reason.into(),
+                    })?;
+                    ends.push(text.len());
+                }
+                let starts = std::iter::once(&0).chain(&ends);
+                let cells: Vec<&str> = starts.zip(&ends).map(|(&start, &end)| trimmed(&text[start..end])).collect();
+                visit(SourceRow { place: at, cells: &cells, done })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_usable(kind: &DataType) -> bool {
+    use DataType as Type;
+    match kind {
+        Type::Dictionary(_, values) => is_usable(values),
+        Type::Null | Type::Boolean | Type::Utf8 | Type::LargeUtf8 | Type::Utf8View => true,
+        Type::Decimal128(_, scale) => (0..=38).contains(scale),
+        Type::Date32 | Type::Date64 | Type::Timestamp(..) => true,
+        other => other.is_integer() || matches!(other, Type::Float16 | Type::Float32 | Type::Float64),
+    }
+}
+
+/// Appends the text of a value; nothing for a null.
+fn write(text: &mut String, array: &dyn Array, row: usize) -> Result<(), &'static str> {
+    use DataType as Type;
+    if array.is_null(row) {
+        return Ok(());
+    }
+    let shown = match array.data_type() {
+        Type::Boolean => show(text, array.as_boolean().value(row)),
+        Type::Int8 => whole(text, value::<Int8Type>(array, row)),
+        Type::Int16 => whole(text, value::<Int16Type>(array, row)),
+        Type::Int32 => whole(text, value::<Int32Type>(array, row)),
+        Type::Int64 => whole(text, value::<Int64Type>(array, row)),
+        Type::UInt8 => whole(text, value::<UInt8Type>(array, row)),
+        Type::UInt16 => whole(text, value::<UInt16Type>(array, row)),
+        Type::UInt32 => whole(text, value::<UInt32Type>(array, row)),
+        Type::UInt64 => whole(text, value::<UInt64Type>(array, row)),
+        Type::Float16 => append(text, &Field::Float16(value::<Float16Type>(array, row))),
+        Type::Float32 => append(text, &Field::Float(value::<Float32Type>(array, row))),
+        Type::Float64 => double(text, value::<Float64Type>(array, row)),
+        Type::Decimal128(_, scale) => decimal(text, value::<Decimal128Type>(array, row), *scale as usize),
+        Type::Utf8 => show(text, array.as_string::<i32>().value(row)),
+        Type::LargeUtf8 => show(text, array.as_string::<i64>().value(row)),
+        Type::Utf8View => show(text, array.as_string_view().value(row)),
+        Type::Date32 => return day(text, value::<Date32Type>(array, row).into()),
+        Type::Date64 => return day(text, value::<Date64Type>(array, row).div_euclid(86_400_000)),
+        Type::Timestamp(unit, _) => {
+            let micros = match unit {
+                TimeUnit::Second => value::<TimestampSecondType>(array, row).checked_mul(1_000_000),
+                TimeUnit::Millisecond => value::<TimestampMillisecondType>(array, row).checked_mul(1000),
+                TimeUnit::Microsecond => Some(value::<TimestampMicrosecondType>(array, row)),
+                // Nobody's birthday needs them.
+                TimeUnit::Nanosecond => Some(value::<TimestampNanosecondType>(array, row).div_euclid(1000)),
+            };
+            return moment(text, micros);
+        }
+        Type::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let key = key(dictionary.keys(), row).filter(|&key| key < dictionary.values().len());
+            return write(text, dictionary.values(), key.ok_or("its dictionary has no such entry")?);
+        }
+        // A column without any value.
+        Type::Null => Some(()),
+        _ => None,
+    };
+    shown.ok_or("this is neither a number nor a text")
+}
+
+/// Which entry of a dictionary stands here.
+fn key(keys: &dyn Array, row: usize) -> Option<usize> {
+    use DataType as Type;
+    match keys.data_type() {
+        Type::Int8 => value::<Int8Type>(keys, row).try_into().ok(),
+        Type::Int16 => value::<Int16Type>(keys, row).try_into().ok(),
+        Type::Int32 => value::<Int32Type>(keys, row).try_into().ok(),
+        Type::Int64 => value::<Int64Type>(keys, row).try_into().ok(),
+        Type::UInt8 => Some(value::<UInt8Type>(keys, row).into()),
+        Type::UInt16 => Some(value::<UInt16Type>(keys, row).into()),
+        Type::UInt32 => value::<UInt32Type>(keys, row).try_into().ok(),
+        Type::UInt64 => value::<UInt64Type>(keys, row).try_into().ok(),
+        _ => None,
+    }
+}
+
+fn value<T: ArrowPrimitiveType>(array: &dyn Array, row: usize) -> T::Native {
+    array.as_primitive::<T>().value(row)
+}
+
+fn whole(text: &mut String, number: impl itoa::Integer) -> Option<()> {
+    text.push_str(itoa::Buffer::new().format(number));
+    Some(())
+}
+
+/// All digits behind the point, as Parquet's decimals have them.
+fn decimal(text: &mut String, units: i128, scale: usize) -> Option<()> {
+    let digits = format!("{:0>width$}", units.unsigned_abs(), width = scale + 1);
+    let (whole, fraction) = digits.split_at(digits.len() - scale);
+    let (sign, point) = (if units < 0 { "-" } else { "" }, if scale > 0 { "." } else { "" });
+    show(text, format_args!("{sign}{whole}{point}{fraction}"))
+}
+
+/// The calendar of the library that writes dates ends a little beyond; it would panic there.
+const DAYS: i64 = 95_000_000;
+const BEYOND: &str = "this date lies beyond all calendars";
+
+fn day(text: &mut String, days: i64) -> Result<(), &'static str> {
+    let days = i32::try_from(days).ok().filter(|days| i64::from(*days).abs() <= DAYS);
+    append(text, &Field::Date(days.ok_or(BEYOND)?)).ok_or(BEYOND)
+}
+
+fn moment(text: &mut String, micros: Option<i64>) -> Result<(), &'static str> {
+    let micros = micros.filter(|micros| micros.unsigned_abs() <= DAYS as u64 * 86_400_000_000);
+    append(text, &Field::TimestampMicros(micros.ok_or(BEYOND)?)).ok_or(BEYOND)
+}

@@ -1,0 +1,131 @@
+//! What comes back to a person who asks: explanations, what it took, and what they should know.
+//!
+//! Serialised, it is what `ifonly ask --json` prints.
+
+use crate::error::ServerFailure;
+use crate::answer::explanation::{Change, Explanation};
+use crate::search::run::Traffic;
+use ifonly_values::manifest::Dataset;
+use ifonly_values::schema::Value;
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+/// The answer to one question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// Nearest first; empty when nobody qualifies.
+    pub found: Vec<Explanation>,
+    /// How many were asked for.
+    pub asked: usize,
+    /// The scheme, which servers saw.
+    pub scheme: &'static str,
+    /// How many servers it asks.
+    pub servers: usize,
+    /// Bytes up and down.
+    pub traffic: Traffic,
+    /// How many rows qualify; `None` where the scheme does not tell.
+    pub qualifying: Option<usize>,
+    /// How many there are.
+    pub rows: usize,
+    /// Whose rows.
+    pub dataset: Dataset,
+    /// Servers that lied or are out of step and were corrected, counted from 1.
+    pub liars: Vec<usize>,
+    /// Servers that failed during the search and were borne.
+    pub troubles: Vec<ServerFailure>,
+    /// The wishes that were in force, in words.
+    pub wishes: Vec<String>,
+    /// What the person should know: how wishes were understood, values that were ignored, servers that could not be met.
+    pub notes: Vec<String>,
+}
+
+impl Serialize for Answer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(serde::Serialize)]
+        struct Document<'a> {
+            found: bool,
+            cost: Option<f64>,
+            record: Option<Record<'a>>,
+            changes: &'a [Change],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            nearest: Option<&'a [Explanation]>,
+            scheme: &'a str,
+            servers: usize,
+            bytes_up: u64,
+            bytes_down: u64,
+            qualifying: Option<usize>,
+            dataset: &'a Dataset,
+            liars: &'a [usize],
+            troubles: Vec<String>,
+            wishes: &'a [String],
+            notes: &'a [String],
+        }
+        let first = self.found.first();
+        Document {
+            found: first.is_some(),
+            cost: first.map(|first| first.cost),
+            record: first.map(|first| Record(&first.record)),
+            changes: first.map_or(&[], |first| &first.changes),
+            nearest: (self.asked > 1).then_some(&self.found),
+            scheme: self.scheme,
+            servers: self.servers,
+            bytes_up: self.traffic.up,
+            bytes_down: self.traffic.down,
+            qualifying: self.qualifying,
+            dataset: &self.dataset,
+            liars: &self.liars,
+            troubles: self.troubles.iter().map(ToString::to_string).collect(),
+            wishes: &self.wishes,
+            notes: &self.notes,
+        }
+        .serialize(serializer)
+    }
+}
+
+impl Serialize for Explanation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("cost", &self.cost)?;
+        map.serialize_entry("record", &Record(&self.record))?;
+        map.serialize_entry("changes", &self.changes)?;
+        map.end()
+    }
+}
+
+impl Serialize for Change {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(5))?;
+        map.serialize_entry("feature", &self.feature)?;
+        map.serialize_entry("yours", &Plain(&self.yours))?;
+        map.serialize_entry("theirs", &Plain(&self.theirs))?;
+        map.serialize_entry("same_level", &self.same_level)?;
+        map.serialize_entry("contribution", &self.contribution)?;
+        map.end()
+    }
+}
+
+/// Column → original value.
+struct Record<'a>(&'a [(String, Value)]);
+
+impl Serialize for Record<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, Plain(value))))
+    }
+}
+
+/// Whole numbers without a decimal point, as they were written.
+struct Plain<'a>(&'a Value);
+
+impl Serialize for Plain<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        match self.0 {
+            Value::Number(number) if number.fract() == 0.0 && number.abs() < EXACT => {
+                serializer.serialize_i64(*number as i64)
+            }
+            Value::Number(number) => serializer.serialize_f64(*number),
+            Value::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+pub mod explanation;

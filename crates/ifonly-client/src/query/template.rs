@@ -1,0 +1,104 @@
+//! A profile to fill in: what the database wants to know about a person, in a person's words.
+
+use ifonly_values::manifest::Manifest;
+use ifonly_values::schema::{Feature, FeatureKind, Notation};
+
+/// A TOML file with an empty value and a comment for every column.
+pub fn template(manifest: &Manifest) -> String {
+    let dataset = &manifest.fields().dataset;
+    let mut text = format!(
+        "# Your values for {}, version {}. They stay with you: servers get shares of them that tell nothing.\n\
+         # Fill in what stands between the quotes; what you leave empty counts as missing.\n",
+        one_line(&dataset.name),
+        one_line(&dataset.version)
+    );
+    let schema = manifest.schema();
+    for column in schema.columns() {
+        let features = &schema.features()[column.features.clone()];
+        let first = &features[0];
+        text += "\n";
+        if let Some(description) = &first.description {
+            text += &format!("# {}\n", one_line(description));
+        }
+        text += &format!("# {}\n", one_line(&takes(features)));
+        if let Some(default) = &first.default {
+            text += &format!("# If it is missing, {} is taken.\n", one_line(default));
+        }
+        if first.suggest_immutable {
+            text += "# Suggested to stay as it is (`--suggested`).\n";
+        }
+        // A JSON text is a TOML text too.
+        text += &format!("{} = \"\"\n", serde_json::Value::from(column.name));
+    }
+    text
+}
+
+/// What a column takes, given its features.
+pub fn takes(features: &[Feature]) -> String {
+    let first = &features[0];
+    let unit = first.unit.as_ref().map(|unit| format!(" ({unit})")).unwrap_or_default();
+    if let [_, _, ..] = features {
+        let categories = features.iter().filter_map(|feature| Some(&feature.one_hot.as_ref()?.category));
+        return format!("one of {}{unit}", listed(categories));
+    }
+    match &first.kind {
+        FeatureKind::Numeric { scale, notation } => {
+            let (min, max) = scale.bounds();
+            let what = match notation {
+                Notation::Plain | Notation::Written { .. } => "a number",
+                Notation::Date => "a date",
+                Notation::Timestamp => "a date and time",
+            };
+            format!("{what} from {} to {}{unit}", notation.write(min), notation.write(max))
+        }
+        FeatureKind::Ordinal { ranks } => format!("from low to high: {}{unit}", listed(ranks)),
+        FeatureKind::Categorical { categories, .. } => format!("one of {}{unit}", listed(categories)),
+    }
+}
+
+/// Words as `--permit` takes them: commas separate, and quotes hold a word with a comma together.
+fn listed<'a>(words: impl IntoIterator<Item = &'a String>) -> String {
+    let quoted = |word: &String| match word.contains([',', '"']) {
+        true => format!("\"{}\"", word.replace('"', "\"\"")),
+        false => word.clone(),
+    };
+    words.into_iter().map(quoted).collect::<Vec<_>>().join(", ")
+}
+
+/// A comment ends with its line.
+fn one_line(text: &str) -> String {
+    text.split(|c: char| c.is_control()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::profile::ProfileValues;
+    use ifonly_values::manifest::ManifestFields;
+    use ifonly_values::schema::{Scale, Schema};
+
+    #[test]
+    fn a_filled_template_is_a_profile_whatever_the_names() {
+        let age = Feature {
+            unit: Some("years".into()),
+            description: Some("How old\nyou are".into()),
+            suggest_immutable: true,
+            ..Feature::new("age", Scale::whole_numbers(18, 90).unwrap().into())
+        };
+        let categories = vec!["A, north".into(), "B".into()];
+        let city = Feature {
+            default: Some("B".into()),
+            ..Feature::new("city, \"district\".x", FeatureKind::Categorical { categories, range: 1 })
+        };
+        let schema = Schema::new(vec![age, city]).unwrap();
+        let manifest = Manifest::new(ManifestFields::new("people", schema, 3, 64, 2)).unwrap();
+        let text = template(&manifest);
+        for line in
+            ["# How old you are", "# a number from 18 to 90 (years)", "(`--suggested`)", "# one of \"A, north\", B"]
+        {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        let values = ProfileValues::from_toml(&text.replace("age\" = \"\"", "age\" = \"41\"")).unwrap();
+        assert!(values.unknown(manifest.schema()).is_empty() && values.missing(manifest.schema()).is_empty());
+    }
+}

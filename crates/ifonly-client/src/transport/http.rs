@@ -1,0 +1,323 @@
+//! A server over HTTP: TLS 1.3 with the hybrid post-quantum exchange first, HTTP/2 where the server speaks it.
+//!
+//! Plain `http://` is for loopback, or for whoever insists: somebody who reads the links to several servers can put the
+//! shares together.
+
+use crate::error::ClientError;
+use crate::search::pacing::Clock;
+use crate::transport::retry::{RetryPolicy, Retrying, TokioClock};
+use crate::transport::response;
+use crate::transport::{
+    ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServerRequest, Transport, TransportError,
+    TransportFuture,
+};
+use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use ifonly_core::http_api;
+use ifonly_values::manifest::MAX_JSON;
+use rustls::client::Resumption;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{CertificateError, ClientConfig, RootCertStore};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whom to trust, and whether plain HTTP may leave the machine.
+#[derive(Clone, Debug)]
+pub struct TlsTrust {
+    config: ClientConfig,
+    plain_http: bool,
+}
+
+impl TlsTrust {
+    /// The certificate authorities of the operating system.
+    pub fn system() -> Result<TlsTrust, ClientError> {
+        let found = rustls_native_certs::load_native_certs();
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(found.certs);
+        TlsTrust::with(roots)
+    }
+
+    /// Only the authorities of a PEM file's text.
+    pub fn pem(text: &[u8]) -> Result<TlsTrust, ClientError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(text) {
+            let certificate = certificate.map_err(|error| ClientError::Certificates(error.to_string()))?;
+            roots.add(certificate).map_err(|error| ClientError::Certificates(error.to_string()))?;
+        }
+        if roots.is_empty() {
+            return Err(ClientError::Certificates("the file has no certificate in it".into()));
+        }
+        TlsTrust::with(roots)
+    }
+
+    /// Whether plain HTTP may leave the machine.
+    pub fn plain_http(self, plain_http: bool) -> TlsTrust {
+        TlsTrust { plain_http, ..self }
+    }
+
+    fn with(roots: RootCertStore) -> Result<TlsTrust, ClientError> {
+        let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|error| ClientError::Certificates(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        // A resumed session would show a server that two searches are one person's, whatever their addresses.
+        config.resumption = Resumption::disabled();
+        Ok(TlsTrust { config, plain_http: false })
+    }
+}
+
+/// A server at a URL.
+#[derive(Debug)]
+pub struct HttpServer {
+    base: String,
+    token: Option<HeaderValue>,
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+}
+
+impl HttpServer {
+    /// The server at `url` (`https://host[:port][/prefix]`), with a bearer token if it wants one.
+    pub fn new(url: &str, trust: &TlsTrust, token: Option<&str>) -> Result<HttpServer, ClientError> {
+        let refuse = |reason| Err(ClientError::Url { url: url.into(), reason });
+        let Ok(uri) = url.parse::<Uri>() else { return refuse("it cannot be read") };
+        let Some(host) = uri.host() else { return refuse("it has no host; write https://host:port") };
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") if trust.plain_http || response::is_loopback(host) => {}
+            Some("http") => {
+                return refuse("plain HTTP is only for this machine; use https, or --plain-http if you must");
+            }
+            _ => return refuse("it must begin with https://"),
+        }
+        if uri.query().is_some() {
+            return refuse("it has a query; give the address only");
+        }
+        let token = match token.map(|token| HeaderValue::from_str(&format!("Bearer {token}"))) {
+            Some(Err(_)) => return refuse("the token for it has characters that cannot be sent"),
+            Some(Ok(mut value)) => {
+                value.set_sensitive(true);
+                Some(value)
+            }
+            None => None,
+        };
+        let mut sockets = HttpConnector::new();
+        sockets.enforce_http(false);
+        // The end of a message must not wait for the server's acknowledgement of its beginning, which may take 40 ms.
+        sockets.set_nodelay(true);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(trust.config.clone())
+            .https_or_http()
+            .enable_http1()
+            .enable_http2()
+            .wrap_connector(sockets);
+        let client = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(30)).build(connector);
+        Ok(HttpServer { base: url.trim_end_matches('/').into(), token, client })
+    }
+
+    async fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, TransportError> {
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, http_api::MESSAGE_TYPE);
+        }
+        let request = request.body(Full::new(body)).map_err(|error| TransportError::Unreachable(error.to_string()))?;
+        let response =
+            self.client.request(request).await.map_err(|error| unreachable(&error, self.base.starts_with("https")))?;
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            status => Err(refusal(status, response).await),
+        }
+    }
+
+    async fn body(response: Response<Incoming>, limit: usize) -> Result<Bytes, TransportError> {
+        match Limited::new(response.into_body(), limit).collect().await {
+            Ok(whole) => Ok(whole.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(TransportError::Length { have: limit as u64 + 1, need: limit })
+            }
+            Err(error) => Err(TransportError::CutOff(chain(error.as_ref()))),
+        }
+    }
+}
+
+/// The servers at these addresses, each asked as patiently as `policy` says.
+pub fn servers(
+    urls: &[String],
+    trust: &TlsTrust,
+    token: Option<&str>,
+    policy: RetryPolicy,
+) -> Result<Vec<Arc<dyn Transport>>, ClientError> {
+    let server = |url: &String| -> Result<Arc<dyn Transport>, ClientError> {
+        let server = Arc::new(HttpServer::new(url, trust, token)?);
+        Ok(Arc::new(Retrying::new(server, policy, Arc::new(TokioClock::start()))))
+    };
+    urls.iter().map(server).collect()
+}
+
+impl Exchange for HttpServer {
+    fn name(&self) -> String {
+        self.base.clone()
+    }
+
+    fn address(&self) -> Option<String> {
+        Some(self.base.clone())
+    }
+
+    fn clock(&self) -> Option<Arc<dyn Clock>> {
+        Some(Arc::new(TokioClock::start()))
+    }
+
+    fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
+        Box::pin(async {
+            let response = self.request(Method::GET, http_api::MANIFEST_PATH, Bytes::new()).await?;
+            let claimed = response.headers().get(http_api::SERVER_HEADER).and_then(|value| value.to_str().ok());
+            let index = response::index(claimed)?;
+            let named = response.headers().get(http_api::EARLIER_HEADER).cloned();
+            let manifest = HttpServer::body(response, MAX_JSON).await?;
+            let mut earlier = vec![];
+            for path in response::previous_manifest_paths(named.as_ref().map_or(b"", |named| named.as_bytes())) {
+                let response = self.request(Method::GET, &path, Bytes::new()).await?;
+                earlier.push(HttpServer::body(response, MAX_JSON).await?);
+            }
+            Ok(ManifestResponse { index, manifest, earlier })
+        })
+    }
+
+    fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()> {
+        Box::pin(async move {
+            let ServerRequest { route, message, length } = call;
+            let mut checked = ChecksumVerifier::new(length, response);
+            let response = self.request(Method::POST, route.path(), message).await?;
+            response::check_length(header(&response, CONTENT_LENGTH).as_deref(), length)?;
+            let mut body = response.into_body();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| TransportError::CutOff(chain(&error)))?;
+                if let Some(bytes) = frame.data_ref() {
+                    checked.part(bytes)?;
+                }
+            }
+            checked.finish()
+        })
+    }
+}
+
+/// What anything but an answer says.
+async fn refusal(status: StatusCode, response: Response<Incoming>) -> TransportError {
+    let retry_after = header(&response, RETRY_AFTER);
+    let body = HttpServer::body(response, response::LONGEST_PROBLEM).await.unwrap_or_default();
+    response::refusal(status.as_u16(), retry_after.as_deref(), &body)
+}
+
+fn header(response: &Response<Incoming>, name: HeaderName) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+}
+
+/// Why there is no connection, by name where something can be done about it.
+fn unreachable(error: &(dyn std::error::Error + 'static), secure: bool) -> TransportError {
+    for cause in causes(error) {
+        if let Some(mut io) = cause.downcast_ref::<std::io::Error>() {
+            // TLS speaks through `io` errors, which do not give what they wrap as their source, and some wrap each other.
+            while let Some(inner) = io.get_ref().and_then(|inner| inner.downcast_ref()) {
+                io = inner;
+            }
+            match io.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                    return TransportError::UnknownAuthority;
+                }
+                Some(rustls::Error::InvalidMessage(_)) => return TransportError::NoTls,
+                _ if io.kind() == std::io::ErrorKind::ConnectionRefused => return TransportError::ConnectionRefused,
+                _ => {}
+            }
+        }
+        if !secure && cause.downcast_ref().is_some_and(hyper::Error::is_parse) {
+            return TransportError::NotPlain;
+        }
+    }
+    TransportError::Unreachable(chain(error))
+}
+
+/// An error and its causes.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    causes(error).map(|error| response::plain(&error.to_string())).collect::<Vec<_>>().join(": ")
+}
+
+fn causes<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the server saw a resumed session in the second of two handshakes with the same configuration.
+    fn resumes(client: ClientConfig, server: Arc<rustls::ServerConfig>) -> bool {
+        let client = Arc::new(client);
+        let handshake = || {
+            let name = "localhost".try_into().unwrap();
+            let mut client = rustls::ClientConnection::new(client.clone(), name).unwrap();
+            let mut server = rustls::ServerConnection::new(server.clone()).unwrap();
+            // Tickets come after the handshake, so there is one exchange more.
+            for _ in 0..4 {
+                let mut bytes = vec![];
+                client.write_tls(&mut bytes).unwrap();
+                server.read_tls(&mut bytes.as_slice()).unwrap();
+                server.process_new_packets().unwrap();
+                bytes.clear();
+                server.write_tls(&mut bytes).unwrap();
+                client.read_tls(&mut bytes.as_slice()).unwrap();
+                client.process_new_packets().unwrap();
+            }
+            assert!(!client.is_handshaking());
+            server.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+        };
+        handshake();
+        handshake()
+    }
+
+    #[test]
+    fn no_session_is_resumed_though_the_server_offers_it() {
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        let private = rustls::pki_types::PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
+        let server = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![cert.der().clone()], private)
+            .unwrap();
+        let server = Arc::new(server);
+        let trust = TlsTrust::pem(cert.pem().as_bytes()).unwrap();
+        assert!(!resumes(trust.config.clone(), server.clone()));
+        // The server would: somebody who allows it is recognised.
+        let mut careless = trust.config;
+        careless.resumption = Resumption::default();
+        assert!(resumes(careless, server));
+    }
+
+    #[test]
+    fn plain_http_stays_on_the_machine_unless_allowed() {
+        let roots = RootCertStore::empty();
+        let trust = TlsTrust::with(roots).unwrap();
+        for url in ["https://example.org", "https://example.org:8443/a/", "http://127.0.0.1:1", "http://[::1]:1"] {
+            HttpServer::new(url, &trust, None).unwrap();
+        }
+        for url in ["http://example.org", "ftp://example.org", "example.org", "", "https://", "https://a/?x=1"] {
+            assert!(matches!(HttpServer::new(url, &trust, None), Err(ClientError::Url { .. })), "{url}");
+        }
+        HttpServer::new("http://example.org", &trust.clone().plain_http(true), None).unwrap();
+        assert!(HttpServer::new("https://example.org", &trust, Some("a\nb")).is_err());
+    }
+}

@@ -1,0 +1,7 @@
+//! The paper's schemes.
+
+pub(crate) mod norms;
+pub(crate) mod pcr;
+pub(crate) mod pcr_plus;
+pub(crate) mod single_phase;
+pub(crate) mod two_phase;

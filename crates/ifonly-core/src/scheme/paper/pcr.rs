@@ -1,0 +1,60 @@
+//! Baseline, Diff and Mask PCR: x is shared and each server answers `‖y_i − Q‖²`, its differences, or with a mask.
+
+use crate::scheme::SlotLength::Features;
+use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseSecrets, Scheme, Slot};
+use crate::row_function::{OutputExpr, RowProgram};
+
+const X: &[Slot] = &[Slot::fresh("x", Features)];
+
+/// Every distance is decoded.
+pub(crate) const BASELINE: Scheme = Scheme {
+    name: "baseline",
+    origin: Origin::Paper,
+    learns: "every distance",
+    cost_model: CostModel::Squared,
+    constraint: ConstraintKind::None,
+    bound: |params| params.delta(),
+    phases: &[Phase {
+        slots: X,
+        degree: |_| 1,
+        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
+        program: |setting, q, one| RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Plain(0)]),
+        decode_rule: DecodeRule::Cost,
+    }],
+};
+
+/// Only differences of neighbouring rows are decoded.
+pub(crate) const DIFF: Scheme = Scheme {
+    name: "diff",
+    origin: Origin::Paper,
+    learns: "every difference of distances",
+    cost_model: CostModel::Squared,
+    constraint: ConstraintKind::None,
+    bound: |params| 2 * params.delta(),
+    phases: &[Phase {
+        slots: X,
+        degree: |_| 1,
+        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
+        program: |setting, q, one| RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Difference(0)]),
+        decode_rule: DecodeRule::Difference,
+    }],
+};
+
+/// Distances are decoded with noise below d_min; exact where distances differ by at least d_min.
+pub(crate) const MASK: Scheme = Scheme {
+    name: "mask",
+    origin: Origin::Paper,
+    learns: "every distance up to d_min − 1",
+    cost_model: CostModel::Squared,
+    constraint: ConstraintKind::None,
+    bound: |params| params.delta() + u128::from(params.mask) - 1,
+    phases: &[Phase {
+        slots: X,
+        degree: |_| 1,
+        secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
+        program: |setting, q, one| {
+            RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Masked { form: 0, unit: one }])
+        },
+        decode_rule: DecodeRule::Masked,
+    }],
+};

@@ -1,0 +1,214 @@
+//! Sealed, as user and servers both know it: three servers find the nearest row among themselves, on shares (PROTOCOLS: section 10).
+//!
+//! Cost and gate are one table: `T_k[v] = cost_k[v] + 2^c·gate_k[v]`, where c bits hold the largest cost and k bits the sum over all
+//! features. Tables are shared additively mod 2^k, so every message is a table of somebody and there is nothing to check in it
+//! but its length. How the servers go on is the bit machine's business (`ifonly-sealed`).
+
+use crate::scheme::instance::{CommunicationCost, SchemeInstanceError};
+use crate::aont;
+use crate::params::Params;
+use crate::scheme::{ConstraintKind, CostModel, Origin, Scheme};
+use crate::search::HeaderContext;
+use crate::secret_query::{SecretQuery, SecretQueryError};
+use crate::http_api::CHECK_LENGTH;
+use crate::transcript::{Header, MessageKind, SearchRef, before_payload};
+use crate::wire::{self, WireError};
+use zeroize::Zeroizing;
+
+/// Servers of a sealed search.
+pub const SERVERS: usize = 3;
+/// The most bits of a row's value.
+pub const MOST_BITS: u32 = 63;
+/// The most rows that one search finds.
+pub const MOST_TOP: usize = 64;
+
+/// What it is called, what it can carry and what the user learns. It has no phases: nobody scans for the user.
+pub const SCHEME: &Scheme = &Scheme {
+    name: "sealed",
+    origin: Origin::Ours,
+    learns: "the nearest record and its cost, or that nobody qualifies",
+    cost_model: CostModel::Table,
+    constraint: ConstraintKind::Table,
+    bound: |params| params.table_bound(),
+    phases: &[],
+};
+
+/// Sealed under given parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedScheme {
+    params: Params,
+    cost_bits: u32,
+    bits: u32,
+}
+
+impl SealedScheme {
+    /// With one secret-sharing for all: T = 1, and nobody may be silent or lie.
+    pub fn new(params: Params) -> Result<SealedScheme, SchemeInstanceError> {
+        params.check()?;
+        if params.threshold != 1 || params.silent != 0 || params.lying != 0 || params.verified {
+            return Err(SchemeInstanceError::OnlyPlain { scheme: SCHEME.name });
+        }
+        let cost_bits = bits_of(params.table_bound());
+        let bits = cost_bits + bits_of(params.features() as u128);
+        if bits > MOST_BITS {
+            return Err(SchemeInstanceError::TooManyBits { scheme: SCHEME.name, bits, most: MOST_BITS });
+        }
+        Ok(SealedScheme { params, cost_bits, bits })
+    }
+
+    /// The parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// c: bits of a cost.
+    pub fn cost_bits(&self) -> usize {
+        self.cost_bits as usize
+    }
+
+    /// k: bits of a row's value.
+    pub fn bits(&self) -> usize {
+        self.bits as usize
+    }
+
+    /// Whether one search may find so many rows, whatever the manifest's limit.
+    pub fn takes(&self, top: usize) -> bool {
+        (1..=MOST_TOP).contains(&top)
+    }
+
+    /// All features' tables, one after another: cost, and a violation above it. An error if the secret does not fit the database.
+    pub fn table(&self, secret: &SecretQuery) -> Result<Zeroizing<Vec<u64>>, SecretQueryError> {
+        secret.check(SCHEME, &self.params)?;
+        let mut table = Zeroizing::new(Vec::with_capacity(self.params.levels()));
+        for (feature, &range) in self.params.ranges.iter().enumerate() {
+            let (costs, gate) = secret.tables(feature, range);
+            table.extend(
+                costs.iter().zip(gate.iter()).map(|(&cost, &violates)| cost | u64::from(violates) << self.cost_bits),
+            );
+        }
+        Ok(table)
+    }
+
+    /// The header of the one message.
+    pub fn header(&self, audience: &HeaderContext) -> Header {
+        Header {
+            scheme: SCHEME.name.into(),
+            stage: MessageKind::Phase(0),
+            epoch: audience.epoch,
+            digest: audience.digest,
+            responders: (1..=SERVERS as u8).collect(),
+            parent: SearchRef::default(),
+        }
+    }
+
+    /// What a server is sent: how many rows to find, then its share of the tables.
+    pub fn payload(&self, top: usize, share: &[u64]) -> Vec<u8> {
+        let mut payload = Vec::with_capacity(self.payload_length());
+        // At most 64.
+        payload.push(top as u8);
+        payload.extend(wire::pack_numbers(self.bits, share.iter().copied()));
+        payload
+    }
+
+    /// How many rows to find, and a share, from a payload.
+    pub fn open(&self, payload: &[u8]) -> Result<(usize, Zeroizing<Vec<u64>>), WireError> {
+        let need = self.payload_length();
+        if payload.len() != need {
+            return Err(WireError::Length { what: "the sealed query", have: payload.len(), need });
+        }
+        let top = usize::from(payload[0]);
+        if !self.takes(top) {
+            return Err(WireError::Value { what: "the number of rows to find" });
+        }
+        let share = wire::unpack_numbers(self.bits, &payload[1..], self.params.levels())?;
+        Ok((top, Zeroizing::new(share)))
+    }
+
+    pub(crate) fn payload_length(&self) -> usize {
+        // Levels number at most 2^22, bits at most 63.
+        1 + wire::numbers_length(self.bits, self.params.levels()).unwrap_or(0)
+    }
+
+    /// Bytes of a message.
+    pub(crate) fn message_length(&self) -> usize {
+        before_payload(SCHEME.name, SERVERS, 0, 0) + self.payload_length()
+    }
+
+    /// Bytes of what the machine adds for a rank: the sealed record of `record_length` bytes.
+    pub const fn encoded_record_length(record_length: usize) -> usize {
+        record_length + aont::OVERHEAD
+    }
+
+    /// Bytes of a response: key-check value, then for each rank a word and a sealed record.
+    pub fn response_length(&self, top: usize, record_length: usize) -> usize {
+        CHECK_LENGTH + top * (8 + SealedScheme::encoded_record_length(record_length))
+    }
+
+    /// Bytes of all messages and responses of a search, without HTTP and TLS.
+    pub fn traffic(&self, top: usize, record_length: usize) -> CommunicationCost {
+        let all = |bytes: usize| (SERVERS * bytes) as u128;
+        CommunicationCost { up: all(self.message_length()), down: all(self.response_length(top, record_length)) }
+    }
+}
+
+/// Bits that hold every number up to `most`.
+fn bits_of(most: u128) -> u32 {
+    u128::BITS - most.leading_zeros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sealed(ranges: Vec<u32>, cost_limit: u64) -> SealedScheme {
+        SealedScheme::new(Params { cost_limit, ..Params::new(ranges, 9) }).unwrap()
+    }
+
+    #[test]
+    fn bits_hold_every_cost_and_every_violation() {
+        let sealed = sealed(vec![3, 1, 2], 100);
+        // 300 takes 9 bits, three violations take 2.
+        assert_eq!((sealed.cost_bits(), sealed.bits()), (9, 11));
+        let secret = SecretQuery::new(vec![0, 0, 0])
+            .cost_tables(vec![vec![0, 1, 2, 100], vec![0, 100], vec![0, 5, 100]])
+            .gate_tables(vec![vec![false, false, false, true], vec![false, true], vec![false, false, true]]);
+        let table = sealed.table(&secret).unwrap();
+        assert_eq!(table[3] + table[5] + table[8], 300 + (3 << 9));
+        assert_eq!(table[..3], [0, 1, 2]);
+    }
+
+    #[test]
+    fn payloads_round_trip_and_nothing_else_is_taken() {
+        let sealed = sealed(vec![3, 1, 2], 100);
+        let share: Vec<u64> = (0..9).map(|i| i * 227 % (1 << 11)).collect();
+        let payload = sealed.payload(3, &share);
+        let (top, read) = sealed.open(&payload).unwrap();
+        assert_eq!((top, &*read), (3, &share));
+        assert!(sealed.open(&payload[..payload.len() - 1]).is_err());
+        assert!(sealed.open(&[&payload[..], &[0]].concat()).is_err());
+        for top in [0, 65, 255] {
+            let mut bent = payload.clone();
+            bent[0] = top;
+            assert!(sealed.open(&bent).is_err(), "{top}");
+        }
+        // 99 bits leave five of the last byte.
+        let mut bent = payload.clone();
+        *bent.last_mut().unwrap() |= 0x80;
+        assert_eq!(sealed.open(&bent), Err(WireError::Padding));
+    }
+
+    #[test]
+    fn other_promises_than_the_plain_ones_are_refused() {
+        let params = Params::new(vec![1], 2);
+        for params in [
+            Params { threshold: 2, ..params.clone() },
+            Params { silent: 1, ..params.clone() },
+            Params { lying: 1, ..params.clone() },
+            Params { verified: true, ..params.clone() },
+        ] {
+            assert_eq!(SealedScheme::new(params), Err(SchemeInstanceError::OnlyPlain { scheme: "sealed" }));
+        }
+        let wide = Params { cost_limit: u64::MAX / 2, ..params };
+        assert!(matches!(SealedScheme::new(wide), Err(SchemeInstanceError::TooManyBits { .. })));
+    }
+}

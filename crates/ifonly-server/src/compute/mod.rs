@@ -1,0 +1,5 @@
+//! Computing answers: scans, record sums, sealed searches.
+
+pub mod database;
+pub(crate) mod sealed;
+pub(crate) mod shared_scan;

@@ -1,0 +1,246 @@
+//! Listening, connections, reload and the way out.
+//!
+//! A connection gets a place, a handshake, and is served over HTTP/1.1 or HTTP/2 until it is over (`connection`). On shutdown
+//! the listener closes first, running answers finish within their time, and then the rest is dropped.
+
+use crate::config::Limits;
+use crate::http::connection::{ClientConnection, TrackedBody};
+use crate::limits::eviction::{EvictingPool, rate_limit_key};
+use crate::bundle::loaded::{LoadError, LoadedBundle};
+use crate::http::routes;
+use crate::http::routes::AppState;
+use crate::auth::tokens::Tokens;
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use rustls::ServerConfig;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Bind {
+        /// Which address.
+        address: SocketAddr,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+/// A server that has its ports and has not begun.
+#[derive(Debug)]
+pub struct Server {
+    app: Arc<AppState>,
+    tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
+    public: (TcpListener, SocketAddr),
+    admin: Option<(TcpListener, SocketAddr)>,
+}
+
+/// Changes a running server.
+#[derive(Clone, Debug)]
+pub struct ServerHandle {
+    app: Arc<AppState>,
+    tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
+}
+
+impl Server {
+    /// Takes the ports. Without a certificate it speaks plain HTTP; [`Config::check`](crate::Config::check) says where that
+    /// may be.
+    pub async fn bind(
+        app: AppState,
+        listen: SocketAddr,
+        admin: Option<SocketAddr>,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<Server, ServeError> {
+        let public = listener(listen).await?;
+        let admin = match admin {
+            Some(address) => Some(listener(address).await?),
+            None => None,
+        };
+        Ok(Server { app: Arc::new(app), tls: tls.map(|tls| Arc::new(RwLock::new(tls))), public, admin })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> SocketAddr {
+        self.public.1
+    }
+
+    /// Where operators connect.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(|(_, address)| *address)
+    }
+
+    /// What its requests share.
+    pub fn app(&self) -> Arc<AppState> {
+        self.app.clone()
+    }
+
+    /// A handle for changes while the server runs.
+    pub fn control(&self) -> ServerHandle {
+        ServerHandle { app: self.app.clone(), tls: self.tls.clone() }
+    }
+
+    /// Serves until `stop`, then lets running answers finish.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Server { app, tls, public, admin } = self;
+        let limits = app.limits;
+        let admin = admin.map(|(listener, _)| {
+            let router = routes::admin(app.clone());
+            // The admin port tells of the draining, so it goes last, with the process.
+            tokio::spawn(accept(listener, router, None, app.clone(), std::future::pending()))
+        });
+        let router = routes::public(app.clone());
+        let drain = async {
+            stop.await;
+            app.draining.store(true, Ordering::Relaxed);
+        };
+        let graceful = accept(public.0, router, tls, app.clone(), drain).await;
+        let finished = tokio::time::timeout(Duration::from_secs(limits.shutdown_seconds), graceful.shutdown()).await;
+        if finished.is_err() {
+            tracing::warn!("some answers did not finish in time and were dropped");
+        }
+        if let Some(admin) = admin {
+            admin.abort();
+        }
+    }
+}
+
+impl ServerHandle {
+    /// Takes up another version of the database, other tokens and another certificate. Running searches on the old version
+    /// finish within the grace. What is refused changes nothing.
+    pub fn reload(
+        &self,
+        holding: LoadedBundle,
+        tokens: Tokens,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> Result<(), LoadError> {
+        self.app.shelf.replace(holding, Duration::from_secs(self.app.limits.grace_seconds))?;
+        let mut current = self.app.tokens.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        tokens.inherit(&current);
+        *current = Arc::new(tokens);
+        drop(current);
+        if let (Some(current), Some(tls)) = (&self.tls, tls) {
+            *current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = tls;
+        }
+        self.app.metrics.reloads.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Counts a reload that did not come about.
+    pub fn reload_failed(&self) {
+        self.app.metrics.reloads_failed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn listener(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let bind = |error| ServeError::Bind { address, error };
+    let listener = TcpListener::bind(address).await.map_err(bind)?;
+    let address = listener.local_addr().map_err(bind)?;
+    Ok((listener, address))
+}
+
+/// Takes connections until `stop`; gives what is still running.
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<Arc<RwLock<Arc<ServerConfig>>>>,
+    app: Arc<AppState>,
+    stop: impl Future<Output = ()>,
+) -> GracefulShutdown {
+    let graceful = GracefulShutdown::new();
+    let places = EvictingPool::new(app.limits.connections as u64);
+    tokio::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            () = &mut stop => return graceful,
+            accepted = listener.accept() => accepted,
+        };
+        let (socket, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, most likely: give others time to close theirs.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let address = rate_limit_key(address.ip());
+        // Somebody who waits for their client gives way; where all are at work, nobody does.
+        let Some(seat) = places.enter(address, 1) else { continue };
+        let (watcher, connection) = (graceful.watcher(), ClientConnection::new(address, seat));
+        let tls = tls.as_ref().map(|tls| tls.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone());
+        let (router, app) = (router.clone(), app.clone());
+        tokio::spawn(async move {
+            app.metrics.connections.fetch_add(1, Ordering::Relaxed);
+            tokio::select! {
+                () = connection.over(&app.limits) => {}
+                () = serve(socket, router, tls, &app, &connection, watcher) => {}
+            }
+            app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+async fn serve(
+    socket: TcpStream,
+    router: Router,
+    tls: Option<Arc<ServerConfig>>,
+    app: &AppState,
+    connection: &Arc<ClientConnection>,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let _ = socket.set_nodelay(true);
+    let Some(tls) = tls else { return http(socket, router, app.limits, connection.clone(), watcher).await };
+    match TlsAcceptor::from(tls).accept(socket).await {
+        Ok(stream) => http(stream, router, app.limits, connection.clone(), watcher).await,
+        Err(_) => {
+            app.metrics.handshakes_failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Requests of one HTTP/2 connection at a time: a share of all places.
+fn streams(limits: &Limits) -> u32 {
+    (limits.running.saturating_add(limits.queue) / 8).clamp(4, 32) as u32
+}
+
+async fn http(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    limits: Limits,
+    connection: Arc<ClientConnection>,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
+    let patience = Duration::from_secs(limits.request_seconds);
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(64 << 10);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(patience)
+        .max_concurrent_streams(streams(&limits))
+        .max_header_list_size(16 << 10);
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        let inside = connection.request();
+        request.extensions_mut().insert(connection.clone());
+        let answering = router.clone().oneshot(request);
+        async move { Ok::<_, Infallible>(answering.await?.map(|body| TrackedBody::new(body, inside))) }
+    });
+    // Errors here are the peer's going away, which is its right.
+    let _ = watcher.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned()).await;
+}

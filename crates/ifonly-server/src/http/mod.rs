@@ -1,0 +1,7 @@
+//! The HTTP interface: listener, connections, routes, problem documents, response bodies.
+
+pub(crate) mod connection;
+pub mod listener;
+pub mod problem;
+pub(crate) mod response_body;
+pub mod routes;

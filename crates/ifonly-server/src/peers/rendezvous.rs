@@ -1,0 +1,125 @@
+//! Where streams from the server before wait for their session, and sessions for their stream: either may come first.
+
+use crate::peers::stream::PeerStream;
+use http::StatusCode;
+use ifonly_core::transcript::Tau;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+/// At most so many streams wait for a session; a session's own user is at the door while it waits for a stream.
+pub(crate) struct SessionRendezvous {
+    most: usize,
+    seats: Mutex<HashMap<Tau, RendezvousEntry>>,
+}
+
+enum RendezvousEntry {
+    /// The stream was first; it may wait until then.
+    Arrived(PeerStream, Instant),
+    /// The session was first.
+    Awaited(oneshot::Sender<PeerStream>),
+}
+
+impl SessionRendezvous {
+    pub(crate) fn new(most: usize) -> SessionRendezvous {
+        SessionRendezvous { most, seats: Mutex::new(HashMap::new()) }
+    }
+
+    /// A stream for a session, which may come until `until`.
+    pub(crate) fn arrive(&self, tau: Tau, line: PeerStream, until: Instant) -> Result<(), StatusCode> {
+        if line.is_over() {
+            return Err(StatusCode::GONE);
+        }
+        let mut seats = self.seats();
+        let now = Instant::now();
+        seats.retain(
+            |_, seat| !matches!(seat, RendezvousEntry::Arrived(line, until) if *until <= now || line.is_over()),
+        );
+        match seats.remove(&tau) {
+            // Somebody who gave up meanwhile needs no stream.
+            Some(RendezvousEntry::Awaited(session)) if session.is_closed() => Err(StatusCode::GONE),
+            Some(RendezvousEntry::Awaited(session)) => {
+                line.take().and_then(|line| session.send(line).ok()).ok_or(StatusCode::GONE)
+            }
+            // The server before has begun anew, perhaps at another of its fronts; only one of the two can be meant.
+            Some(RendezvousEntry::Arrived(..)) => {
+                seats.insert(tau, RendezvousEntry::Arrived(line, until));
+                Ok(())
+            }
+            None if seats.values().filter(|seat| matches!(seat, RendezvousEntry::Arrived(..))).count() >= self.most => {
+                Err(StatusCode::SERVICE_UNAVAILABLE)
+            }
+            None => {
+                seats.insert(tau, RendezvousEntry::Arrived(line, until));
+                Ok(())
+            }
+        }
+    }
+
+    /// The stream of a session, as soon as it is there; `None` if another session has the same transcript.
+    pub(crate) fn expect(&self, tau: &Tau) -> Option<AwaitedStream<'_>> {
+        let mut seats = self.seats();
+        let (sender, line) = oneshot::channel();
+        let arrived = match seats.remove(tau) {
+            Some(RendezvousEntry::Arrived(arrived, _)) => arrived.take(),
+            Some(first @ RendezvousEntry::Awaited(_)) => {
+                seats.insert(*tau, first);
+                return None;
+            }
+            None => None,
+        };
+        match arrived {
+            // The receiver is here, so it takes it.
+            Some(arrived) => drop(sender.send(arrived)),
+            None => drop(seats.insert(*tau, RendezvousEntry::Awaited(sender))),
+        }
+        Some(AwaitedStream { lobby: self, tau: *tau, line })
+    }
+
+    /// Streams that wait for a session, for tests.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.seats()
+            .values()
+            .filter(|seat| matches!(seat, RendezvousEntry::Arrived(line, _) if !line.is_over()))
+            .count()
+    }
+
+    /// Whether nobody waits here, for tests.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.seats().is_empty()
+    }
+
+    fn seats(&self) -> MutexGuard<'_, HashMap<Tau, RendezvousEntry>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A session that waits; gives up its seat on drop.
+pub(crate) struct AwaitedStream<'l> {
+    lobby: &'l SessionRendezvous,
+    tau: Tau,
+    line: oneshot::Receiver<PeerStream>,
+}
+
+impl AwaitedStream<'_> {
+    /// The stream. Never, if it does not come.
+    pub(crate) async fn line(&mut self) -> PeerStream {
+        match (&mut self.line).await {
+            Ok(line) => line,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for AwaitedStream<'_> {
+    fn drop(&mut self) {
+        self.line.close();
+        let mut seats = self.lobby.seats();
+        if matches!(seats.get(&self.tau), Some(RendezvousEntry::Awaited(session)) if session.is_closed()) {
+            seats.remove(&self.tau);
+        }
+    }
+}

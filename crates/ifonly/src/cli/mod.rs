@@ -1,0 +1,20 @@
+//! The command line.
+
+#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
+#[doc(hidden)]
+pub mod arguments;
+#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
+pub(crate) mod commands;
+#[cfg(feature = "ask")]
+pub(crate) mod connection_args;
+#[cfg(any(feature = "ask", feature = "serve", feature = "build", feature = "lab"))]
+pub(crate) mod exit;
+#[cfg(feature = "ask")]
+pub(crate) mod hints;
+#[cfg(feature = "ask")]
+pub(crate) mod profile_args;
+#[cfg(feature = "ask")]
+pub(crate) mod profile_file;
+#[cfg(feature = "ask")]
+pub(crate) mod render;
+pub mod sanitize;

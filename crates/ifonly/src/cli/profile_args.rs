@@ -1,0 +1,123 @@
+//! The person's values from flags and from the keyboard, and what they give beside them. Files are read in `given.rs`.
+
+use crate::cli::exit::CommandError;
+use crate::cli::profile_file::{LONGEST, too_long};
+use ifonly::cli::sanitize::plain;
+use ifonly_client::{ProfileValues, takes};
+use ifonly_values::schema::{Schema, Value};
+use std::collections::BTreeMap;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+
+/// Takes a `feature=value` flag.
+pub(crate) fn set(values: &mut ProfileValues, schema: &Schema, assignment: &str) -> Result<(), CommandError> {
+    let (name, value) = split(assignment, "--set")?;
+    let known = schema.columns().iter().any(|column| column.name == name);
+    if !known {
+        // For its suggestion of what may have been meant.
+        schema.named(name).map_err(CommandError::input)?;
+        return Err(CommandError::Input(format!("--set {name}: give the value of the whole column instead")));
+    }
+    values.set(name, value);
+    Ok(())
+}
+
+/// Asks for what is missing at a terminal; elsewhere that is an error which names everything at once.
+pub(crate) fn complete(values: &mut ProfileValues, schema: &Schema) -> Result<(), CommandError> {
+    let missing = values.missing(schema);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
+        return Err(CommandError::Input(format!(
+            "the profile has no value for {}; add them to the profile or with --set feature=value",
+            missing.join(", ")
+        )));
+    }
+    for name in missing {
+        let value = prompt(schema, &name)?;
+        values.set(name, value);
+    }
+    Ok(())
+}
+
+/// The parts of a list: commas separate, and double quotes hold a part together, as in a line of CSV.
+pub(crate) fn items(list: &str) -> Result<Vec<String>, CommandError> {
+    let (mut items, mut item, mut quoted) = (vec![], String::new(), false);
+    let mut letters = list.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => item.extend(letters.next()),
+            '"' => quoted = !quoted,
+            ',' if !quoted => items.push(std::mem::take(&mut item)),
+            letter => item.push(letter),
+        }
+    }
+    items.push(item);
+    match quoted {
+        true => Err(CommandError::Input(format!("{list}: a double quote is not closed"))),
+        false => Ok(items.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()),
+    }
+}
+
+/// Cost tables from a file: for each feature a table of value = cost.
+pub(crate) fn costs(path: &Path) -> Result<BTreeMap<String, Vec<(Value, f64)>>, CommandError> {
+    let refuse = |error: &dyn std::fmt::Display| CommandError::Input(format!("cost table {}: {error}", path.display()));
+    let text = read(path).map_err(|error| refuse(&error))?;
+    let json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
+    let tables: BTreeMap<String, BTreeMap<String, f64>> = match json {
+        true => serde_json::from_str(&text).map_err(|error| refuse(&error))?,
+        false => toml::from_str(&text).map_err(|error| refuse(&error))?,
+    };
+    let points = |table: BTreeMap<String, f64>| table.into_iter().map(|(value, cost)| (value.into(), cost)).collect();
+    Ok(tables.into_iter().map(|(feature, table)| (feature, points(table))).collect())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let length = std::fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > LONGEST {
+        return Err(too_long());
+    }
+    std::fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+/// `feature=rest`.
+pub(crate) fn split<'a>(assignment: &'a str, flag: &str) -> Result<(&'a str, &'a str), CommandError> {
+    let parts = assignment.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+    parts.ok_or_else(|| CommandError::Input(format!("{flag} {assignment}: write it as feature=value")))
+}
+
+fn prompt(schema: &Schema, name: &str) -> Result<Value, CommandError> {
+    let columns = schema.columns();
+    let Some(column) = columns.iter().find(|column| column.name == name) else {
+        return Err(CommandError::Machine(format!("there is no column {name}")));
+    };
+    let features = &schema.features()[column.features.clone()];
+    let hint = takes(features);
+    loop {
+        let suggestion = if features[0].suggest_immutable { "; suggested to stay as it is" } else { "" };
+        eprint!("{}", plain(&format!("{name} ({hint}{suggestion}): ")));
+        std::io::stderr().flush().map_err(CommandError::machine)?;
+        let mut line = String::new();
+        if std::io::stdin().lock().read_line(&mut line).map_err(CommandError::machine)? == 0 {
+            return Err(CommandError::Input(format!("no value for {name}")));
+        }
+        let value = Value::from(line.trim());
+        match schema.encode_column(column, &value, &mut vec![]) {
+            Ok(()) => return Ok(value),
+            Err(error) => eprintln!("  {}", plain(&error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_hold_the_parts_of_a_list_together() {
+        assert_eq!(items("age, income").unwrap(), ["age", "income"]);
+        assert_eq!(items(r#""a, b",c,"say ""x""""#).unwrap(), ["a, b", "c", "say \"x\""]);
+        assert!(items(r#""a"#).is_err());
+    }
+}
