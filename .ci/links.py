@@ -1,5 +1,9 @@
-"""Checks that the links in the Markdown files lead to files and headings that exist, that the tests they name do, that
-CONTRIBUTING.md explains every step of `.ci/run`, and that the release's version is the same wherever it is written.
+"""Checks the references between files of the repository:
+
+- Links and paths in Markdown files lead to files and headings that exist.
+- Tests that Markdown files name exist.
+- CONTRIBUTING.md explains every step of `.ci/run`.
+- The version of the release is the same in every file that states it.
 
 Links to other sites are not followed.
 """
@@ -10,16 +14,18 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# [text](target) outside of code, the target without a title.
+# [text](target) outside code; the target without its title.
 LINK = re.compile(r"\[[^\]]*\]\(\s*<?([^)\s>]+)")
 # `docs/protocol.md`, `crates/ifonly-core/src/lib.rs`: a path of this repository in code quotes.
 PATH = re.compile(r"`((?:\.ci|bench|crates|deploy|docs|fuzz|python|vectors)/[\w./+-]+)`")
-# `a_name_of_at_least_five_words`: a test. Metrics may have as long names, and begin with the program's.
+# `a_name_of_at_least_five_words`: a test. The names of metrics begin with ifonly_.
 TEST = re.compile(r"`((?!ifonly_)[a-z0-9]+(?:_[a-z0-9]+){4,})`")
 FUNCTIONS = {
-    name for file in (ROOT / "crates").rglob("*.rs") for name in re.findall(r"\bfn (\w+)", file.read_text(encoding="utf-8"))
+    name
+    for file in (ROOT / "crates").rglob("*.rs")
+    for name in re.findall(r"\bfn (\w+)", file.read_text(encoding="utf-8"))
 }
-# Where the version stands beside the workspace's own, and how.
+# The files that repeat the version of the workspace, each with a pattern for it.
 VERSIONS = {
     "Cargo.toml": r'^ifonly-[\w-]+ = .*version = "([^"]+)"',
     "python/Cargo.toml": r'^version = "([^"]+)"',
@@ -32,18 +38,20 @@ VERSIONS = {
 
 
 def prose(text):
-    """The text without its fenced blocks, whose brackets are no links."""
+    """The text without its fenced code blocks."""
     return re.sub(r"^(```|~~~).*?^\1", "", text, flags=re.M | re.S)
 
 
 def anchors(path):
-    """The names of a file's headings, as a renderer makes them; a repeated one gets a number."""
+    """The anchors of a file's headings, as GitHub names them; repeated anchors get a number."""
     found = {}
     for heading in re.findall(r"^#+ +(.+?) *#*$", prose(path.read_text()), flags=re.M):
         heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
         name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
         found[name] = found.get(name, 0) + 1
-    return {name if k == 0 else f"{name}-{k}" for name, count in found.items() for k in range(count)}
+    return {
+        name if k == 0 else f"{name}-{k}" for name, count in found.items() for k in range(count)
+    }
 
 
 def faults(path):
@@ -54,46 +62,51 @@ def faults(path):
         name, _, anchor = target.partition("#")
         file = (path.parent / name).resolve() if name else path
         if not file.exists():
-            yield f"{target}: there is no such file"
+            yield f"{target}: no such file"
         elif anchor and file.suffix == ".md" and anchor not in anchors(file):
-            yield f"{target}: there is no such heading"
+            yield f"{target}: no such heading"
     for target in PATH.findall(text):
         if not (ROOT / target).exists():
-            yield f"`{target}`: there is no such file"
+            yield f"`{target}`: no such file"
     for name in TEST.findall(text):
         if name not in FUNCTIONS:
-            yield f"`{name}`: there is no such test"
+            yield f"`{name}`: no such test"
 
 
 def unexplained():
     """Steps without a row in CONTRIBUTING.md, and rows without a step."""
-    listed = subprocess.run([ROOT / ".ci" / "run", "--list"], check=True, capture_output=True, text=True).stdout
+    command = [ROOT / ".ci" / "run", "--list"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     steps = set(listed.replace("; optional:", "").split())
     text = (ROOT / "CONTRIBUTING.md").read_text()
     table = re.search(r"^\| step \|.*?\n\n", text, flags=re.M | re.S)
     cells = re.findall(r"^\| (`[^|]*) \|", table[0] if table else "", flags=re.M)
     explained = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     for name in sorted(steps ^ explained):
-        yield f"CONTRIBUTING.md: the step {name} is {'not explained' if name in steps else 'none of .ci/run'}"
+        fault = "is not explained" if name in steps else "does not exist in .ci/run"
+        yield f"CONTRIBUTING.md: the step {name} {fault}"
 
 
 def other_versions():
-    """Places with another version than the workspace's, or without one."""
+    """Files that state another version than the workspace, or none."""
     version = re.search(r'^version = "([^"]+)"', (ROOT / "Cargo.toml").read_text(), flags=re.M)[1]
     for name, pattern in VERSIONS.items():
         found = set(re.findall(pattern, (ROOT / name).read_text(), flags=re.M))
         if found != {version}:
-            yield f"{name}: version {', '.join(sorted(found)) or 'missing'}; the workspace has {version}"
+            stated = ", ".join(sorted(found)) or "missing"
+            yield f"{name}: version {stated}; the workspace has {version}"
 
 
 def main():
-    # Not what was built or downloaded.
-    folders = [folder for folder in ROOT.iterdir() if folder.is_dir() and folder.name not in ("target", ".git")]
+    # Folders with build results and downloads are skipped.
+    skipped = ("target", ".git")
+    folders = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in skipped]
     files = [*ROOT.glob("*.md"), *(file for folder in folders for file in folder.rglob("*.md"))]
-    files = [file for file in files if not {".venv", "node_modules", "target"} & set(file.parts[len(ROOT.parts):])]
+    skipped = {".venv", "node_modules", "target"}
+    files = [file for file in files if not skipped & set(file.parts[len(ROOT.parts) :])]
     found = [f"{file.relative_to(ROOT)}: {fault}" for file in files for fault in faults(file)]
     found += [*unexplained(), *other_versions()]
-    print("\n".join(found) or f"{len(files)} files, every link leads somewhere and every test is there")
+    print("\n".join(found) or f"{len(files)} Markdown files: all links, paths and tests exist")
     sys.exit(bool(found))
 
 

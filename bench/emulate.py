@@ -1,27 +1,42 @@
 #!/usr/bin/env python3
-"""Runs static test binaries on an emulated x86-64 with AVX-512, for machines whose own processor has none.
+"""Runs static test binaries on an emulated x86-64 processor with AVX-512.
 
-    apt-get install busybox-static g++ make                         # or, slower: busybox-static bochs bochs-term
-    python3 bench/emulate.py --build-bochs                          # once; or use Debian's
-    python3 bench/emulate.py -p ifonly-scan                         # every test target of the crate
-    python3 bench/emulate.py -p ifonly-scan --test answers -- name  # one of them, with arguments for it
-    python3 bench/emulate.py --binary target/probe -- --any flags   # a static executable of your own
+Use it on machines whose own processor has no AVX-512.
 
-Bochs is a whole machine in software, an Ice Lake here. It has neither firmware nor disk: the script writes a ROM
-of a few instructions that jumps straight into a Debian kernel, whose initial file system holds busybox and the
-tests. Their output comes back over the serial port. The exit status is 0 if all of them ended with 0.
+    apt-get install busybox-static g++ make        # or, slower: busybox-static bochs bochs-term
+    python3 bench/emulate.py --build-bochs         # once; or use Debian's Bochs
+    python3 bench/emulate.py -p ifonly-scan        # every test target of the crate
+    python3 bench/emulate.py -p ifonly-scan --test answers -- name   # one target, with arguments
+    python3 bench/emulate.py --binary target/probe -- --any flags    # any static executable
 
-Other processors show what code does without some features: --model corei7_skylake_x has AVX-512 without VNNI, VBMI
-and IFMA, corei3_cnl has VBMI and IFMA without VNNI, corei7_haswell_4770 stops at AVX2, core2_penryn_t9600 at SSE4.1.
+Bochs emulates a whole machine, here with an Ice Lake processor. The machine has neither firmware
+nor disk. The script writes a ROM of a few instructions that jumps into a Debian kernel. The
+initial file system of the kernel holds busybox and the tests. The script reads their output from
+the serial port. The exit status is 0 if all tests ended with status 0.
 
-It tells whether an answer is right, never how long it takes. Documentation tests are not run. The kernel is
-downloaded once (`apt-get download`, nothing is installed) and kept in target/emulate/ with everything else.
+`--model` selects other processors, to test code without some features:
 
-Debian 12's Bochs 2.7 is built with a debugger and executes some 30 million instructions a second; --build-bochs
-builds 3.0 without one, which executes 100 million. Of 200 AVX-512 operations compared with their definition, some
-come out wrong, so tests that fail on these say nothing: vpmultishiftqb with a mask (applied to 64-bit lanes instead
-of bytes), vpexpandb and vpexpandw from memory, vpshufbitqmb (every eighth bit is 0), and in 2.7 vgf2p8affineqb
-(complemented; compilers also use it for shifts of bytes when they may assume GFNI).
+    corei7_skylake_x       AVX-512 without VNNI, VBMI and IFMA
+    corei3_cnl             VBMI and IFMA without VNNI
+    corei7_haswell_4770    AVX2 at most
+    core2_penryn_t9600     SSE4.1 at most
+
+The emulation shows whether an answer is right. It shows nothing about time. Documentation tests
+are not run. The script downloads the kernel once (`apt-get download`; nothing is installed) and
+keeps it in target/emulate/ with all other files.
+
+Bochs 2.7 of Debian 12 is built with a debugger and executes about 30 million instructions per
+second. `--build-bochs` builds Bochs 3.0 without a debugger, which executes about 100 million.
+
+Of 200 AVX-512 operations compared with their definition, Bochs computes these wrongly:
+
+- vpmultishiftqb with a mask: the mask is applied to 64-bit lanes instead of bytes.
+- vpexpandb and vpexpandw from memory.
+- vpshufbitqmb: every eighth bit is 0.
+- in 2.7, vgf2p8affineqb: the result is complemented. Compilers also use this instruction for
+  shifts of bytes if they may assume GFNI.
+
+A failing test that uses one of these operations proves nothing.
 """
 
 import argparse
@@ -47,14 +62,15 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = ROOT / "target" / "emulate"
 TARGET = "x86_64-unknown-linux-gnu"
 BOCHS = CACHE / "bochs"
-# Inside the mirror that apt uses; a newer one than Debian 12 has.
+# Path in the mirror that apt uses. This version is newer than that of Debian 12.
 BOCHS_SOURCE = "pool/main/b/bochs/bochs_3.0+dfsg.orig.tar.xz"
 BOCHS_DIGEST = "78f6c73d4a6472d5130a87ab9dc306d02c7c71ed8e25b3a8ef642e2a7acd282b"
 BUSYBOX = pathlib.Path("/bin/busybox")
 
-# Without firmware there are neither ACPI tables nor interrupt routes. The features cleared are those that a kernel
-# cannot use here: in 2.7 CPUID leaves out the state of PKU, and with the fast string instructions it hangs when it
-# patches itself. The clock counts instructions, as many as CONFIGURATION says. The rest saves time.
+# Without firmware there are neither ACPI tables nor interrupt routes. `clearcpuid` removes
+# features that the kernel cannot use here: in Bochs 2.7 CPUID omits the state of PKU, and with
+# the fast string instructions the kernel hangs when it patches itself. The clock counts
+# instructions, at the rate in CONFIGURATION. The other options save time.
 KERNEL_OPTIONS = (
     "console=ttyS0 loglevel=2 panic=-1 acpi=off pci=off noapic clearcpuid=pku,xsaves,xsavec,fsrm,erms "
     "tsc_early_khz=20000 nokaslr mitigations=off lsm=capability cryptomgr.notests "
@@ -79,10 +95,10 @@ info: action=ignore
 debug: action=ignore
 """
 
-# Where the kernel is put and entered.
+# Load address and entry point of the kernel.
 BASE = 0x100000
 
-# Lines of the guest that are for this script have this.
+# Marks the lines of the guest that are meant for this script.
 MARK = "\x01emulate "
 
 
@@ -92,11 +108,11 @@ def fail(message):
 
 def need(condition, what, package):
     if not condition:
-        fail(f"{what} is missing; install it with `apt-get install {package}`")
+        fail(f"{what} is missing. Install it with `apt-get install {package}`.")
 
 
 def is_static(path):
-    """Whether this is an executable of which no program header names an interpreter."""
+    """Whether this is an executable without a program header that names an interpreter."""
     content = path.read_bytes() if path.exists() else b""
     if content[:5] != b"\x7fELF\2":
         return False
@@ -106,7 +122,7 @@ def is_static(path):
 
 
 def build(options):
-    """The static test executables of a crate, as (name, path)."""
+    """Builds the static test executables of a crate; returns them as (name, path)."""
     command = ["cargo", "test", "--no-run", "--release", "--target", TARGET, "--message-format=json-render-diagnostics"]
     command += ["-p", options.package]
     command += ["--lib"] if options.lib else []
@@ -127,19 +143,19 @@ def build(options):
 
 
 def build_bochs():
-    """Builds Bochs without what slows it down, and without a display."""
+    """Builds Bochs without its debugger and without a display."""
     for tool, package in (("g++", "g++"), ("make", "make")):
         need(shutil.which(tool), tool, package)
     targets = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)"], capture_output=True, text=True)
     mirror = next((uri for uri in targets.stdout.split() if uri.endswith("/debian/")), None)
     if mirror is None:
-        fail("apt names no Debian mirror in its sources; use Debian's bochs")
+        fail("The sources of apt contain no Debian mirror. Use Debian's package bochs instead.")
     print(f"downloading {mirror}{BOCHS_SOURCE}", flush=True)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="bochs-") as folder:
         archive = pathlib.Path(folder, "source.tar.xz")
         archive.write_bytes(urllib.request.urlopen(mirror + BOCHS_SOURCE).read())
         if hashlib.sha256(archive.read_bytes()).hexdigest() != BOCHS_DIGEST:
-            fail("the source of Bochs is not what it was")
+            fail("The SHA-256 of the downloaded Bochs source is not the expected one.")
         tarfile.open(archive).extractall(folder)
         source, = pathlib.Path(folder).glob("bochs-*")
         enabled = ["x86-64", "avx", "evex", "protection-keys", "all-optimizations", "long-phy-address"]
@@ -154,15 +170,15 @@ def build_bochs():
 
 
 def kernel():
-    """A Debian kernel, downloaded unless there is one already."""
+    """Returns the path of a Debian kernel. Downloads it unless the cache has one."""
     found = sorted(CACHE.glob("vmlinuz-*"))
     if found:
         return found[-1]
-    need(shutil.which("apt-get"), "apt-get (or give a kernel of your own with --kernel)", "apt")
+    need(shutil.which("apt-get"), "apt-get (or another kernel with --kernel)", "apt")
     depends = subprocess.run(["apt-cache", "depends", "linux-image-cloud-amd64"], capture_output=True, text=True).stdout
     package = re.search(r"Depends: (linux-image-\S+)", depends)
     if package is None:
-        fail("apt knows no linux-image-cloud-amd64: run apt-get update, or give a kernel of your own with --kernel")
+        fail("apt has no package linux-image-cloud-amd64. Run apt-get update, or use --kernel.")
     print(f"downloading {package[1]}", flush=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as folder:
         subprocess.run(["apt-get", "-qq", "download", package[1]], cwd=folder, check=True)
@@ -173,7 +189,7 @@ def kernel():
 
 
 def initial_files(binaries, arguments, variables):
-    """The initial file system, a cpio archive: busybox, the binaries, and a script that runs them in turn."""
+    """Returns the initial file system, a cpio archive: busybox, binaries and a start script."""
     archive = bytearray()
 
     def add(name, mode, content=b"", device=(0, 0)):
@@ -212,18 +228,19 @@ def initial_files(binaries, arguments, variables):
 
 
 def boot_image(bzimage, files, memory):
-    """What a boot loader leaves in memory, from BASE on, and the address of the kernel's parameters in it.
+    """Returns the memory image that a boot loader creates, from BASE on.
 
-    https://docs.kernel.org/arch/x86/boot.html gives the offsets: the 32-bit boot protocol.
+    Also returns the address of the kernel's parameters in it. The offsets are those of the 32-bit
+    boot protocol: https://docs.kernel.org/arch/x86/boot.html
     """
     if bzimage[0x202:0x206] != b"HdrS":
-        fail("this is no bzImage of Linux")
+        fail("The kernel is not a Linux bzImage.")
     preferred, needed = struct.unpack_from("<QI", bzimage, 0x258)
     parameters = preferred + needed + 0xFFF & ~0xFFF
     initial = parameters + 0x2000
     end = initial + len(files)
     if end + (64 << 20) > memory << 20:
-        fail(f"{memory} MB of memory are too few for {len(files) >> 20} MB of files: raise --memory")
+        fail(f"{memory} MB are not enough for {len(files) >> 20} MB of files. Increase --memory.")
 
     page = bytearray(0x1000) + KERNEL_OPTIONS.encode().ljust(0x1000, b"\0")
     header = slice(0x1F1, 0x202 + bzimage[0x201])
@@ -245,10 +262,11 @@ def boot_image(bzimage, files, memory):
 
 
 def boot_rom(parameters, end):
-    """A ROM that enters protected mode and jumps to the kernel.
+    """Returns a ROM that enters protected mode and jumps to the kernel.
 
-    Bochs reads an image into consecutive blocks of its own memory but gives blocks to addresses in the order of
-    their first use, so the ROM first touches every block from BASE to the end of the image.
+    Bochs reads an image into consecutive blocks of its own memory, but assigns blocks to
+    addresses in the order of their first use. Therefore the ROM first touches every block from
+    BASE to the end of the image.
     """
     rom = bytearray(0x10000)
     real, protected, table = 0x8000, 0x8040, 0x8080
@@ -270,7 +288,8 @@ def boot_rom(parameters, end):
         protected,
         "66 b8 18 00 8e d8 8e c0 8e d0",  # ds = es = ss = 0x18
         "b8", word(BASE),  # mov eax, BASE
-        "8a 08 05 00 00 01 00 3d", word(end), "72 f2",  # again: mov cl, [eax]; add eax, 0x10000; cmp eax, end; jb again
+        # again: mov cl, [eax]; add eax, 0x10000; cmp eax, end; jb again
+        "8a 08 05 00 00 01 00 3d", word(end), "72 f2",
         "31 ed 31 ff 31 db",  # ebp = edi = ebx = 0
         "be", word(parameters),  # mov esi, parameters
         "b8", word(BASE), "ff e0",  # jmp BASE
@@ -281,11 +300,11 @@ def boot_rom(parameters, end):
 
 
 class Machine:
-    """A running Bochs. Debian's wants a terminal for its display, so it gets one that nobody reads."""
+    """A running Bochs process. Debian's Bochs needs a terminal, so this class provides one."""
 
     def __init__(self, folder):
         command = [BOCHS if BOCHS.exists() else "bochs", "-q", "-f", f"{folder}/configuration"]
-        if not BOCHS.exists():  # the debugger waits for a command
+        if not BOCHS.exists():  # Debian's debugger waits for a command
             pathlib.Path(folder, "commands").write_text("continue\n")
             command += ["-rc", f"{folder}/commands"]
         pathlib.Path(folder, "serial").touch()
@@ -296,7 +315,7 @@ class Machine:
             os.execvp(command[0], command)
 
     def lines(self):
-        """The lines of the serial port as they come; a None every now and then; ends when Bochs does."""
+        """Yields the lines of the serial port, and None without a new line; ends with Bochs."""
         rest = ""
         with open(f"{self.folder}/serial", errors="replace", newline="") as serial:
             while True:
@@ -311,7 +330,7 @@ class Machine:
         if select.select([self.terminal], [], [], 0.1)[0]:
             try:
                 self.screen = (self.screen + os.read(self.terminal, 1 << 16))[-2000:]
-            except OSError:  # the other side is closed
+            except OSError:  # Bochs has closed its side
                 time.sleep(0.1)
         if self.status is None:
             process, status = os.waitpid(self.process, os.WNOHANG)
@@ -325,19 +344,20 @@ class Machine:
         os.close(self.terminal)
 
     def report(self):
-        """Why it ended, as far as it says."""
+        """Returns the reason why Bochs ended, from its log or its screen."""
         log = pathlib.Path(self.folder, "log")
         text = log.read_text(errors="replace") if log.exists() else ""
         return "\n".join(text.splitlines()[-25:]) or re.sub(rb"[^\n -~]", b"", self.screen).decode()
 
 
 def emulate(options, binaries, arguments):
-    """Runs the binaries in turn; returns the names of those that failed."""
+    """Runs the binaries one after another; returns the names of those that failed."""
     bzimage = (options.kernel or kernel()).read_bytes()
     image, parameters = boot_image(bzimage, initial_files(binaries, arguments, options.env), options.memory)
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="run-") as folder:
         pathlib.Path(folder, "image").write_bytes(image)
-        pathlib.Path(folder, "display").write_bytes(b"\x55\xaa\x01".ljust(512, b"\0"))  # a ROM that nobody calls
+        # An empty ROM.
+        pathlib.Path(folder, "display").write_bytes(b"\x55\xaa\x01".ljust(512, b"\0"))
         pathlib.Path(folder, "rom").write_bytes(boot_rom(parameters, BASE + len(image)))
         display = "nogui" if BOCHS.exists() else "term"
         configuration = CONFIGURATION.format(
@@ -357,7 +377,7 @@ def follow(machine, binaries, timeout):
         seconds = time.monotonic() - start
         if line is None:
             if timeout and seconds > timeout:
-                fail(f"{running or 'the kernel'} is not done after {timeout} seconds (--timeout)")
+                fail(f"{running or 'the kernel'} did not finish in {timeout} seconds (--timeout)")
             continue
         output, mark, rest = line.partition(MARK)
         if output or not mark:
@@ -376,7 +396,8 @@ def follow(machine, binaries, timeout):
             elif what == "end":
                 return failed
             start = time.monotonic()
-    fail(f"the machine ended before {running or 'its kernel'} did:\n{machine.report()}")
+    what = running or "its kernel"
+    fail(f"The emulated machine stopped before {what} finished:\n{machine.report()}")
 
 
 def main():
@@ -384,32 +405,34 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        usage="%(prog)s [options] [-- arguments of what runs]",
+        usage="%(prog)s [options] [-- arguments of the executables]",
     )
     several = {"action": "append", "default": []}
-    what = parser.add_argument_group("what to run (options with * may be repeated)")
-    what.add_argument("-p", "--package", metavar="CRATE", help="build and run the tests of this crate, in release mode")
-    what.add_argument("--lib", action="store_true", help="only its unit tests and what else is named")
-    what.add_argument("--test", **several, metavar="NAME", help="* only tests/NAME.rs and what else is named")
-    what.add_argument("--example", **several, metavar="NAME", help="* examples/NAME.rs, which no test run includes")
-    what.add_argument("--features", help="features of the crate to build with, as for cargo")
-    what.add_argument("--binary", **several, type=pathlib.Path, metavar="PATH", help="* a static executable")
-    what.add_argument("--env", **several, metavar="NAME=VALUE", help="* an environment variable for what runs")
-    machine = parser.add_argument_group("the machine")
-    machine.add_argument("--model", default="corei7_icelake_u", help="processor (default: %(default)s)")
-    machine.add_argument("--memory", type=int, default=1024, metavar="MB", help="memory (default: %(default)s)")
-    machine.add_argument("--timeout", type=float, metavar="SECONDS", help="give up when boot or binary takes longer")
-    machine.add_argument("--kernel", type=pathlib.Path, metavar="PATH", help="a bzImage to use instead of Debian's")
-    machine.add_argument("--build-bochs", action="store_true", help="build a faster Bochs, used from then on")
+    what = parser.add_argument_group("executables (options with * may be repeated)")
+    add = what.add_argument
+    add("-p", "--package", metavar="CRATE", help="build and run the tests of this crate (release)")
+    add("--lib", action="store_true", help="only the unit tests and other named targets")
+    add("--test", **several, metavar="NAME", help="* only tests/NAME.rs and other named targets")
+    add("--example", **several, metavar="NAME", help="* also run examples/NAME.rs")
+    add("--features", help="features of the crate, as for cargo")
+    add("--binary", **several, type=pathlib.Path, metavar="PATH", help="* a static executable")
+    add("--env", **several, metavar="NAME=VALUE", help="* environment variable for the executables")
+    add = parser.add_argument_group("emulated machine").add_argument
+    add("--model", default="corei7_icelake_u", help="processor (default: %(default)s)")
+    add("--memory", type=int, default=1024, metavar="MB", help="memory (default: %(default)s)")
+    add("--timeout", type=float, metavar="SECONDS", help="limit for the boot and each executable")
+    add("--kernel", type=pathlib.Path, metavar="PATH", help="bzImage to use instead of Debian's")
+    add("--build-bochs", action="store_true", help="build a faster Bochs; later runs use it")
     options = parser.parse_args(sys.argv[1:split])
     if not (options.package or options.binary or options.build_bochs):
-        parser.error("name a crate with -p or an executable with --binary")
+        parser.error("give a crate with -p or an executable with --binary")
 
     CACHE.mkdir(parents=True, exist_ok=True)
     if options.build_bochs:
         build_bochs()
     elif not BOCHS.exists():
-        need(shutil.which("bochs"), "bochs", "bochs bochs-term` or build a faster one with `emulate.py --build-bochs")
+        faster = "bochs bochs-term` or build a faster one with `emulate.py --build-bochs"
+        need(shutil.which("bochs"), "bochs", faster)
         plugins = pathlib.Path("/usr/lib").glob("*/bochs/plugins/libbx_term_gui.so")
         need(list(plugins), "the terminal display of Bochs", "bochs-term")
     need(is_static(BUSYBOX), "a static busybox", "busybox-static")
@@ -418,7 +441,10 @@ def main():
         return
     for _, path in binaries:
         if not is_static(path):
-            fail(f"{path} is no static executable; build it with RUSTFLAGS='-C target-feature=+crt-static'")
+            fail(
+                f"{path} is not a static executable. "
+                "Build it with RUSTFLAGS='-C target-feature=+crt-static'."
+            )
     failed = emulate(options, binaries, sys.argv[split + 1 :])
     if failed:
         fail(f"failed: {', '.join(failed)}")

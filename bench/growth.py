@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""How the time of one server's answer grows with M, d, R and N: runs the bench, draws docs/figures/growth-*.svg.
+"""Measures how the time of one server's answer grows with M, d, R and N.
+
+Runs `ifonly bench` and draws docs/figures/growth-*.svg.
 
     cargo build --release -p ifonly
     python3 bench/growth.py [--quick] [--only M|d|R|N]
 
-Each point is a run of its own; its curves are ratios to reading the same rows in that run. The numbers go to
-docs/figures/growth.json, the pictures are drawn from them with nothing but the standard library.
+Each point is a separate run. The curves show ratios to the time of reading the same rows in the
+same run. The script writes the numbers to docs/figures/growth.json and draws the figures from them
+with the standard library only.
 """
 
 import json
@@ -42,7 +45,7 @@ def measure(options):
 
 
 def draw(name, label, curve):
-    """One picture: ratio to read over the parameter, both axes logarithmic."""
+    """Draws one figure: the ratio to `read` over the parameter, both axes logarithmic."""
     width, height, left, bottom, top, right = 640, 360, 60, 48, 24, 200
     xs = [point["at"] for point in curve]
     ys = [point[part]["ratio_to_read"] for point in curve for part in PARTS]
@@ -53,7 +56,7 @@ def draw(name, label, curve):
     svg = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{left}" y="15">time over that of reading the rows</text>',
+        f'<text x="{left}" y="15">time relative to reading the rows</text>',
         f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle">{label}</text>',
     ]
     for value in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50):

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Instructions per row of every kernel, counted by callgrind: a number that a noisy machine cannot change.
+"""Counts the instructions per row of every kernel with callgrind.
 
-    cargo build --release -p ifonly-scan --example repeat
-    python3 bench/instructions.py            # prints the counts and compares them with bench/instructions.json
-    python3 bench/instructions.py --write    # records them
+Other programs on the machine change times, but not instruction counts.
 
-Each kernel runs once and three times on the same rows; half of the difference is one run without the setup. The
-comparison fails where a count grew by more than 3%. Compilers move counts too, so the file names the one it was
-recorded with.
+    cargo build --release -p ifonly-bench
+    python3 bench/instructions.py            # prints the counts, compares with instructions.json
+    python3 bench/instructions.py --write    # records the counts
+
+Each kernel runs once and three times on the same rows. Half of the difference is one run without
+the setup. The comparison fails if a count grew by more than 3%. Compilers also change the counts,
+so the record names the compiler.
 """
 
 import json
@@ -17,16 +19,18 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BINARY = ROOT / "target" / "release" / "examples" / "repeat"
+BINARY = ROOT / "target" / "release" / "kernel-repeat"
 RECORD = ROOT / "bench" / "instructions.json"
 ROWS = 19_200
 KERNELS = [
-    "linear", "linear-61-bit", "u16-linear", "squares", "table", "gated", "gated-table", "order", "decode-2", "decode-3", "xor", "gf256",
-]
+    "linear", "linear-61-bit", "u16-linear", "squares", "table", "gated", "gated-table", "order",
+    "decode-2", "decode-3", "xor", "gf256",
+]  # fmt: skip
 
 
 def collected(kernel, backend, times):
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(BINARY), kernel, backend, str(ROWS), str(times)]
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(BINARY)]
+    command += [kernel, backend, str(ROWS), str(times)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     return int(re.search(r"Collected : (\d+)", result.stderr).group(1))
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""One bundle built by one process and by Ray's workers: time, processor time, memory, and whether the bytes are equal.
+"""Builds one bundle in one process and with Ray workers; compares time, memory and the bytes.
 
     pip install './python[ray]' numpy
     python3 bench/large.py 50000000 --workers 2 --place /tmp/large
 
-Makes a table of 16 features in Parquet files of a million rows (seeded; files that are there already are used again), builds it in one process, then
-with Ray, and prints a table. Needs about 400 bytes of disk for each row. `--rows-per-group` sets how finely parts can be cut.
+The script creates a seeded table of 16 features in Parquet files of a million rows, and reuses
+files that already exist. It builds the table in one process, then with Ray, and prints a table of
+time, CPU time and memory. It needs about 400 bytes of disk per row. `--rows-per-group` sets the
+size of a row group, which is the smallest unit of work for a worker.
 """
 
 import argparse
@@ -24,7 +26,7 @@ FILE_ROWS = 1_000_000
 
 
 def make(place: Path, rows: int, group: int) -> None:
-    """The table, file by file; file n depends on n alone."""
+    """Writes the table file by file. The content of file n depends only on n."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -47,7 +49,7 @@ def make(place: Path, rows: int, group: int) -> None:
 
 
 def run(how: str, data: Path, output: Path, workers: int, part_bytes: int) -> None:
-    """One build, in a process of its own; prints when each stage began."""
+    """Runs one build in this process and prints when each stage began."""
     import ifonly
     from ifonly import _progress
 
@@ -60,7 +62,7 @@ def run(how: str, data: Path, output: Path, workers: int, part_bytes: int) -> No
 
     _progress.Bar.at = at
     key = output.parent / "one.bundle.signing.key"
-    wanted = {"name": "large", "replace": True, **({"sign": key} if key.exists() else {})}
+    wanted = {"name": "large", "replace": True, **({"signing_key": key} if key.exists() else {})}
     if how == "one":
         ifonly.build(data, output, **wanted)
     else:
@@ -68,7 +70,7 @@ def run(how: str, data: Path, output: Path, workers: int, part_bytes: int) -> No
         import ifonly.ray
 
         ray.init(num_cpus=workers, log_to_driver=False, include_dashboard=False)
-        # From here on, so that starting Ray is not measured.
+        # The clock starts here: the start of Ray is not measured.
         began = time.perf_counter()
         stages.clear()
         ifonly.ray.build(data, output, part_bytes=part_bytes, **wanted)
@@ -77,7 +79,7 @@ def run(how: str, data: Path, output: Path, workers: int, part_bytes: int) -> No
 
 
 class Meter(threading.Thread):
-    """Processor time and memory of a process and all that it started, looked at five times a second."""
+    """Samples CPU time and memory of a process and its descendants five times per second."""
 
     def __init__(self, root: int) -> None:
         super().__init__(daemon=True)
@@ -105,7 +107,7 @@ class Meter(threading.Thread):
                     resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
                 except OSError:
                     continue
-                # What a process has for itself; files that it maps and Ray's store are shared.
+                # Private memory only: mapped files and Ray's object store are shared.
                 own = (resident - shared) * page
                 self.cpu[pid] = stats[pid][2] / tick
                 before = self.peak.get(pid, ("", 0))[1]
@@ -124,7 +126,7 @@ def measured(how: str, data: Path, output: Path, workers: int, part_bytes: int) 
     meter.ended.set()
     meter.join()
     if child.returncode:
-        sys.exit(f"the build ({how}) failed")
+        sys.exit(f"The build ({how}) failed.")
     largest = max((peak for name, peak in meter.peak.values() if name not in ("gcs_server", "raylet")), default=0)
     checksums = (output / "checksums").read_bytes()
     return {
@@ -139,12 +141,12 @@ def measured(how: str, data: Path, output: Path, workers: int, part_bytes: int) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("rows", type=int)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--place", type=Path, default=Path("large"))
-    parser.add_argument("--part-bytes", type=int, default=64 << 20)
-    parser.add_argument("--rows-per-group", type=int, default=FILE_ROWS)
-    parser.add_argument("--only", choices=["one", "ray"])
+    parser.add_argument("rows", type=int, help="rows of the table")
+    parser.add_argument("--workers", type=int, default=2, help="Ray workers")
+    parser.add_argument("--place", type=Path, default=Path("large"), help="directory for all files")
+    parser.add_argument("--part-bytes", type=int, default=64 << 20, help="size of one part for Ray")
+    parser.add_argument("--rows-per-group", type=int, default=FILE_ROWS, help="rows of a row group")
+    parser.add_argument("--only", choices=["one", "ray"], help="run only one of the two builds")
     for hidden in ("--how", "--data", "--output"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -152,7 +154,9 @@ def main() -> None:
         return run(given.how, Path(given.data), Path(given.output), given.workers, given.part_bytes)
     data = given.place / f"table-{given.rows}"
     make(data, given.rows, given.rows_per_group)
-    print("| rows | by | seconds | processor seconds | largest process, MB | all processes, MB | bundle, MB | checksums |")
+    columns = ["rows", "built by", "seconds", "CPU seconds", "largest process, MB"]
+    columns += ["all processes, MB", "bundle, MB", "checksums"]
+    print(f"| {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     found = {}
     for how in ["one", "ray"] if given.only is None else [given.only]:
@@ -164,7 +168,7 @@ def main() -> None:
         cells = [f"{given.rows:,}", by, *numbers, row["bytes"] >> 20, row["checksums"]]
         print(f"| {' | '.join(map(str, cells))} |", flush=True)
         print(f"  stages began at {row['stages']}", file=sys.stderr, flush=True)
-        # Two would not fit beside each other; the checksums stand for the bytes.
+        # The disk may not have room for two bundles. Comparing the checksums is enough.
         if how == "one" and given.only is None:
             shutil.rmtree(output)
     if len(found) == 2:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A table of 30 columns of mixed kinds, as CSV and as Parquet, for timing `ifonly build`.
+"""Writes a table of 30 columns of mixed kinds as CSV and as Parquet, to time `ifonly build`.
 
     pip install numpy pyarrow
     python3 bench/table.py 1000000 big
-    /usr/bin/time -v target/release/ifonly build big.csv -o big.bundle --target approved --accept yes
+    /usr/bin/time -v target/release/ifonly build big.csv -o big.bundle \\
+        --target approved --accept yes
 """
 
 import csv
@@ -13,7 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-WORDS = np.array(["north", "south", "east", "west", "centre", "abroad", "unknown place", "somewhere else"])
+WORDS = np.array(
+    ["north", "south", "east", "west", "centre", "abroad", "unknown place", "somewhere else"]
+)
 
 
 def columns(rows):

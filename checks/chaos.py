@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Kills what runs on Ray while people ask, and looks whether the promises hold.
+"""Kills processes and actors on Ray under load and checks that the guarantees hold.
 
     python checks/chaos.py --kills 100 --seed 7
 
-Two logical servers on a local Ray: the first has shards and fronts, the second fronts with the whole bundle. People ask all the time, through a balancer per server that
-knows the fronts. One after another, processes and actors are killed: shards, fronts, the programs that hold them, their actors, the keepers. Promised is:
+Two logical servers run on a local Ray. The first has shards and frontends; the second has
+frontends with the whole bundle. Clients search all the time, through one load balancer per server.
+The script kills one process or actor after another: shards, frontends, their supervisors, their
+actors and the controllers. The guarantees are:
 
-- no answer is wrong: each is compared with brute force over the table;
-- a search that fails says why, within its deadline; somebody without patience sees to it that some fail;
-- after every kill a search that begins then succeeds within five seconds;
-- no budget is overspent: short budgets are spent by two people at once, the whole time.
+- No answer is wrong. The script compares each answer with brute force over the table.
+- A failed search reports its reason within its deadline. One client has a short timeout, so that
+  some searches fail.
+- After every kill, a search that starts afterwards succeeds within five seconds.
+- No budget is overspent. Two clients spend short budgets at the same time, during the whole run.
 
-Prints a summary, and exits with 1 if a promise was broken. Needs the package with its extra `ray`, and pandas.
+The script prints a summary. It exits with 1 if a guarantee was broken. It needs the Python package
+with its extra `ray`, and pandas.
 """
 
 from __future__ import annotations
@@ -41,20 +45,20 @@ import ifonly.ray
 from ifonly.ray._deploy import _binary
 from ifonly.ray._process import program
 
-BACK_SECONDS = 5.0
-#: One exchange with a server, retries included: of people who wait until a dead shard is back, and of somebody who does not.
-PATIENT, IMPATIENT = 4.0, 0.5
-SESSIONS = 4
+RECOVERY_SECONDS = 5.0
+#: Timeouts of a request with its retries: long enough for a shard to restart, and too short.
+LONG_TIMEOUT, SHORT_TIMEOUT = 4.0, 0.5
+SEARCHES = 4
 JOBS = ["baker", "clerk", "nurse", "pilot"]
 
 
-def deadline(exchange: float) -> float:
-    """When a search must be over. With its greeting it has four exchanges at most; and a second for a busy machine."""
-    return 4 * exchange + 1.0
+def deadline(timeout: float) -> float:
+    """The deadline of a search: at most four requests, plus one second for a busy machine."""
+    return 4 * timeout + 1.0
 
 
 class Table:
-    """Rows that brute force can search. Every value is a level of its own, so costs are exact."""
+    """A table for brute force. Every value has its own level, so costs are exact."""
 
     def __init__(self, rng: random.Random, rows: int) -> None:
         self.frame = pd.DataFrame(
@@ -87,7 +91,7 @@ class Table:
 
 
 class Question:
-    """A person, what they wish, and the answer by looking at every row."""
+    """A profile, its wishes, and the answer by brute force over all rows."""
 
     def __init__(self, table: Table, person: dict[str, Any], wishes: dict[str, Any]) -> None:
         self.person, self.wishes = person, wishes
@@ -102,34 +106,39 @@ class Question:
             fits &= table.numbers["age"] >= person["age"]
         if "permitted_range" in wishes:
             fits &= table.numbers["debt"] <= person["debt"]
-        self.qualifying = int(fits.sum())
+        self.matching_rows = int(fits.sum())
         self.cost = float(costs[fits].min()) if fits.any() else None
         near = fits & (np.abs(costs - (self.cost or 0.0)) < 1e-7)
+        income, age, debt = (table.numbers[name] for name in ("income", "age", "debt"))
         self.nearest = {
-            (table.numbers["income"][row], table.numbers["age"][row], table.numbers["debt"][row], table.jobs[row]) for row in np.flatnonzero(near)
+            (income[row], age[row], debt[row], table.jobs[row]) for row in np.flatnonzero(near)
         }
 
     def wrong(self, answer: ifonly.Answer) -> str | None:
-        """What is wrong with an answer."""
-        if answer.document["qualifying"] != self.qualifying:
-            return f"{answer.document['qualifying']} rows qualify, not {self.qualifying}"
+        """The error in an answer; None if the answer is right."""
+        matching = answer.document["matching_rows"]
+        if matching != self.matching_rows:
+            return f"{matching} matching rows, expected {self.matching_rows}"
         if (answer.cost is None) != (self.cost is None):
-            return f"cost {answer.cost}, not {self.cost}"
-        if answer.cost is not None and self.cost is not None and abs(answer.cost - self.cost) > 1e-6 * max(1.0, self.cost):
-            return f"cost {answer.cost}, not {self.cost}"
+            return f"cost {answer.cost}, expected {self.cost}"
+        if answer.cost is not None and self.cost is not None:
+            if abs(answer.cost - self.cost) > 1e-6 * max(1.0, self.cost):
+                return f"cost {answer.cost}, expected {self.cost}"
         record = answer.record
-        if record is not None and (float(record["income"]), float(record["age"]), float(record["debt"]), record["job"]) not in self.nearest:
-            return f"{record} is not one of the nearest"
+        if record is not None:
+            numbers = (float(record[name]) for name in ("income", "age", "debt"))
+            if (*numbers, record["job"]) not in self.nearest:
+                return f"{record} is not one of the nearest rows"
         return None
 
 
 class Balancer(threading.Thread):
-    """Passes connections on to the fronts, the next one if one does not take it."""
+    """A load balancer: forwards each connection to the next frontend that accepts it."""
 
     def __init__(self, deployment: ifonly.ray.Deployment) -> None:
         super().__init__(daemon=True)
         self._deployment = deployment
-        self._fronts = deployment.addresses
+        self._frontends = deployment.addresses
         self._turn = 0
         self._bound = threading.Event()
         self.url, self.over = "", False
@@ -140,7 +149,7 @@ class Balancer(threading.Thread):
     def _refresh(self) -> None:
         while not self.over:
             with contextlib.suppress(Exception):
-                self._fronts = self._deployment.addresses or self._fronts
+                self._frontends = self._deployment.addresses or self._frontends
             time.sleep(0.5)
 
     def run(self) -> None:
@@ -153,10 +162,11 @@ class Balancer(threading.Thread):
         await server.serve_forever()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        fronts = list(self._fronts)
+        frontends = list(self._frontends)
         self._turn += 1
-        for place in range(len(fronts)):
-            host, _, port = fronts[(self._turn + place) % len(fronts)].rpartition("//")[2].rpartition(":")
+        for place in range(len(frontends)):
+            url = frontends[(self._turn + place) % len(frontends)]
+            host, _, port = url.rpartition("//")[2].rpartition(":")
             try:
                 there, back = await asyncio.wait_for(asyncio.open_connection(host, int(port)), 1.0)
             except (OSError, asyncio.TimeoutError):
@@ -176,12 +186,12 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 class Log:
-    """What the searches came to."""
+    """The results of all searches."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.done = threading.Condition(self.lock)
-        self.right = self.failed = self.impatient = 0
+        self.right = self.failed = self.short_failed = 0
         self.slowest = self.slowest_failure = 0.0
         self.broken: list[str] = []
         self.reasons: collections.Counter[str] = collections.Counter()
@@ -189,14 +199,22 @@ class Log:
         self.spent: collections.Counter[str] = collections.Counter()
         self.over = False
 
-    def add(self, begun: float, question: Question, answer: ifonly.Answer | None, error: Exception | None, exchange: float = PATIENT) -> None:
+    def add(
+        self,
+        begun: float,
+        question: Question,
+        answer: ifonly.Answer | None,
+        error: Exception | None,
+        timeout: float = LONG_TIMEOUT,
+    ) -> None:
         ended = time.monotonic()
         seconds = ended - begun
         with self.lock:
             if answer is not None:
                 wrong = question.wrong(answer)
                 if wrong is not None:
-                    self.broken.append(f"WRONG ANSWER: {wrong}, for {question.person} with {question.wishes}")
+                    asked = f"{question.person} with {question.wishes}"
+                    self.broken.append(f"WRONG ANSWER: {wrong}, for {asked}")
                 self.right += 1
                 self.slowest = max(self.slowest, seconds)
                 self.successes.append((begun, ended))
@@ -204,16 +222,18 @@ class Log:
                 self.done.notify_all()
                 return
             self.failed += 1
-            self.slowest_failure = max(self.slowest_failure, seconds / deadline(exchange))
-            self.impatient += exchange == IMPATIENT
+            self.slowest_failure = max(self.slowest_failure, seconds / deadline(timeout))
+            self.short_failed += timeout == SHORT_TIMEOUT
             if not isinstance(error, ifonly.ServersError) or not str(error).strip():
-                self.broken.append(f"a failure that is not clear: {error!r}")
+                self.broken.append(f"a failure without a reason: {error!r}")
             self.reasons[_kind(str(error))] += 1
-            if seconds > deadline(exchange):
-                self.broken.append(f"a search failed after {seconds:.1f} s, later than its deadline: {error}")
+            if seconds > deadline(timeout):
+                self.broken.append(
+                    f"a search failed after {seconds:.1f} s, past its deadline: {error}"
+                )
 
     def success_after(self, moment: float, seconds: float) -> float | None:
-        """When the first search ended that began after this moment and succeeded."""
+        """The end of the first successful search that began after this moment."""
         with self.lock:
             while True:
                 found = [ended for begun, ended in self.successes if begun >= moment]
@@ -225,27 +245,40 @@ class Log:
 
 
 def _kind(text: str) -> str:
-    """An error without what differs each time."""
+    """The text of an error without addresses and numbers."""
     text = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", text)
     text = re.sub(r"\d[\d_,.:]*", "N", text)
     return text[:230]
 
 
-def ask_always(log: Log, urls: list[str], questions: list[Question], token: str, rng: random.Random, exchange: float) -> None:
-    """A person after another, each with a search of their own."""
+def search_always(
+    log: Log,
+    urls: list[str],
+    questions: list[Question],
+    token: str,
+    rng: random.Random,
+    timeout: float,
+) -> None:
+    """Runs one search after another, each with new connections."""
     while not log.over:
         question, begun = rng.choice(questions), time.monotonic()
         try:
-            explainer = ifonly.Explainer(urls, token=token, timeout=exchange)
+            explainer = ifonly.Explainer(urls, token=token, timeout=timeout)
             answer = explainer.generate_counterfactuals(question.person, **question.wishes)[0]
-            log.add(begun, question, answer, None, exchange)
+            log.add(begun, question, answer, None, timeout)
         except Exception as error:
-            log.add(begun, question, None, error, exchange)
+            log.add(begun, question, None, error, timeout)
             time.sleep(0.05)
 
 
-def spend_always(log: Log, urls: list[str], questions: list[Question], tokens: list[tuple[str, str]], rng: random.Random) -> None:
-    """Spends one budget after another, beside somebody who does the same."""
+def spend_always(
+    log: Log,
+    urls: list[str],
+    questions: list[Question],
+    tokens: list[tuple[str, str]],
+    rng: random.Random,
+) -> None:
+    """Spends one budget after another, while a second thread spends the same budgets."""
     for name, token in tokens:
         refused = 0
         while refused < 3:
@@ -253,14 +286,14 @@ def spend_always(log: Log, urls: list[str], questions: list[Question], tokens: l
                 return
             question, begun = rng.choice(questions), time.monotonic()
             try:
-                explainer = ifonly.Explainer(urls, token=token, timeout=PATIENT)
+                explainer = ifonly.Explainer(urls, token=token, timeout=LONG_TIMEOUT)
                 answer = explainer.generate_counterfactuals(question.person, **question.wishes)[0]
                 log.add(begun, question, answer, None)
                 with log.lock:
                     log.spent[name] += 1
                 refused = 0
             except ifonly.ServersError as error:
-                if "session" in str(error) or "budget" in str(error):
+                if "no searches left" in str(error) or "budget" in str(error):
                     refused += 1
                 else:
                     log.add(begun, question, None, error)
@@ -270,22 +303,26 @@ def spend_always(log: Log, urls: list[str], questions: list[Question], tokens: l
 
 
 def make_tokens(command: list[str], count: int) -> tuple[list[dict[str, Any]], str, list[tuple[str, str]]]:
-    """Entries for the servers; a token without a budget, and tokens with one."""
+    """Returns the configuration entries, a token without a budget, and tokens with a budget."""
     entries: list[dict[str, Any]] = []
     tokens = []
     for number in range(count + 1):
         name = "people" if number == 0 else f"budget-{number}"
-        flags = [] if number == 0 else ["--sessions", str(SESSIONS)]
-        said = subprocess.run([*command, "keygen", "--token", name, *flags], capture_output=True, text=True, check=True).stdout
-        tokens.append((name, re.findall(r"nobody else: (\S+)", said)[0]))
-        entries.append({"name": name, "hash": re.findall(r'hash = "(\w+)"', said)[0]})
+        flags = [] if number == 0 else ["--searches", str(SEARCHES)]
+        keygen = [*command, "keygen", "--token", name, *flags]
+        said = subprocess.run(keygen, capture_output=True, text=True, check=True).stdout
+        digest = re.findall(r'hash = "(\w+)"', said)[0]
+        # The output has two hexadecimal numbers: the token and its hash.
+        token = next(word for word in re.findall(r"\b[0-9a-f]{64}\b", said) if word != digest)
+        tokens.append((name, token))
+        entries.append({"name": name, "hash": digest})
         if number:
-            entries[-1]["sessions"] = SESSIONS
+            entries[-1]["searches"] = SEARCHES
     return entries, tokens[0][1], tokens[1:]
 
 
 def victims(deployments: list[ifonly.ray.Deployment]) -> dict[str, list[tuple[str, Any]]]:
-    """Who could be killed, by kind: a process's number, or an actor's name."""
+    """What can be killed, by kind: the ID of a process or the name of an actor."""
     found: dict[str, list[tuple[str, Any]]] = collections.defaultdict(list)
     for deployment in deployments:
         for row in sorted(deployment.status(), key=lambda row: str(row["actor"])):
@@ -293,8 +330,8 @@ def victims(deployments: list[ifonly.ray.Deployment]) -> dict[str, list[tuple[st
                 continue
             found[f"{row['kind']} process"].append((row["what"], row["pid"]))
             found[f"{row['kind']} actor"].append((row["what"], row["actor_pid"]))
-            found[f"{row['kind']} holder"].append((row["what"], _parent(row["pid"])))
-        found["keeper"].append((deployment.name, deployment.name))
+            found[f"{row['kind']} supervisor"].append((row["what"], _parent(row["pid"])))
+        found["controller"].append((deployment.name, deployment.name))
     return dict(found)
 
 
@@ -303,52 +340,62 @@ def _parent(pid: int) -> int:
 
 
 def kill(kind: str, whom: Any) -> None:
-    """An actor by Ray or by the kernel, everything else by the kernel."""
-    if kind == "keeper":
+    """Kills a controller through Ray and everything else with SIGKILL."""
+    if kind == "controller":
         ray.kill(ray.get_actor(whom, namespace="ifonly"), no_restart=False)
     else:
         os.kill(whom, signal.SIGKILL)
 
 
 def whole(deployments: list[ifonly.ray.Deployment], seconds: float) -> bool:
-    """Whether everything is ready, with the dead replaced, within so long."""
+    """Whether all processes and actors are ready, killed ones replaced, within `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         with contextlib.suppress(ifonly.MachineError):
             rows = [row for deployment in deployments for row in deployment.status()]
-            if all(row["state"] == "ready" and _alive(row["pid"]) and _alive(row["actor_pid"]) for row in rows):
+            pids = [row[key] for row in rows for key in ("pid", "actor_pid")]
+            if all(row["state"] == "ready" for row in rows) and all(map(_alive, pids)):
                 return True
         time.sleep(0.1)
     return False
 
 
 def _alive(pid: int | None) -> bool:
+    if pid is None:
+        return False
     with contextlib.suppress(OSError):
-        return pid is not None and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
 def overspent(folder: Path, top: int) -> list[str]:
-    """Whether a ledger has more than a budget."""
+    """The entries of all ledgers that exceed a budget."""
     broken = []
     for ledger in sorted(folder.glob("ledger-*")):
         counts = collections.Counter(ledger.read_text().split("\n"))
         for line, count in counts.items():
             name, _, stage = line.partition(" ")
-            if name.startswith("budget-") and count > SESSIONS * (top if stage == "record" else 1):
-                broken.append(f"{ledger.name}: {count} times {line!r} with {SESSIONS} sessions")
+            if name.startswith("budget-") and count > SEARCHES * (top if stage == "record" else 1):
+                broken.append(f"{ledger.name}: {count} times {line!r}; the budget is {SEARCHES}")
     return broken
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=7)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--kills", type=int, default=100, help="number of kills")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the table, searches and kills")
     parser.add_argument("--shards", type=int, default=4, help="shards of the first server")
-    parser.add_argument("--replicas", type=int, default=2, help="fronts of each server")
-    parser.add_argument("--clients", type=int, default=3, help="people who ask at once, beside one without patience and two who spend budgets")
-    parser.add_argument("--rows", type=int, default=20_000)
-    parser.add_argument("--quiet", action="store_true", help="no line for every kill")
+    parser.add_argument("--replicas", type=int, default=2, help="frontends of each server")
+    parser.add_argument(
+        "--clients",
+        type=int,
+        default=3,
+        help="concurrent clients, besides one with a short timeout and two that spend budgets",
+    )
+    parser.add_argument("--rows", type=int, default=20_000, help="rows of the table")
+    parser.add_argument("--quiet", action="store_true", help="do not print a line for every kill")
     args = parser.parse_args()
     rng = random.Random(args.seed)
     with tempfile.TemporaryDirectory(prefix="ifonly-chaos-") as name:
@@ -364,7 +411,7 @@ def run(args: argparse.Namespace, rng: random.Random, folder: Path) -> int:
     ifonly.keygen("root.key")
     entries, people, budgets = make_tokens(program(_binary(None)), 2 * max(8, args.kills))
     ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="error")
-    limits = {"address_share": 100, "running": 4, "shutdown_seconds": 2}
+    limits = {"address_percent": 100, "max_concurrent": 4, "shutdown_seconds": 2}
     config = {"tokens": entries, "limits": limits}
     deployments = [
         ifonly.ray.deploy(
@@ -380,28 +427,39 @@ def run(args: argparse.Namespace, rng: random.Random, folder: Path) -> int:
     log = Log()
     threads = [
         threading.Thread(
-            target=ask_always,
-            args=(log, urls, questions, people, random.Random(f"{args.seed} {number}"), PATIENT if number else IMPATIENT),
+            target=search_always,
+            args=(
+                log,
+                urls,
+                questions,
+                people,
+                random.Random(f"{args.seed} {number}"),
+                LONG_TIMEOUT if number else SHORT_TIMEOUT,
+            ),
             daemon=True,
         )
         for number in range(args.clients + 1)
     ]
     threads += [
-        threading.Thread(target=spend_always, args=(log, urls, questions, budgets, random.Random(f"{args.seed} spends {number}")), daemon=True)
+        threading.Thread(
+            target=spend_always,
+            args=(log, urls, questions, budgets, random.Random(f"{args.seed} spends {number}")),
+            daemon=True,
+        )
         for number in range(2)
     ]
     begun = time.monotonic()
     for thread in threads:
         thread.start()
     if log.success_after(begun, 30.0) is None:
-        print("nobody gets an answer before anything is killed:", dict(log.reasons))
+        print("No search succeeded before the first kill:", dict(log.reasons))
         return 1
     back: list[tuple[float, str]] = []
     healed: list[float] = []
     killed: collections.Counter[str] = collections.Counter()
     for number in range(args.kills):
         if not whole(deployments, 60.0):
-            log.broken.append(f"after kill {number} not everything came back within a minute")
+            log.broken.append(f"no full recovery within a minute after kill {number}")
             print("\n".join(str(deployment.status()) for deployment in deployments))
             break
         if healed:
@@ -414,42 +472,68 @@ def run(args: argparse.Namespace, rng: random.Random, folder: Path) -> int:
         try:
             kill(kind, whom)
         except ProcessLookupError:
-            log.broken.append(f"{kind} of {what} was gone before it was killed")
+            log.broken.append(f"{kind} of {what} had ended before it was killed")
             continue
         killed[kind] += 1
         healed.append(moment)
         success = log.success_after(moment, 60.0)
         seconds = 60.0 if success is None else success - moment
         back.append((seconds, f"{kind} of {what}"))
-        if seconds > BACK_SECONDS:
-            log.broken.append(f"{seconds:.1f} s until a search succeeded after kill {number + 1}, {kind} of {what}")
+        if seconds > RECOVERY_SECONDS:
+            log.broken.append(
+                f"{seconds:.1f} s until a search succeeded after kill {number + 1} "
+                f"({kind} of {what})"
+            )
         if not args.quiet:
-            print(f"kill {number + 1:3}: {kind:14} {what:44} service back after {seconds:5.2f} s", flush=True)
+            print(
+                f"kill {number + 1:3}: {kind:19} {what:44} recovered after {seconds:5.2f} s",
+                flush=True,
+            )
     if healed:
         healed[-1] = (time.monotonic() if whole(deployments, 60.0) else float("inf")) - healed[-1]
     log.over = True
     for thread in threads:
-        thread.join(deadline(PATIENT) + 5.0)
+        thread.join(deadline(LONG_TIMEOUT) + 5.0)
     took = time.monotonic() - begun
     statuses = [str(deployment.status()) for deployment in deployments]
     log.broken += overspent(folder, report.manifest["top_limit"])
-    log.broken += [f"{count} searches with {name}, which has {SESSIONS} sessions" for name, count in log.spent.items() if count > SESSIONS]
+    log.broken += [
+        f"{count} searches with {name}, whose budget is {SEARCHES}"
+        for name, count in log.spent.items()
+        if count > SEARCHES
+    ]
     for balancer in balancers:
         balancer.over = True
     for deployment in deployments:
         deployment.shutdown()
     ray.shutdown()
     print("\n".join(statuses))
-    print(f"seed {args.seed}: {sum(killed.values())} kills in {took:.0f} s: {', '.join(f'{count} {kind}' for kind, count in sorted(killed.items()))}")
-    print(f"searches: {log.right} answered, all compared with brute force; {log.failed} failed, {log.impatient} of them without patience ({log.right / took:.1f} answers per second)")
-    print(f"slowest answer {log.slowest:.2f} s, slowest failure after {100 * log.slowest_failure:.0f} % of its deadline ({deadline(PATIENT):.0f} s, without patience {deadline(IMPATIENT):.0f} s)")
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(killed.items()))
+    print(f"seed {args.seed}: {sum(killed.values())} kills in {took:.0f} s: {kinds}")
+    print(
+        f"searches: {log.right} answered, all compared with brute force "
+        f"({log.right / took:.1f} per second); {log.failed} failed, "
+        f"{log.short_failed} of them with the short timeout"
+    )
+    print(
+        f"slowest answer {log.slowest:.2f} s, slowest failure after "
+        f"{100 * log.slowest_failure:.0f} % of its deadline ({deadline(LONG_TIMEOUT):.0f} s, "
+        f"with the short timeout {deadline(SHORT_TIMEOUT):.0f} s)"
+    )
     for reason, count in log.reasons.most_common(8):
         print(f"  {count} x {reason}")
     times = sorted(seconds for seconds, _ in back)
     if times:
         slowest = max(back)
-        print(f"service back: median {times[len(times) // 2]:.2f} s, at most {slowest[0]:.2f} s ({slowest[1]}); everything whole again after at most {max(healed):.2f} s")
-    print(f"budgets: {sum(log.spent.values())} searches on {len(log.spent)} budgets of {SESSIONS}, at most {max(log.spent.values(), default=0)} on one")
+        print(
+            f"service recovered: median {times[len(times) // 2]:.2f} s, "
+            f"at most {slowest[0]:.2f} s ({slowest[1]}); "
+            f"all processes replaced after at most {max(healed):.2f} s"
+        )
+    print(
+        f"budgets: {sum(log.spent.values())} searches on {len(log.spent)} budgets of {SEARCHES}, "
+        f"at most {max(log.spent.values(), default=0)} on one"
+    )
     for line in log.broken[:20]:
         print(f"BROKEN: {line}")
     print("all promises hold" if not log.broken else f"{len(log.broken)} promises broken")

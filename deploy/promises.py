@@ -1,7 +1,9 @@
-"""What is promised of the objects that the chart renders, one function a promise.
+"""Properties that the objects rendered by the chart must have, one function per property.
 
-Every object must fit Kubernetes' own schemas, strictly, for the oldest release that the chart takes and for the newest that is known here;
-the other promises are those that no schema knows. Each takes the objects and the values that they came from.
+Every object must be valid under the schemas of Kubernetes, strictly, for the oldest release that
+the chart supports and for the newest release that the validator knows. The other properties are
+those that no schema expresses. Each function takes the rendered objects and the values that they
+were rendered from.
 """
 
 import ipaddress
@@ -19,16 +21,16 @@ OLDEST, NEWEST = "1.28.0", kubernetes_validate.latest_version()
 SECRET = re.compile(r"PRIVATE KEY|://[^/\s]*:[^/\s]*@")
 
 
-class Wrong(Exception):
-    """What does not hold."""
+class CheckError(Exception):
+    """A requirement that is not met."""
 
 
-def hold(condition, text):
+def require(condition, text):
     if not condition:
-        raise Wrong(text)
+        raise CheckError(text)
 
 
-# What was rendered, by kind.
+# Access to the rendered objects.
 
 
 def of_kind(objects, *kinds):
@@ -60,137 +62,142 @@ def shards(values):
     return values.get("shards", {}).get("count", 0)
 
 
-# Properties: each takes what was rendered and the values it came from.
+# Properties.
 
 
-def objects_fit_the_schemas_of_kubernetes(objects, _values):
+def objects_are_valid_under_the_schemas_of_kubernetes(objects, _values):
     for thing in objects:
-        if thing["apiVersion"] == "monitoring.coreos.com/v1":  # not one of Kubernetes' own
-            hold(thing["spec"]["selector"]["matchLabels"] and thing["spec"]["endpoints"], "a ServiceMonitor selects something")
+        if thing["apiVersion"] == "monitoring.coreos.com/v1":  # not part of Kubernetes
+            selected = thing["spec"]["selector"]["matchLabels"] and thing["spec"]["endpoints"]
+            require(selected, "a ServiceMonitor must select pods and endpoints")
             continue
         for version in (OLDEST, NEWEST):
             if version == OLDEST and "preStop" in json.dumps(thing):
-                continue  # rendered for the newest
+                continue  # rendered for the newest release
             try:
                 kubernetes_validate.validate(thing, version, strict=True)
             except kubernetes_validate.ValidationError as error:
-                raise Wrong(f"{thing['kind']} {thing['metadata']['name']}, Kubernetes {version}: {error.message}") from error
+                raise CheckError(f"{thing['kind']} {thing['metadata']['name']}, Kubernetes {version}: {error.message}") from error
 
 
 def names_are_short_enough_for_labels_and_unique(objects, values):
     seen = [(thing["kind"], thing["metadata"]["name"]) for thing in objects]
-    hold(len(set(seen)) == len(seen), f"two objects share a name: {seen}")
+    require(len(set(seen)) == len(seen), f"two objects have the same name: {seen}")
     for thing in objects:
         name = thing["metadata"]["name"]
-        # A pod's number, and the hash by which a StatefulSet tells revisions apart, come behind.
+        # Kubernetes appends the number of a pod, or the hash of a revision.
         room = 11 if thing["kind"] in ("StatefulSet", "Deployment") else 0
-        hold(len(name) + room <= 63, f"{name} is too long")
+        require(len(name) + room <= 63, f"{name} is too long")
     numbered = [f"{component(objects, 'shard')['metadata']['name']}-{shards(values) - 1}"] if shards(values) else []
-    hold(all(len(name) <= 63 for name in numbered), f"{numbered} is too long")
+    require(all(len(name) <= 63 for name in numbered), f"{numbered} is too long")
 
 
-def containers_have_no_rights(objects, _values):
+def containers_run_without_privileges(objects, _values):
     for workload in workloads(objects):
         security = pod(workload)["securityContext"]
-        hold(security["runAsNonRoot"] and security["runAsUser"] > 0 and security["runAsGroup"] > 0, "pods do not run as root")
-        hold(security["seccompProfile"] == {"type": "RuntimeDefault"}, "pods have the runtime's system calls")
-        hold(pod(workload)["automountServiceAccountToken"] is False, "pods have no token of Kubernetes")
-        hold(not any(pod(workload).get(key) for key in ("hostNetwork", "hostPID", "hostIPC")), "pods are not the host")
-        hold(not any("hostPath" in volume for volume in pod(workload)["volumes"]), "pods see nothing of the host")
+        require(security["runAsNonRoot"] and security["runAsUser"] > 0 and security["runAsGroup"] > 0, "pods must not run as root")
+        require(security["seccompProfile"] == {"type": "RuntimeDefault"}, "pods must use the default seccomp profile")
+        require(pod(workload)["automountServiceAccountToken"] is False, "pods must not mount a service account token")
+        require(not any(pod(workload).get(key) for key in ("hostNetwork", "hostPID", "hostIPC")), "pods must not share namespaces of the host")
+        require(not any("hostPath" in volume for volume in pod(workload)["volumes"]), "pods must not mount paths of the host")
         for container in containers(workload):
             rights, name = container["securityContext"], container["name"]
-            hold(rights["readOnlyRootFilesystem"] is True, f"{name} writes to its root")
-            hold(rights["allowPrivilegeEscalation"] is False and rights["privileged"] is False, f"{name} may gain rights")
-            hold(rights["capabilities"] == {"drop": ["ALL"]}, f"{name} has capabilities")
-            hold(rights["runAsNonRoot"] is True and rights.get("runAsUser") != 0, f"{name} may run as root")
-    hold(all(account["automountServiceAccountToken"] is False for account in of_kind(objects, "ServiceAccount")), "no account has a token")
+            require(rights["readOnlyRootFilesystem"] is True, f"{name} can write to its root file system")
+            require(rights["allowPrivilegeEscalation"] is False and rights["privileged"] is False, f"{name} can gain privileges")
+            require(rights["capabilities"] == {"drop": ["ALL"]}, f"{name} has capabilities")
+            require(rights["runAsNonRoot"] is True and rights.get("runAsUser") != 0, f"{name} can run as root")
+    accounts = of_kind(objects, "ServiceAccount")
+    without_token = all(account["automountServiceAccountToken"] is False for account in accounts)
+    require(without_token, "service accounts must not mount tokens")
 
 
-def what_is_mounted_is_there_and_only_the_ledger_is_written(objects, _values):
+def mounted_volumes_exist_and_only_the_ledger_is_writable(objects, _values):
     for workload in workloads(objects):
         claims = [claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])]
         volumes = [volume["name"] for volume in pod(workload)["volumes"]] + claims
-        hold(len(set(volumes)) == len(volumes), f"two volumes share a name: {volumes}")
+        require(len(set(volumes)) == len(volumes), f"two volumes have the same name: {volumes}")
         for container in containers(workload):
             for mount in container.get("volumeMounts", []):
-                hold(mount["name"] in volumes, f"{container['name']} mounts {mount['name']}, which is nowhere")
+                require(mount["name"] in volumes, f"{container['name']} mounts {mount['name']}, which is not defined")
         for mount in pod(workload)["containers"][0]["volumeMounts"]:
-            hold(mount.get("readOnly") or mount["mountPath"] == "/ledger", f"{mount['mountPath']} can be written to")
+            require(mount.get("readOnly") or mount["mountPath"] == "/ledger", f"{mount['mountPath']} is writable")
 
 
-def secrets_come_from_secrets(objects, values):
-    hold(not of_kind(objects, "Secret"), "the chart writes no Secret")
-    hold(not SECRET.search(json.dumps(objects)), "there is a secret among the objects")
+def secrets_come_from_secret_objects(objects, values):
+    require(not of_kind(objects, "Secret"), "the chart must not create Secrets")
+    require(not SECRET.search(json.dumps(objects)), "an object contains a secret")
     for workload in workloads(objects):
         keys = [volume for volume in pod(workload)["volumes"] if volume["name"] == "keys"]
-        hold(keys and keys[0]["emptyDir"]["medium"] == "Memory", "root keys are copied to memory")
+        require(keys and keys[0]["emptyDir"]["medium"] == "Memory", "root keys must be copied to memory")
         copied = [container for container in pod(workload)["initContainers"] if container["name"] == "keys"][0]
-        hold(copied["command"][:3] == ["/usr/bin/install", "-m", "0400"], "root keys are their user's alone")
+        require(copied["command"][:3] == ["/usr/bin/install", "-m", "0400"], "root keys must be readable only for their user")
         files = values["rootKeys"].get("files", ["root.key"])
-        hold(copied["command"][3:] == [*(f"/secrets/root/{file}" for file in files), "/keys/"], "all root keys are copied")
+        require(copied["command"][3:] == [*(f"/secrets/root/{file}" for file in files), "/keys/"], "all root keys must be copied")
 
 
-def probes_ask_the_admin_port(objects, _values):
+def probes_use_the_admin_port(objects, _values):
     for workload in workloads(objects):
         container = pod(workload)["containers"][0]
         for probe, path in (("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
-            hold(container.get(probe, {}).get("httpGet") == {"path": path, "port": "admin"}, f"{container['name']}: {probe}")
-        hold({"name": "admin", "containerPort": 9100} in container["ports"], "the admin port has its name")
+            require(container.get(probe, {}).get("httpGet") == {"path": path, "port": "admin"}, f"{container['name']}: wrong {probe}")
+        require({"name": "admin", "containerPort": 9100} in container["ports"], "the admin port must be named")
         start = container["startupProbe"]
-        hold(start["periodSeconds"] * start["failureThreshold"] >= 600, "a start may take ten minutes")
-        hold(container["resources"]["requests"]["memory"] and container["resources"]["limits"]["memory"], "memory is accounted for")
+        require(start["periodSeconds"] * start["failureThreshold"] >= 600, "a start must be allowed to take ten minutes")
+        require(container["resources"]["requests"]["memory"] and container["resources"]["limits"]["memory"], "memory must have a request and a limit")
 
 
-def every_part_has_one_shard_and_every_front_knows_all(objects, values):
+def every_part_has_one_shard_and_frontends_list_all_shards(objects, values):
     workload, count = component(objects, "shard"), shards(values)
     listed = config(objects).get("shards", {}).get("addresses", [])
     if not count:
-        hold(workload is None and not listed, "there are no shards")
+        require(workload is None and not listed, "without shards the chart must not render or list any")
         return
-    hold(workload["spec"]["replicas"] == count, "as many pods as parts")
-    hold(workload["spec"]["podManagementPolicy"] == "Parallel", "shards start at once")
+    require(workload["spec"]["replicas"] == count, "there must be as many pods as parts")
+    require(workload["spec"]["podManagementPolicy"] == "Parallel", "shards must start in parallel")
     container = pod(workload)["containers"][0]
     variable = [entry for entry in container["env"] if entry["name"] == "POD_INDEX"]
     label = "metadata.labels['apps.kubernetes.io/pod-index']"
-    hold(variable and variable[0]["valueFrom"]["fieldRef"]["fieldPath"] == label, "a pod knows its number")
+    require(variable and variable[0]["valueFrom"]["fieldRef"]["fieldPath"] == label, "a pod must know its number")
     arguments = container["args"]
-    hold(arguments[:2] == ["shard", f"/bundle/{values['bundle']['path']}/part-$(POD_INDEX)"], "pod i serves part i")
+    require(arguments[:2] == ["shard", f"/bundle/{values['bundle']['path']}/part-$(POD_INDEX)"], "pod i must serve part i")
     service = [thing for thing in of_kind(objects, "Service") if thing["metadata"]["name"] == workload["spec"]["serviceName"]]
-    hold(service and service[0]["spec"]["clusterIP"] == "None", "pods of the set have names")
+    require(service and service[0]["spec"]["clusterIP"] == "None", "pods of the StatefulSet must have names")
     name, domain = workload["metadata"]["name"], f"{workload['spec']['serviceName']}.place.svc.cluster.local:8445"
-    hold(listed == [f"{name}-{i}.{domain}" for i in range(count)], "fronts know each shard by its name")
-    hold(config(objects)["bundle"].endswith("/front"), "fronts have the part without rows")
+    require(listed == [f"{name}-{i}.{domain}" for i in range(count)], "frontends must list each shard by its name")
+    require(config(objects)["bundle"].endswith("/frontend"), "frontends must use the part without rows")
     keys = [argument.removeprefix("--key=") for argument in arguments if argument.startswith("--key=")]
-    hold(keys == config(objects)["keys"], "shards and fronts have the same root keys")
+    require(keys == config(objects)["keys"], "shards and frontends must have the same root keys")
     inside = [config(objects)["shards"][key] for key in ("certificate", "key")]
-    hold([f"--cert={inside[0]}", f"--cert-key={inside[1]}"] == [one for one in arguments if one.startswith("--cert")], "one certificate for both")
+    require([f"--cert={inside[0]}", f"--cert-key={inside[1]}"] == [one for one in arguments if one.startswith("--cert")], "shards and frontends must use the same certificate")
 
 
-def shards_bound_what_answers_take(objects, values):
+def shards_limit_the_memory_of_responses(objects, values):
     if not shards(values):
         return
     arguments, given = pod(component(objects, "shard"))["containers"][0]["args"], values["shards"]
-    running = [f"--running={given['running']}"] if given.get("running") else []
-    hold([one for one in arguments if one.startswith("--running")] == running, "as many answers at work as the values say")
-    transit = f"--transit-megabytes={given.get('transitMegabytes', 1024)}"
-    hold([one for one in arguments if one.startswith("--transit")] == [transit], "answers that wait have so much memory")
+    concurrent = [f"--max-concurrent={given['maxConcurrent']}"] if given.get("maxConcurrent") else []
+    found = [one for one in arguments if one.startswith("--max-concurrent")]
+    require(found == concurrent, "shards must limit concurrent requests as the values say")
+    buffer = f"--buffer-megabytes={given.get('bufferMegabytes', 1024)}"
+    found = [one for one in arguments if one.startswith("--buffer")]
+    require(found == [buffer], "shards must limit buffered responses as the values say")
 
 
-def fronts_roll_without_a_gap_and_finish_what_they_began(objects, values):
-    front = component(objects, "front")
+def frontends_are_replaced_without_interruption_and_finish_requests(objects, values):
+    frontend = component(objects, "frontend")
     alone = values.get("peers", {}).get("enabled") or values.get("ledger", {}).get("kind") == "file"
     if alone:
-        hold(front["spec"]["strategy"] == {"type": "Recreate"} and front["spec"]["replicas"] == 1, "there is one front at a time")
+        require(frontend["spec"]["strategy"] == {"type": "Recreate"} and frontend["spec"]["replicas"] == 1, "there must be one frontend at a time")
     else:
-        hold(front["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0, "a front goes after another has come")
-    pause = pod(front)["containers"][0].get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
+        require(frontend["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0, "a frontend must stop only after its replacement is ready")
+    pause = pod(frontend)["containers"][0].get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
     shutdown = values.get("limits", {}).get("shutdown_seconds", 30)
-    hold(pod(front)["terminationGracePeriodSeconds"] > pause + shutdown, "running answers have their time")
-    hold("checksum/config" in front["spec"]["template"]["metadata"]["annotations"], "another configuration is another pod")
+    require(pod(frontend)["terminationGracePeriodSeconds"] > pause + shutdown, "running requests must have time to finish")
+    require("checksum/config" in frontend["spec"]["template"]["metadata"]["annotations"], "a changed configuration must replace the pods")
     scaled = of_kind(objects, "HorizontalPodAutoscaler")
-    hold(bool(scaled) != ("replicas" in front["spec"]), "either somebody scales or the chart says how many")
+    require(bool(scaled) != ("replicas" in frontend["spec"]), "either the autoscaler or the chart must set the number of frontends")
     for scaler in scaled:
-        hold(scaler["spec"]["scaleTargetRef"]["name"] == front["metadata"]["name"], "the fronts are scaled")
+        require(scaler["spec"]["scaleTargetRef"]["name"] == frontend["metadata"]["name"], "the autoscaler must scale the frontends")
 
 
 def matches(selector, labels):
@@ -200,17 +207,20 @@ def matches(selector, labels):
 def each_kind_has_a_disruption_budget(objects, _values):
     for workload in workloads(objects):
         labels = workload["spec"]["template"]["metadata"]["labels"]
-        hold(matches(workload["spec"]["selector"], labels), "a workload knows its pods")
+        require(matches(workload["spec"]["selector"], labels), "a workload must select its pods")
         budgets = [budget for budget in of_kind(objects, "PodDisruptionBudget") if matches(budget["spec"]["selector"], labels)]
-        hold(len(budgets) == 1 and budgets[0]["spec"]["maxUnavailable"] == 1, f"{labels} has one budget")
+        require(len(budgets) == 1 and budgets[0]["spec"]["maxUnavailable"] == 1, f"{labels} must have one disruption budget")
         spread = pod(workload)["topologySpreadConstraints"][0]["labelSelector"]
-        hold(matches(spread, labels), "pods of a kind are spread")
+        require(matches(spread, labels), "pods of a kind must be spread over nodes")
 
 
-def may(objects, target, source, port):
-    """Whether the policies let `source`, {"labels", "namespace"} or {"address"}, reach a named port of the pods with labels `target`."""
+def allows(objects, target, source, port):
+    """Whether the policies allow `source` to reach a named port of the pods with labels `target`.
 
-    def named(peer):
+    `source` is {"labels", "namespace"} or {"address"}.
+    """
+
+    def matches_source(peer):
         if "ipBlock" in peer:
             return "address" in source and ipaddress.ip_address(source["address"]) in ipaddress.ip_network(peer["ipBlock"]["cidr"])
         if "labels" not in source:
@@ -223,48 +233,50 @@ def may(objects, target, source, port):
     policies = [policy for policy in policies if "Ingress" in policy["spec"]["policyTypes"]]
     rules = [rule for policy in policies for rule in policy["spec"].get("ingress", [])]
     fits = lambda rule: "ports" not in rule or any(one.get("port") == port for one in rule["ports"])
-    return not policies or any(fits(rule) and ("from" not in rule or any(map(named, rule["from"]))) for rule in rules)
+    return not policies or any(fits(rule) and ("from" not in rule or any(map(matches_source, rule["from"]))) for rule in rules)
 
 
-def policies_let_in_who_must_and_nobody_else(objects, values):
-    front = component(objects, "front")["spec"]["template"]["metadata"]["labels"]
-    shard = {**front, "app.kubernetes.io/component": "shard"}
-    stranger = {"app.kubernetes.io/name": "ifonly", "app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "front"}
-    people = {
-        "a front": {"labels": front, "namespace": "place"},
+def policies_allow_exactly_the_required_connections(objects, values):
+    frontend = component(objects, "frontend")["spec"]["template"]["metadata"]["labels"]
+    shard = {**frontend, "app.kubernetes.io/component": "shard"}
+    other = {"app.kubernetes.io/name": "ifonly", "app.kubernetes.io/instance": "other", "app.kubernetes.io/component": "frontend"}
+    sources = {
+        "a frontend": {"labels": frontend, "namespace": "place"},
         "a shard": {"labels": shard, "namespace": "place"},
-        "another release's front": {"labels": stranger, "namespace": "place"},
-        "a front's double elsewhere": {"labels": front, "namespace": "elsewhere"},
+        "a frontend of another release": {"labels": other, "namespace": "place"},
+        "a frontend in another namespace": {"labels": frontend, "namespace": "elsewhere"},
         "Prometheus": {"labels": {"app": "prometheus"}, "namespace": "monitoring"},
-        "the server before": {"address": "192.0.2.3"},
-        "the server after": {"address": "192.0.2.2"},
-        "anybody": {"address": "198.51.100.7"},
+        "the previous server": {"address": "192.0.2.3"},
+        "the next server": {"address": "192.0.2.2"},
+        "a client": {"address": "198.51.100.7"},
     }
-    watched = {"Prometheus"} if values.get("monitoring", {}).get("enabled") else set()
-    before = {"the server before"} if values.get("peers", {}).get("enabled") else set()
-    ports = {(0, "clients"): set(people), (0, "peers"): before, (0, "admin"): watched}
+    monitors = {"Prometheus"} if values.get("monitoring", {}).get("enabled") else set()
+    previous = {"the previous server"} if values.get("peers", {}).get("enabled") else set()
+    ports = {(0, "clients"): set(sources), (0, "peers"): previous, (0, "admin"): monitors}
     if shards(values):
-        ports |= {(1, "shard"): {"a front"}, (1, "admin"): watched}
+        ports |= {(1, "shard"): {"a frontend"}, (1, "admin"): monitors}
     for (which, port), expected in ports.items():
-        allowed = {name for name, who in people.items() if may(objects, (front, shard)[which], who, port)}
-        hold(allowed == expected, f"port {port} of {('fronts', 'shards')[which]} is open to {sorted(allowed)} instead of {sorted(expected)}")
+        target = (frontend, shard)[which]
+        allowed = {name for name, source in sources.items() if allows(objects, target, source, port)}
+        name = ("frontends", "shards")[which]
+        require(allowed == expected, f"port {port} of {name} is open to {sorted(allowed)} instead of {sorted(expected)}")
     for policy in of_kind(objects, "NetworkPolicy"):
-        hold("Egress" in policy["spec"]["policyTypes"], "what a pod may reach is named too")
-        hold(all(rule.get("to") and rule.get("ports") for rule in policy["spec"]["egress"]), "no pod may reach everything")
-    if before:
+        require("Egress" in policy["spec"]["policyTypes"], "a policy must restrict egress too")
+        require(all(rule.get("to") and rule.get("ports") for rule in policy["spec"]["egress"]), "egress rules must name destinations and ports")
+    if previous:
         given = values["peers"]["next"]["address"]
         wanted = {int(address.rsplit(":", 1)[1]) for address in ([given] if isinstance(given, str) else given)}
         egress = [rule for policy in of_kind(objects, "NetworkPolicy") for rule in policy["spec"]["egress"]]
         after = [rule for rule in egress if {"ipBlock": {"cidr": "192.0.2.2/32"}} in rule["to"]]
-        hold({port["port"] for rule in after for port in rule["ports"]} == wanted, "a front reaches every front of the server after")
+        require({port["port"] for rule in after for port in rule["ports"]} == wanted, "a frontend must reach every frontend of the next server")
     for service in of_kind(objects, "Service"):
         exposed = {port["targetPort"] for port in service["spec"]["ports"]}
         inside = service["spec"].get("clusterIP") == "None"
-        hold(inside or exposed <= {"clients", "peers"}, f"{service['metadata']['name']} shows {exposed}")
+        require(inside or exposed <= {"clients", "peers"}, f"{service['metadata']['name']} exposes {exposed}")
 
 
 def documented_keys():
-    """section → keys that docs/server.toml shows, commented out or not."""
+    """Section → keys in docs/server.toml, commented out or not."""
     found, section = {}, ""
     for line in (REPOSITORY / "docs/server.toml").read_text(encoding="utf-8").splitlines():
         line = line.lstrip("# ")
@@ -275,10 +287,10 @@ def documented_keys():
     return found
 
 
-def configurations_have_only_keys_that_servers_know(objects, values):
+def configurations_have_only_documented_keys(objects, values):
     read, known = config(objects), documented_keys()
-    hold(read["index"] == values["index"] and read["public_admin"] is True, "a server knows who it is")
-    hold("tls" in read or read.get("plain_http") is True, "plain HTTP is said aloud")
+    require(read["index"] == values["index"] and read["public_admin"] is True, "the configuration must have the index and public_admin")
+    require("tls" in read or read.get("plain_http") is True, "plain HTTP must be explicit")
     sections = {"": {key: value for key, value in read.items() if not isinstance(value, dict) or key == "ledger"}}
     sections |= {key: value for key, value in read.items() if isinstance(value, dict) and key != "ledger"}
     sections |= {"tokens": token for token in read.pop("tokens", [])}
@@ -287,27 +299,27 @@ def configurations_have_only_keys_that_servers_know(objects, values):
         sections["peers.limits"] = sections["peers"].pop("limits", {})
     for section, keys in sections.items():
         if section == "shards" and section not in known:
-            continue  # said at the end
-        strange = set(keys) - known.get(section, set())
-        hold(not strange, f"[{section}] {sorted(strange)} is not in docs/server.toml")
+            continue  # reported at the end
+        unknown = set(keys) - known.get(section, set())
+        require(not unknown, f"[{section}] {sorted(unknown)} is not in docs/server.toml")
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))["properties"]
-    hold(set(schema["limits"]["properties"]) == known["limits"], "the chart takes the limits that servers have")
-    hold(set(schema["peers"]["properties"]["limits"]["properties"]) == known["peers.limits"], "and those of peers")
+    require(set(schema["limits"]["properties"]) == known["limits"], "the chart must accept the limits of docs/server.toml")
+    require(set(schema["peers"]["properties"]["limits"]["properties"]) == known["peers.limits"], "the chart must accept the peer limits of docs/server.toml")
     for token in values.get("tokens", []):
-        hold(token in config(objects)["tokens"], "tokens arrive as they were given")
+        require(token in config(objects)["tokens"], "the configuration must contain the given tokens")
 
 
 PROPERTIES = [
-    objects_fit_the_schemas_of_kubernetes,
+    objects_are_valid_under_the_schemas_of_kubernetes,
     names_are_short_enough_for_labels_and_unique,
-    containers_have_no_rights,
-    what_is_mounted_is_there_and_only_the_ledger_is_written,
-    secrets_come_from_secrets,
-    probes_ask_the_admin_port,
-    every_part_has_one_shard_and_every_front_knows_all,
-    shards_bound_what_answers_take,
-    fronts_roll_without_a_gap_and_finish_what_they_began,
+    containers_run_without_privileges,
+    mounted_volumes_exist_and_only_the_ledger_is_writable,
+    secrets_come_from_secret_objects,
+    probes_use_the_admin_port,
+    every_part_has_one_shard_and_frontends_list_all_shards,
+    shards_limit_the_memory_of_responses,
+    frontends_are_replaced_without_interruption_and_finish_requests,
     each_kind_has_a_disruption_budget,
-    policies_let_in_who_must_and_nobody_else,
-    configurations_have_only_keys_that_servers_know,
+    policies_allow_exactly_the_required_connections,
+    configurations_have_only_documented_keys,
 ]

@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
-"""Runs what deploy/ has, for real, on one machine: the image in containers, the chart's pods, the units under a systemd of their own.
+"""Runs the contents of deploy/ on one machine: the image, the pods of the chart, and the units.
 
-    python3 deploy/try.py image                    two servers in containers without rights, a search through them, reload and end
-    python3 deploy/try.py pods --helm PATH         a front and two shards as the chart has them, played by podman, beside a second server
-    python3 deploy/try.py units                    the same three as services of a Debian that is made for it, under systemd-nspawn
+    python3 deploy/try.py image               two servers in unprivileged containers
+    python3 deploy/try.py pods --helm PATH    a frontend and two shards as pods, run by podman
+    python3 deploy/try.py units               the same as services of a Debian in systemd-nspawn
 
-The image is the last stage of container/Containerfile, with a program that was compiled before (--ifonly, or --servers for the image alone); --image takes
-one that was built as people build it. There is no Kubernetes here: `pods` does by itself what a cluster does around pods (volumes as kubelets lay them out, names,
-probes), and leaves containers, init containers and their rights to podman. Network policies are not enforced.
+Each trial searches, reloads or kills processes, searches again, and stops the processes.
 
-Needs root on Linux and from Debian: podman, runc, openssl (image, pods); debootstrap, systemd-container, openssl (units). PyYAML for `pods`.
-Everything is under one temporary folder, and is ended and removed afterwards. Nothing leaves the machine but the packages of that Debian.
+The image is the last stage of container/Containerfile, with a program that was compiled before
+(--ifonly, or --servers for the image only). --image uses an existing image instead. No Kubernetes
+is involved: `pods` simulates what a cluster does around pods (volumes in the layout of a kubelet,
+names, probes); podman runs the containers and init containers with their restrictions. Network
+policies are not enforced.
+
+Needs root on Linux, and from Debian: podman, runc, openssl (image, pods); debootstrap,
+systemd-container, openssl (units). `pods` also needs PyYAML. All files are in one temporary
+directory; the program stops all processes and deletes the directory at the end. It uses the network
+only to download the packages of that Debian.
 """
 
 import argparse
@@ -32,37 +38,39 @@ import urllib.request
 
 DEPLOY = pathlib.Path(__file__).resolve().parent
 USER = 65532
-# What an engine may take for anything that should be a matter of a second.
-PATIENCE = 60
+# Seconds to wait for an operation of an engine that normally takes a second.
+TIMEOUT = 60
+# What the log of a server contains after a reload.
+RELOADED = "reloaded configuration and bundle"
 
 
-class Wrong(Exception):
-    """What does not hold."""
+class TrialError(Exception):
+    """A requirement that is not met."""
 
 
-def hold(condition, text):
+def require(condition, text):
     if not condition:
-        raise Wrong(text)
+        raise TrialError(text)
 
 
 def run(*command, **more):
     words = [str(word) for word in command]
     done = subprocess.run(words, capture_output=True, text=True, check=False, **more)
-    hold(done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}")
+    require(done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
-def until(what, condition, seconds=PATIENCE):
-    """Waits for others: containers and services say nothing to us when they are there."""
+def until(what, condition, seconds=TIMEOUT):
+    """Polls: containers and services do not report when they are ready."""
     end = time.monotonic() + seconds
     while not (found := condition()):
-        hold(time.monotonic() < end, f"{what}: not after {seconds} s")
+        require(time.monotonic() < end, f"timeout after {seconds} s: {what}")
         time.sleep(0.05)
     return found
 
 
-class Place:
-    """A bundle, whole and in two parts, keys, certificates, and somebody who asks."""
+class TestData:
+    """A bundle, whole and in two parts, keys, certificates, and a client."""
 
     def __init__(self, ifonly, folder):
         self.ifonly, self.folder = ifonly, folder
@@ -75,42 +83,42 @@ class Place:
         run(ifonly, "build", folder / "loans.csv", "-o", folder / "loans.bundle", "--target", "decision", "--accept", "yes")
         run(ifonly, "split", folder / "loans.bundle", "--parts", 2, "-o", folder / "loans.parts")
         run(ifonly, "keygen", "-o", folder / "root.key")
-        run(ifonly, "keygen", "--certificate", folder / "inside.pem")
+        run(ifonly, "keygen", "--shard-certificate", folder / "inside.pem")
         self.certificate("a")
         self.certificate("b")
         (folder / "me.json").write_text(json.dumps({"income": 30, "debt": 20, "age": 40, "housing": "rent"}))
 
     def certificate(self, name, names="DNS:localhost,IP:127.0.0.1"):
-        # As docs/operations.md makes one.
+        # The command of docs/quick-start.md.
         run("openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-days", 2, "-subj", "/CN=localhost", "-addext", f"subjectAltName={names}",
             "-addext", "basicConstraints=critical,CA:FALSE", "-keyout", self.folder / f"{name}.key", "-out", self.folder / f"{name}.pem")
 
-    def give(self, user):
-        """Files that only their owner may read belong to `user` then."""
+    def set_owner(self, user):
+        """Makes `user` the owner of the files that only their owner can read."""
         run("chown", "-R", f"{user}:{user}", *[self.folder / name for name in ("loans.bundle", "loans.parts", "root.key", "a.key", "b.key", "inside.key")])
 
-    def ask(self, *urls, inside=(), more=()):
-        """One search; `inside` is how to get to where the servers are."""
+    def search(self, *urls, inside=(), more=()):
+        """One search. `inside` is a command that enters the network namespace of the servers."""
         (self.folder / "both.pem").write_text((self.folder / "a.pem").read_text() + (self.folder / "b.pem").read_text())
         servers = [word for url in urls for word in ("--server", url)]
         said = run(*inside, self.ifonly, "ask", *servers, "--ca", self.folder / "both.pem", "--profile", self.folder / "me.json", "--json", *more)
         answer = json.loads(said)
-        hold(answer["qualifying"] == 2000, f"not all rows were searched: {said}")
+        require(answer["matching_rows"] == 2000, f"the search did not cover all rows: {said}")
         return answer
 
 
 class Engine:
-    """podman or docker; podman with a store, a network and settings of its own unless somebody brings an image."""
+    """podman or docker. Without --image, podman with separate storage, network and settings."""
 
     def __init__(self, options, folder):
         self.name, self.image, self.started, self.environment = options.engine, options.image, [], dict(os.environ)
         if self.image is None:
-            hold(self.name == "podman", "--image is needed with another engine than podman")
-            self.of_its_own(folder)
+            require(self.name == "podman", "--image is required with other engines than podman")
+            self.isolate(folder)
             self.image = self.last_stage(options.servers or options.ifonly, folder)
 
-    def of_its_own(self, folder):
-        """vfs works wherever files do. Limits beyond ours could not be set without a right that containers on shared machines lack."""
+    def isolate(self, folder):
+        """Uses vfs, which works on every file system, and limits that need no privileges."""
         (folder / "storage.conf").write_text(f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n')
         most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 1 << 20)
         runtime = "runc" if shutil.which("runc") else "crun"
@@ -134,7 +142,7 @@ class Engine:
         return run(self.name, *words, env=self.environment)
 
     def all(self, *words):
-        """What it says, wherever it goes."""
+        """Standard output and standard error of a command that may fail."""
         return subprocess.run([self.name, *words], env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
 
     def start(self, name, *words):
@@ -149,32 +157,32 @@ class Engine:
             subprocess.run([self.name, "rm", "-f", "-t", "1", name], env=self.environment, capture_output=True, check=False)
 
 
-def rights(text):
-    """What the kernel lets a process do, from /proc/PID/status."""
+def parse_status(text):
+    """The fields of /proc/PID/status."""
     return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
 
 
-def has_no_rights(process):
-    status = rights(pathlib.Path(f"/proc/{process}/status").read_text(encoding="utf-8"))
-    hold(set(status["Uid"].split()) == set(status["Gid"].split()) == {str(USER)}, f"it runs as {status['Uid']}")
-    hold(all(int(status[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")), "it has capabilities")
-    hold((status["NoNewPrivs"], status["Seccomp"]) == ("1", "2"), "it may gain rights, or make any system call")
+def check_privileges(process):
+    status = parse_status(pathlib.Path(f"/proc/{process}/status").read_text(encoding="utf-8"))
+    require(set(status["Uid"].split()) == set(status["Gid"].split()) == {str(USER)}, f"process {process} runs as {status['Uid']}")
+    require(all(int(status[name], 16) == 0 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")), f"process {process} has capabilities")
+    require((status["NoNewPrivs"], status["Seccomp"]) == ("1", "2"), f"process {process} can gain privileges or make any system call")
     root = [line.split() for line in pathlib.Path(f"/proc/{process}/mountinfo").read_text(encoding="utf-8").splitlines()]
-    hold(any(line[4] == "/" and "ro" in line[5].split(",") for line in root), "its root can be written to")
+    require(any(line[4] == "/" and "ro" in line[5].split(",") for line in root), f"process {process} has a writable root file system")
 
 
 def image(options, folder):
-    place = Place(options.ifonly, folder)
-    place.give(USER)
+    data = TestData(options.ifonly, folder)
+    data.set_owner(USER)
     engine = Engine(options, folder)
     try:
         size = int(engine.field("image", engine.image, "{{.Size}}"))
         user = engine.field("image", engine.image, "{{.Config.User}}")
-        hold(user == f"{USER}:{USER}", f"the image runs as {user}")
+        require(user == f"{USER}:{USER}", f"the image runs as {user}")
         print(f"{engine.image}: {size / 1e6:.1f} MB, user {user}")
         for shell in ("sh", "bash", "busybox"):
             done = subprocess.run([engine.name, "run", "--rm", "--entrypoint", shell, engine.image], env=engine.environment, capture_output=True, check=False)
-            hold(done.returncode == 127, f"there is {shell} in the image")
+            require(done.returncode == 127, f"the image contains {shell}")
         urls = []
         for index, name in ((1, "a"), (2, "b")):
             files = [(folder / "loans.bundle", "/bundle"), (folder / "root.key", "/run/secrets/root.key")]
@@ -187,20 +195,20 @@ def image(options, folder):
         logs = lambda name: engine.all("logs", name)
         for name in ("ifonly-try-a", "ifonly-try-b"):
             until(f"{name} serves", lambda: "serving" in logs(name))
-            has_no_rights(engine.field("container", name, "{{.State.Pid}}"))
-        place.ask(*urls)
-        print("two containers with a read-only root, no capabilities and no way to gain any answered a search")
+            check_privileges(engine.field("container", name, "{{.State.Pid}}"))
+        data.search(*urls)
+        print("two containers with a read-only root file system and no capabilities answered a search")
         engine("exec", "ifonly-try-a", "kill", "-HUP", "1")
-        until("the reload", lambda: "took up the configuration" in logs("ifonly-try-a"))
-        place.ask(*urls)
-        print("kill -HUP 1 in a container: everything is read again, and it answers")
+        until("the reload", lambda: RELOADED in logs("ifonly-try-a"))
+        data.search(*urls)
+        print("kill -HUP 1 in a container reloaded the server, and it answered a search")
         for name in ("ifonly-try-a", "ifonly-try-b"):
             begun = time.monotonic()
             engine("stop", "-t", "45", name)
             code = engine.field("container", name, "{{.State.ExitCode}}")
-            hold(code == "0", f"{name} ended with {code}")
-        print(f"stopped with code 0, the second one in {time.monotonic() - begun:.1f} s")
-        # While it still reads: a key that never comes.
+            require(code == "0", f"{name} exited with code {code}")
+        print(f"both stopped with code 0, the second one in {time.monotonic() - begun:.1f} s")
+        # Stop during the start: the server waits for a key that does not arrive.
         os.mkfifo(folder / "pipe", 0o600)
         os.chown(folder / "pipe", USER, USER)
         engine.start("ifonly-try-c", "-v", f"{folder / 'loans.bundle'}:/bundle:ro", "-v", f"{folder / 'pipe'}:/pipe", engine.image,
@@ -208,21 +216,25 @@ def image(options, folder):
         with open(folder / "pipe", "wb"):
             engine("stop", "-t", "45", "ifonly-try-c")
         code = engine.field("container", "ifonly-try-c", "{{.State.ExitCode}}")
-        hold(code == "0", f"stopped while it was reading, it ended with {code}")
-        print("stopped while it was reading, with code 0")
+        require(code == "0", f"stopped during its start, it exited with code {code}")
+        print("a server that was stopped during its start exited with code 0")
     finally:
         engine.end()
 
 
 class Kubelet:
-    """What is around pods in a cluster, as far as these need it."""
+    """Simulates the parts of a cluster around the pods."""
 
     def __init__(self, engine, folder, objects, secrets, claims):
         self.engine, self.folder, self.objects, self.secrets, self.claims = engine, folder, objects, secrets, claims
         self.mounted, self.pods = [], []
 
     def files(self, path, contents, mode):
-        """Files as a Secret's or a ConfigMap's volume has them: links to a folder that is exchanged as a whole, root's, readable for the group."""
+        """Files as in the volume of a Secret or a ConfigMap.
+
+        They are links into a directory that a kubelet replaces as a whole; they belong to root
+        and are readable for the group.
+        """
         (path / "..now").mkdir(parents=True)
         (path / "..data").symlink_to("..now")
         for name, text in contents.items():
@@ -235,21 +247,21 @@ class Kubelet:
     def volume(self, pod, volume, group):
         path = self.folder / pod / volume["name"]
         if "secret" in volume:
-            # A group that may read has its bit set, whatever the mode says.
+            # Kubernetes makes the files readable for the group, with every mode.
             self.files(path, self.secrets[volume["secret"]["secretName"]], volume["secret"]["defaultMode"] | 0o040)
         elif "configMap" in volume:
             self.files(path, [one["data"] for one in self.objects if one["kind"] == "ConfigMap" and one["metadata"]["name"] == volume["configMap"]["name"]][0], 0o644)
         elif "persistentVolumeClaim" in volume:
             path = self.claims[volume["persistentVolumeClaim"]["claimName"]]
         else:
-            hold(volume["emptyDir"]["medium"] == "Memory", f"{volume} is not in memory")
+            require(volume["emptyDir"]["medium"] == "Memory", f"{volume} is not in memory")
             path.mkdir(parents=True)
             run("mount", "-t", "tmpfs", "-o", f"size=1m,mode=2777,gid={group}", "tmpfs", path)
             self.mounted.append(path)
         return {"name": volume["name"], "hostPath": {"path": str(path), "type": "Directory"}}
 
     def expand(self, container, labels):
-        """$(NAME) stands for a variable, which may stand for a label."""
+        """Replaces $(NAME) by the variable, whose value may come from a label."""
         for entry in container.get("env", []):
             if source := entry.pop("valueFrom", None):
                 entry["value"] = labels[re.fullmatch(r"metadata\.labels\['(.*)'\]", source["fieldRef"]["fieldPath"])[1]]
@@ -260,7 +272,7 @@ class Kubelet:
     def play(self, workload, name, index, network, address, hosts):
         """Starts one pod of a Deployment or StatefulSet."""
         template = json.loads(json.dumps(workload["spec"]["template"]))
-        # Init containers are kept: podman 4.3 stumbles over removing them.
+        # Keep the init containers: podman 4.3 fails to remove them.
         kept = {"io.podman.annotations.init.container.type": "always"}
         template["metadata"] = {"name": name, "annotations": kept, "labels": {**template["metadata"]["labels"], "apps.kubernetes.io/pod-index": str(index)}}
         spec = template["spec"]
@@ -268,7 +280,7 @@ class Kubelet:
         spec["hostAliases"] = [{"ip": ip, "hostnames": [host]} for host, ip in hosts.items()]
         for container in spec["initContainers"] + spec["containers"]:
             self.expand(container, template["metadata"]["labels"])
-        # Podman would run curl in the container, and give it the host's ports.
+        # Podman would run the probes with curl in the container, and publish the ports on the host.
         [main] = spec["containers"]
         probes, ports = [main.pop(probe) for probe in ("startupProbe", "livenessProbe", "readinessProbe")], main.pop("ports")
         file = self.folder / f"{name}.json"
@@ -287,7 +299,7 @@ class Kubelet:
 
 
 class Pod:
-    """One that was started: its main container and its probes."""
+    """A started pod: its main container and its probes."""
 
     def __init__(self, engine, container, address, probes, ports):
         self.engine, self.container, self.address = engine, container, address
@@ -313,7 +325,7 @@ index: 1
 bundle: {path: loans.parts, existingClaim: loans}
 rootKeys: {secret: ifonly-root}
 tls: {secret: ifonly-tls}
-front: {replicas: 1, resources: {requests: {memory: 64Mi}, limits: {memory: 256Mi}}}
+frontend: {replicas: 1, resources: {requests: {memory: 64Mi}, limits: {memory: 256Mi}}}
 shards: {count: 2, certificate: {secret: ifonly-inside}, resources: {requests: {memory: 64Mi}, limits: {memory: 256Mi}}}
 """
 
@@ -321,7 +333,7 @@ shards: {count: 2, certificate: {secret: ifonly-inside}, resources: {requests: {
 def pods(options, folder):
     import yaml
 
-    place, engine = Place(options.ifonly, folder), Engine(options, folder)
+    data, engine = TestData(options.ifonly, folder), Engine(options, folder)
     network, others = "ifonly-try", []
     repository, tag = engine.image.rsplit(":", 1)
     (folder / "values.yaml").write_text(VALUES + f"image: {{repository: {repository}, tag: {tag}}}\n", encoding="utf-8")
@@ -329,8 +341,8 @@ def pods(options, folder):
     engine("network", "create", "--disable-dns", network)
     subnet = json.loads(engine("network", "inspect", network))[0]["subnets"][0]["subnet"]
     address = lambda last: f"{subnet.rsplit('.', 1)[0]}.{last}"
-    place.certificate("a", f"IP:{address(10)}")
-    place.give(USER)
+    data.certificate("a", f"IP:{address(10)}")
+    data.set_owner(USER)
     read = lambda name: (folder / name).read_text(encoding="utf-8")
     secrets = {"ifonly-root": {"root.key": read("root.key")}, "ifonly-tls": {"tls.crt": read("a.pem"), "tls.key": read("a.key")},
                "ifonly-inside": {name: read(name) for name in ("inside.pem", "inside.key")}}
@@ -340,35 +352,35 @@ def pods(options, folder):
         names = [f"{workload['StatefulSet']['metadata']['name']}-{index}" for index in range(2)]
         service = workload["StatefulSet"]["spec"]["serviceName"]
         hosts = {f"{name}.{service}.default.svc.cluster.local": address(20 + index) for index, name in enumerate(names)}
-        front = kubelet.play(workload["Deployment"], "loans-front", 0, network, address(10), hosts)
-        until("the front is alive", lambda: front.started() and front.alive())
-        hold(not front.ready(), "a front without shards is ready")
-        print(f"a front alone is alive and not ready: {front.said.strip()}")
+        frontend = kubelet.play(workload["Deployment"], "loans-frontend", 0, network, address(10), hosts)
+        until("the frontend is alive", lambda: frontend.started() and frontend.alive())
+        require(not frontend.ready(), "a frontend without shards is ready")
+        print(f"a frontend without shards is alive and not ready: {frontend.said.strip()}")
         shards = [kubelet.play(workload["StatefulSet"], name, index, network, address(20 + index), {}) for index, name in enumerate(names)]
-        everybody = [front, *shards]
-        until("everybody is ready", lambda: all(pod.ready() for pod in everybody))
-        for pod in everybody:
-            has_no_rights(pod.process())
-            hold(engine.field("container", pod.container, "{{.HostConfig.Memory}}") == str(256 << 20), "memory has no limit")
-        print("with two shards all three are ready; they are 65532, cannot write, have no capabilities and their limit of memory")
+        all_pods = [frontend, *shards]
+        until("all pods are ready", lambda: all(pod.ready() for pod in all_pods))
+        for pod in all_pods:
+            check_privileges(pod.process())
+            require(engine.field("container", pod.container, "{{.HostConfig.Memory}}") == str(256 << 20), f"{pod.container} has no memory limit")
+        print("with two shards all pods are ready, run as 65532 without capabilities, and have a read-only root and a memory limit")
         other = subprocess.Popen([options.ifonly, "serve", folder / "loans.bundle", "--index", "2", "--key", folder / "root.key", "--listen", "127.0.0.1:0",
                                   "--cert", folder / "b.pem", "--cert-key", folder / "b.key", "--log", "error"], stdout=subprocess.PIPE, text=True)
         others.append(other)
         second = other.stdout.readline().split()[-1]
         urls = [f"https://{address(10)}:8443", second]
-        place.ask(*urls)
-        print("a search through the front and its shards, and a second server")
+        data.search(*urls)
+        print("the frontend with its shards and a second server answered a search")
         killed = shards[1].process()
         os.kill(killed, 9)
-        until("the shard is there again", lambda: shards[1].process() not in (0, killed) and shards[1].ready() and front.ready())
-        place.ask(*urls)
-        print("a shard that was killed was started again, and the front answers again")
+        until("the shard is ready again", lambda: shards[1].process() not in (0, killed) and shards[1].ready() and frontend.ready())
+        data.search(*urls)
+        print("a killed shard was restarted, and the frontend answered a search")
         begun = time.monotonic()
         for name in kubelet.pods:
             engine("pod", "stop", "-t", "60", name)
-        codes = [engine.field("container", pod.container, "{{.State.ExitCode}}") for pod in everybody]
-        hold(codes == ["0", "0", "0"], f"they ended with {codes}")
-        print(f"all three stopped with code 0, in {time.monotonic() - begun:.1f} s")
+        codes = [engine.field("container", pod.container, "{{.State.ExitCode}}") for pod in all_pods]
+        require(codes == ["0", "0", "0"], f"the exit codes are {codes}")
+        print(f"all pods stopped with code 0 in {time.monotonic() - begun:.1f} s")
     finally:
         kubelet.end()
         for process in others:
@@ -379,7 +391,7 @@ def pods(options, folder):
 
 
 class Machine:
-    """A Debian with systemd as its first process, without a network but its own loopback."""
+    """A Debian with systemd as its first process and only a loopback network."""
 
     def __init__(self, folder):
         self.root, self.process, self.first = folder / "debian", None, None
@@ -411,13 +423,13 @@ class Machine:
             self.try_("systemctl", "poweroff")
         if self.process:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(PATIENCE)
-            # Takes everything inside along.
+                self.process.wait(TIMEOUT)
+            # This also kills all processes in the container.
             self.process.kill()
 
 
-FRONT = """
-bundle = "/srv/ifonly/loans.parts/front"
+FRONTEND = """
+bundle = "/srv/ifonly/loans.parts/frontend"
 index = 1
 keys = ["/etc/ifonly/root.key"]
 listen = "127.0.0.1:8443"
@@ -436,8 +448,8 @@ tls = { certificate = "/etc/ifonly/b.pem", key = "/etc/ifonly/b.key" }
 
 
 def units(options, folder):
-    place, machine = Place(options.ifonly, folder), Machine(folder)
-    # What README.md has people do, in this order.
+    data, machine = TestData(options.ifonly, folder), Machine(folder)
+    # The steps of README.md, in the same order.
     shutil.copy(options.ifonly, machine.root / "usr/bin/ifonly")
     for unit in (DEPLOY / "systemd").glob("*.service"):
         shutil.copy(unit, machine.root / "etc/systemd/system")
@@ -447,12 +459,12 @@ def units(options, folder):
         machine("systemd-sysusers")
         machine("install", "-d", "-o", "root", "-g", "ifonly", "-m", "0750", "/etc/ifonly")
         etc = machine.root / "etc/ifonly"
-        token = run(options.ifonly, "keygen", "--token", "me", "--sessions", "100")
-        (etc / "loans.toml").write_text(FRONT + token, encoding="utf-8")
+        token = run(options.ifonly, "keygen", "--token", "me", "--searches", "100")
+        (etc / "loans.toml").write_text(FRONTEND + token, encoding="utf-8")
         (etc / "other.toml").write_text(WHOLE, encoding="utf-8")
         for index in range(2):
             text = f"PART=/srv/ifonly/loans.parts/part-{index}\nLISTEN=127.0.0.1:700{index}\nADMIN=127.0.0.1:910{index + 1}\n"
-            (etc / f"shard-{index}.env").write_text(text + ("LIMITS=--running 4 --transit-megabytes 64\n" if index else ""), encoding="utf-8")
+            (etc / f"shard-{index}.env").write_text(text + ("LIMITS=--max-concurrent 4 --buffer-megabytes 64\n" if index else ""), encoding="utf-8")
         secret = [folder / name for name in ("root.key", "a.pem", "a.key", "b.pem", "b.key", "inside.pem", "inside.key")]
         owner = (machine.root / "etc/passwd").read_text(encoding="utf-8").split("\nifonly:x:")[1].split(":")
         run("install", "-o", owner[0], "-g", owner[1], "-m", "0400", *secret, etc)
@@ -465,33 +477,33 @@ def units(options, folder):
         for name in names:
             until(f"{name} serves", lambda: '"serving' in log(name))
         for name in names:
-            status = rights(machine("cat", f"/proc/{machine.shown(name, 'MainPID')}/status"))
-            hold(status["Uid"].split()[0] != "0" and int(status["CapBnd"], 16) == 0 and status["Seccomp"] == "2", f"{name} has rights")
-        print(f"systemd {machine('systemctl', '--version').split()[1]} runs a front, two shards and a second server, all without rights")
+            status = parse_status(machine("cat", f"/proc/{machine.shown(name, 'MainPID')}/status"))
+            require(status["Uid"].split()[0] != "0" and int(status["CapBnd"], 16) == 0 and status["Seccomp"] == "2", f"{name} has privileges")
+        print(f"systemd {machine('systemctl', '--version').split()[1]} runs a frontend, two shards and a second server, all without privileges")
         asking = {"inside": machine.inside("-n"), "more": ["--token", token.splitlines()[0].split()[-1]]}
-        place.ask("https://localhost:8443", "https://localhost:8444", **asking)
-        hold((machine.root / "var/lib/ifonly/ledger").stat().st_size > 0, "the search was not counted")
-        print("a search through them, counted in /var/lib/ifonly/ledger")
+        data.search("https://localhost:8443", "https://localhost:8444", **asking)
+        require((machine.root / "var/lib/ifonly/ledger").stat().st_size > 0, "the ledger did not count the search")
+        print("they answered a search, which was counted in /var/lib/ifonly/ledger")
         machine("systemctl", "reload", *names[:2])
         for name in names[:2]:
-            until(f"{name} reloads", lambda: "took up the configuration" in log(name))
-        place.ask("https://localhost:8443", "https://localhost:8444", **asking)
-        print("systemctl reload: everything is read again, and they answer")
+            until(f"{name} reloads", lambda: RELOADED in log(name))
+        data.search("https://localhost:8443", "https://localhost:8444", **asking)
+        print("after systemctl reload they answered a search")
         machine("systemctl", "kill", "-s", "KILL", names[3])
-        until("the shard is started again", lambda: machine.shown(names[3], "NRestarts") == "1" and log(names[3]).count('"serving') == 2)
-        until("the front has its rows again", lambda: machine_get(machine, "http://127.0.0.1:9100/readyz"))
-        place.ask("https://localhost:8443", "https://localhost:8444", **asking)
-        print("a shard that was killed was started again, and the front answers again")
+        until("the shard is restarted", lambda: machine.shown(names[3], "NRestarts") == "1" and log(names[3]).count('"serving') == 2)
+        until("the frontend is ready again", lambda: machine_get(machine, "http://127.0.0.1:9100/readyz"))
+        data.search("https://localhost:8443", "https://localhost:8444", **asking)
+        print("a killed shard was restarted, and the frontend answered a search")
         begun = time.monotonic()
         machine("systemctl", "stop", *names)
-        hold(all(machine.shown(name, "Result") == "success" for name in names), "not all ended well")
-        print(f"all four stopped well, in {time.monotonic() - begun:.1f} s")
+        require(all(machine.shown(name, "Result") == "success" for name in names), "a service failed")
+        print(f"all services stopped without errors in {time.monotonic() - begun:.1f} s")
     finally:
         machine.end()
 
 
 def machine_get(machine, url):
-    """Whether an address inside says 200."""
+    """Whether a URL in the machine answers with status 200."""
     code = f"import urllib.request; urllib.request.urlopen({url!r}, timeout=2)"
     return subprocess.run([*machine.inside("-n"), sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
@@ -500,15 +512,15 @@ def main():
     trials = {"image": image, "pods": pods, "units": units}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trials", nargs="+", choices=trials, metavar="TRIAL", help="image, pods or units")
-    parser.add_argument("--ifonly", type=pathlib.Path, default=DEPLOY.parent / "target/debug/ifonly", help="the program (target/debug/ifonly)")
-    parser.add_argument("--servers", type=pathlib.Path, help="the program of the image, if it is another one, such as target/image/ifonly")
-    parser.add_argument("--engine", default="podman", help="podman, or docker for `image` with --image")
-    parser.add_argument("--image", help="an image that the engine has")
-    parser.add_argument("--helm", type=pathlib.Path, default=DEPLOY.parent / "target/deploy/bin/helm", help="Helm (where deploy/check puts it)")
+    parser.add_argument("--ifonly", type=pathlib.Path, default=DEPLOY.parent / "target/debug/ifonly", help="the program; default target/debug/ifonly")
+    parser.add_argument("--servers", type=pathlib.Path, help="another program for the image, such as target/image/ifonly")
+    parser.add_argument("--engine", default="podman", help="podman (default), or docker for `image` with --image")
+    parser.add_argument("--image", help="an existing image of the engine")
+    parser.add_argument("--helm", type=pathlib.Path, default=DEPLOY.parent / "target/deploy/bin/helm", help="Helm; default: the one that deploy/check installs")
     options = parser.parse_args()
     options.ifonly = options.ifonly.resolve()
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
-        sys.exit("deploy/try.py: it takes root on Linux")
+        sys.exit("deploy/try.py: needs root on Linux")
     for name in options.trials:
         begun = time.monotonic()
         print(f"{name}:")
@@ -517,8 +529,8 @@ def main():
             folder.chmod(0o755)
             try:
                 trials[name](options, folder)
-            except Wrong as fault:
-                sys.exit(f"deploy/try.py {name}: {fault}")
+            except TrialError as error:
+                sys.exit(f"deploy/try.py {name}: {error}")
         print(f"{name}: {time.monotonic() - begun:.0f} s")
 
 

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""Other ways to find the nearest row, on the same rows, in the same run, taking turns with ours.
+"""Compares ifonly with other systems that find the nearest row, on the same rows in the same run.
 
-    cargo build --release -p ifonly-scan --features bench --example peer
+    cargo build --release -p ifonly-bench
     python3 bench/peers/run.py [--rows 4000000] [--features 32] [--rounds 7] [--json FILE]
 
-Makes a virtual environment beside this file and installs requirements.txt into it. Plaintext and exact: FAISS
-IndexFlatL2, FAISS's 8-bit scalar quantiser, scikit-learn's brute force, numpy. Private: TenSEAL (BFV, one ciphertext per
-feature, 8192 rows per ciphertext) and MPyC (three parties on this machine, distances and a secret argmin). All run one
-thread, and all are timed by CPU clocks. Every tool keeps the best of its rounds. The two private ones take long, so they get fewer rows and say how many.
+The script creates a virtual environment next to this file and installs requirements.txt into it.
+
+Plaintext and exact: FAISS IndexFlatL2, the 8-bit scalar quantiser of FAISS, brute force with
+scikit-learn, and numpy. Private: TenSEAL (BFV, one ciphertext per feature, 8192 rows per
+ciphertext) and MPyC (three parties on this machine, distances and a secret argmin).
+
+All systems use one thread and are timed by CPU clocks. The rounds of the systems alternate, and
+each system keeps its best round. The two private systems are slow, so they get fewer rows; the
+output says how many.
 """
 
 import argparse
@@ -26,7 +31,7 @@ VENV = HERE / ".venv"
 
 
 def inside_the_environment():
-    """Installs the peers and starts again with them."""
+    """Installs the other systems and restarts this script in their virtual environment."""
     python = VENV / "bin" / "python"
     if pathlib.Path(sys.prefix).resolve() == VENV.resolve():
         return
@@ -36,13 +41,13 @@ def inside_the_environment():
             [str(python), "-m", "pip", "install", "--quiet", "-r", str(HERE / "requirements.txt")], check=True
         )
         (VENV / "ready").touch()
-    # One thread for every library that would take more.
+    # Limit every library to one thread.
     threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     os.execve(str(python), [str(python), *sys.argv], {**os.environ, **threads})
 
 
 class Ours:
-    """The process that answers one line at a time."""
+    """The process scan-peer, which executes one step for each line of input."""
 
     def __init__(self, binary, rows, profile, directory):
         (directory / "rows.u8").write_bytes(rows.tobytes())
@@ -63,14 +68,14 @@ class Ours:
 
 
 def timed(work):
-    # CPU time of this process, whose libraries are told to take one thread; ours is timed by its CPU clock too.
+    # CPU time of this process, whose libraries use one thread. scan-peer also reports CPU time.
     start = time.process_time()
     result = work()
     return time.process_time() - start, result
 
 
 def plaintext_peers(np, rows, profile):
-    """Name -> one search that returns (row, squared distance)."""
+    """Returns for each name a function that searches once and returns (row, squared distance)."""
     import faiss
     from sklearn.neighbors import NearestNeighbors
 
@@ -108,7 +113,7 @@ def plaintext_peers(np, rows, profile):
 
 
 def tenseal_peer(np, rows, profile):
-    """Server CPU seconds for encrypted squared distances, and whether they decrypt to the truth."""
+    """Returns the server CPU seconds for encrypted squared distances, after a check of them."""
     import tenseal as ts
 
     slots = 8192
@@ -132,7 +137,7 @@ def tenseal_peer(np, rows, profile):
     values += int((profile.astype(np.int64) ** 2).sum())
     truth = ((rows.astype(np.int64) - profile.astype(np.int64)) ** 2).sum(axis=1)
     if not np.array_equal(values % modulus, truth % modulus):
-        raise SystemExit("TenSEAL's distances do not decrypt to the truth")
+        raise SystemExit("The distances that TenSEAL computed are wrong.")
     return seconds
 
 
@@ -164,7 +169,7 @@ mpc.run(main())
 
 
 def mpyc_peer(rows, profile, directory):
-    """Seconds on the wall and of one party's CPU for distances and argmin among three parties."""
+    """Returns wall-clock seconds, CPU seconds of one party, and the row found by three parties."""
     (directory / "mpyc_search.py").write_text(MPYC_PROGRAM)
     (directory / "rows.json").write_text(json.dumps([rows.tolist(), profile.tolist()]))
     command = [sys.executable, str(directory / "mpyc_search.py"), "-M3", "--no-log", str(directory / "rows.json")]
@@ -176,16 +181,17 @@ def mpyc_peer(rows, profile, directory):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=4_000_000)
-    parser.add_argument("--features", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--tenseal-rows", type=int, default=100_000)
-    parser.add_argument("--mpyc-rows", type=int, default=200)
-    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "target" / "release" / "examples" / "peer")
-    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--rows", type=int, default=4_000_000, help="rows of the table")
+    parser.add_argument("--features", type=int, default=32, help="features of a row, one byte each")
+    parser.add_argument("--rounds", type=int, default=7, help="rounds; each system keeps its best")
+    parser.add_argument("--tenseal-rows", type=int, default=100_000, help="rows for TenSEAL")
+    parser.add_argument("--mpyc-rows", type=int, default=200, help="rows for MPyC")
+    default = ROOT / "target" / "release" / "scan-peer"
+    parser.add_argument("--binary", type=pathlib.Path, default=default, help="program scan-peer")
+    parser.add_argument("--json", type=pathlib.Path, help="also write the results to this file")
     args = parser.parse_args()
     if not args.binary.exists():
-        raise SystemExit("build first: cargo build --release -p ifonly-scan --features bench --example peer")
+        raise SystemExit(f"{args.binary} is missing: cargo build --release -p ifonly-bench")
     inside_the_environment()
     import numpy as np
 
@@ -199,7 +205,7 @@ def main():
         best = {}
         found = {}
         for _ in range(args.rounds):
-            for step, label in (("server", "one of our servers"), ("both", "our two servers and decoding")):
+            for step, label in (("server", "one ifonly server"), ("both", "two ifonly servers and decoding")):
                 seconds, nearest = ours.step(step)
                 best[label] = min(best.get(label, seconds), seconds)
                 found[label] = nearest
@@ -210,7 +216,7 @@ def main():
         ours.close()
         truth = found["numpy"]
         for label, nearest in found.items():
-            # A tie may go to another row; the distance may not differ.
+            # Systems may break ties differently, but all distances must be equal.
             if nearest is not None and nearest[1] != truth[1]:
                 raise SystemExit(f"{label} found {nearest}, numpy found {truth}")
 
@@ -224,7 +230,7 @@ def main():
         mpyc_wall, mpyc_cpu, mpyc_row = mpyc_peer(fewest, profile, directory)
         distances = ((fewest.astype(np.int64) - profile.astype(np.int64)) ** 2).sum(axis=1)
         if distances[mpyc_row] != distances.min():
-            raise SystemExit("MPyC did not find the nearest row")
+            raise SystemExit("MPyC did not find the nearest row.")
 
     flat = best["faiss IndexFlatL2"]
     report = {
@@ -243,15 +249,25 @@ def main():
             "rows": args.mpyc_rows,
             "wall_seconds": mpyc_wall,
             "party_cpu_seconds": mpyc_cpu,
-            "cpu_per_row_ratio": mpyc_cpu / args.mpyc_rows / (best["one of our servers"] / args.rows),
+            "cpu_per_row_ratio": mpyc_cpu / args.mpyc_rows / (best["one ifonly server"] / args.rows),
         },
     }
-    print(f"{args.rows} rows of {args.features} bytes, one thread, best of {args.rounds} interleaved rounds")
+    print(
+        f"{args.rows} rows of {args.features} bytes, one thread, "
+        f"best of {args.rounds} interleaved rounds"
+    )
     for label, seconds in sorted(best.items(), key=lambda item: item[1]):
-        print(f"{label:32} {seconds * 1e3:10.2f} ms   {seconds / flat:7.3f} of FAISS IndexFlatL2")
-    print(f"TenSEAL, {args.tenseal_rows} rows: {tenseal:.2f} s of server CPU, {tenseal / server_few:,.0f} times one of our servers")
+        ratio = seconds / flat
+        print(f"{label:32} {seconds * 1e3:10.2f} ms   {ratio:7.3f} times FAISS IndexFlatL2")
+    print(
+        f"TenSEAL, {args.tenseal_rows} rows: {tenseal:.2f} s of server CPU, "
+        f"{tenseal / server_few:,.0f} times one ifonly server"
+    )
     ratio = report["mpyc"]["cpu_per_row_ratio"]
-    print(f"MPyC, {args.mpyc_rows} rows: {mpyc_wall:.2f} s, CPU per party and row {ratio:,.0f} times one of our servers")
+    print(
+        f"MPyC, {args.mpyc_rows} rows: {mpyc_wall:.2f} s, "
+        f"CPU per party and row {ratio:,.0f} times one ifonly server"
+    )
     if args.json:
         args.json.write_text(json.dumps(report, indent=2) + "\n")
 

@@ -1,14 +1,16 @@
-"""Private counterfactual retrieval: who among the accepted is nearest to you, without telling anybody who is asking.
+"""Private counterfactual retrieval: finds the nearest accepted record without revealing the query.
 
 >>> import ifonly, pandas as pd
->>> loans = pd.DataFrame({"income": [2100, 900, 1800], "job": ["nurse", "baker", "nurse"], "approved": [True, False, True]})
+>>> jobs, approved = ["nurse", "baker", "nurse"], [True, False, True]
+>>> loans = pd.DataFrame({"income": [2100, 900, 1800], "job": jobs, "approved": approved})
 >>> report = ifonly.build(loans, "loans.bundle", accepted="approved")
 >>> with ifonly.serve("loans.bundle") as deployment:
 ...     found = deployment.explainer().generate_counterfactuals({"income": 900, "job": "baker"})
 >>> found[0].record["income"]
 1800
 
-Everything that is secret happens in Rust: shares are made of the operating system's random numbers, and nothing of Python touches them.
+Rust handles all secrets. It draws random numbers from the operating system; Python code never
+handles secret shares.
 """
 
 from . import errors

@@ -1,4 +1,4 @@
-"""``python -m ifonly`` and ``ifonly``: the command line."""
+"""The command line: ``python -m ifonly`` and ``ifonly``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from . import _ifonly
 
 
 def main() -> int:
-    """Does what the arguments of this process say, and gives the exit code."""
-    # The commands wait for signals themselves; Python's handler would only note them, for an interpreter that does not run meanwhile.
+    """Runs the command of this process and returns its exit code."""
+    # The commands handle signals themselves. Python's handler would only set a flag for the
+    # interpreter, which does not run during a command.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _ifonly.main(["ifonly", *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""Asking: whom, for whom, and what they wish."""
+"""Searches: the connection to the servers, profiles and wishes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Metric = Literal["l2", "l1", "mad", "count"]
 METRICS: tuple[str, ...] = get_args(Metric)
 
-#: Searches at a time, unless somebody says otherwise.
+#: Default number of concurrent searches.
 CONCURRENCY = 4
 
 
@@ -34,23 +34,29 @@ class Wishes(TypedDict, total=False):
     permitted_values: Mapping[str, Iterable[Any]] | None
     feature_weights: Mapping[str, float] | Literal["inverse_mad"] | None
     immutable: Iterable[str]
-    suggested: bool
+    suggested_immutable: bool
     only_up: Iterable[str]
     only_down: Iterable[str]
     metric: Metric
     cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None
     cost_table: Mapping[str, Mapping[Any, float]] | None
-    few_changes: int | None
+    max_changes: int | None
     scheme: str | None
 
 
 class Explainer:
-    """Servers that have been met, and agree about what they offer.
+    """A connection to all servers of one deployment, with matching manifests.
 
-    ``servers`` are their addresses, all of them. What was promised can be pinned: ``threshold``, so many servers together learn nothing;
-    ``manifest``, the digest that ``ifonly inspect`` prints; ``signer``, whose key signed the records; ``operators``, who runs the servers. Servers
-    that offer less are refused, and nothing is asked. ``token`` is for all servers, or a dictionary of address and token; ``ca`` a PEM file with the
-    only authorities to trust; ``timeout`` the seconds that one exchange may take, retries included.
+    ``servers`` are the addresses of all servers. Pins are values that the manifest must have:
+
+    - ``threshold``: least number of servers that may collude and learn nothing;
+    - ``manifest``: the digest that ``ifonly inspect`` prints;
+    - ``signer``: the public key that signs the records;
+    - ``operators``: who runs the servers.
+
+    If a pin does not match, no query is sent. ``token`` is one token for all servers, or a
+    dictionary from address to token. ``ca`` is a PEM file with the only trusted authorities.
+    ``timeout`` is the number of seconds that one request may take, retries included.
     """
 
     def __init__(
@@ -85,16 +91,19 @@ class Explainer:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the servers offer."""
+        """The manifest of the servers."""
         return dict(self._manifest)
 
     @property
     def digest(self) -> str:
-        """The manifest's digest, to pin it another time."""
+        """The manifest's digest, which a later connection can pin."""
         return self._client.digest
 
     def profile(self) -> str:
-        """A profile to fill in, as ``ifonly profile`` writes it: every column with its kind, unit, range or values."""
+        """Returns an empty profile, as ``ifonly profile`` writes it.
+
+        It lists every column with its kind, unit, range or values.
+        """
         return self._client.template()
 
     def __repr__(self) -> str:
@@ -111,39 +120,52 @@ class Explainer:
         permitted_values: Mapping[str, Iterable[Any]] | None = None,
         feature_weights: Mapping[str, float] | Literal["inverse_mad"] | None = None,
         immutable: Iterable[str] = (),
-        suggested: bool = False,
+        suggested_immutable: bool = False,
         only_up: Iterable[str] = (),
         only_down: Iterable[str] = (),
         metric: Metric = "l2",
         cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None = None,
         cost_table: Mapping[str, Mapping[Any, float]] | None = None,
-        few_changes: int | None = None,
+        max_changes: int | None = None,
         scheme: str | None = None,
         concurrency: int = CONCURRENCY,
         progress: bool | None = None,
     ) -> Counterfactuals:
-        """Asks who among the accepted is nearest, for one person or for many, each by a search of their own.
+        """Finds the nearest accepted records for one or more people; one search per person.
 
-        ``query_instances`` is a person (a dictionary or a pandas Series), a list of them, or a table of them, as :func:`ifonly.build` takes
-        it. DiCE's words mean what they mean there:
+        ``query_instances`` is a person (a dictionary or a pandas Series), a list of them, or a
+        table of them, as :func:`ifonly.build` takes it. These arguments are DiCE's:
 
-        - ``total_CFs``: how many of the nearest to fetch. Servers see it.
-        - ``features_to_vary``: only these may change.
-        - ``permitted_range``: ``[low, high]`` of a number, ``None`` for an open end; the permitted values of a word.
-        - ``feature_weights``: how much a change counts, 0.01 to 1000; ``"inverse_mad"`` is ``metric="mad"``.
+        - ``total_CFs``: number of nearest records to fetch; visible to the servers.
+        - ``features_to_vary``: only these features may change.
+        - ``permitted_range``: ``[low, high]`` of a number, ``None`` for an open bound; or the
+          permitted values of a word.
+        - ``feature_weights``: weight of a change, 0.01 to 1000; ``"inverse_mad"`` means
+          ``metric="mad"``.
 
-        Ours: ``permitted_values`` also for numbers; ``immutable``; ``suggested``, what the institution suggests stays too; ``only_up``, ``only_down``;
-        ``metric``, one of ``"l2"``, ``"l1"``, ``"mad"``, ``"count"``; ``cost``, a metric for one feature or ``{"up": 3, "down": 0.5}``; ``cost_table``,
-        what ending at a value costs; ``few_changes``, at most so many; ``scheme``, which servers see. docs/asking.md says what they mean.
+        These arguments are specific to ifonly; docs/asking.md describes them:
 
-        So many searches as ``concurrency`` says run at a time. A mistake in a profile or a wish is raised when all searches are over: servers must not
-        see that somebody made one. What the others got is in the exception's ``results``.
+        - ``permitted_values``: permitted values, also of numbers.
+        - ``immutable``: features that must not change.
+        - ``suggested_immutable``: also the features that the institution marks as hard to change.
+        - ``only_up``, ``only_down``: features that must not fall, or must not rise.
+        - ``metric``: ``"l2"``, ``"l1"``, ``"mad"`` or ``"count"``.
+        - ``cost``: by feature, a metric or weights such as ``{"up": 3, "down": 0.5}``.
+        - ``cost_table``: by feature, the cost of each target value.
+        - ``max_changes``: maximum number of features that change; fewer changes are preferred.
+        - ``scheme``: the scheme to use; visible to the servers.
+
+        At most ``concurrency`` searches run at a time. An error in a profile or a wish is raised
+        after all searches, so that the servers do not see it. The exception's ``results`` has the
+        answers of the other people.
 
         >>> import ifonly, pandas as pd
-        >>> table = pd.DataFrame({"age": [34, 51, 28, 45], "job": ["nurse", "baker", "pilot", "baker"]})
+        >>> jobs = ["nurse", "baker", "pilot", "baker"]
+        >>> table = pd.DataFrame({"age": [34, 51, 28, 45], "job": jobs})
         >>> with ifonly.serve(ifonly.build(table, "jobs.bundle")) as deployment:
         ...     explainer = deployment.explainer()
-        ...     found = explainer.generate_counterfactuals({"age": 30, "job": "baker"}, only_up=["age"], immutable=["job"])
+        ...     me = {"age": 30, "job": "baker"}
+        ...     found = explainer.generate_counterfactuals(me, only_up=["age"], immutable=["job"])
         >>> found[0].record
         {'age': 45, 'job': 'baker'}
         >>> [(change.feature, change.yours, change.theirs) for change in found[0].changes]
@@ -155,24 +177,24 @@ class Explainer:
             permitted_values=permitted_values,
             feature_weights=feature_weights,
             immutable=immutable,
-            suggested=suggested,
+            suggested_immutable=suggested_immutable,
             only_up=only_up,
             only_down=only_down,
             metric=metric,
             cost=cost,
             cost_table=cost_table,
-            few_changes=few_changes,
+            max_changes=max_changes,
             scheme=scheme,
         )
         call = _Call(query_instances, total_CFs, wishes)
         batch = self._client.start(call.people, call.document, concurrency, None)
         try:
-            with Bar("asking", len(call.people), progress) as bar:
+            with Bar("searching", len(call.people), progress) as bar:
                 while not call.is_over:
-                    # Between two waits Python looks for signals.
-                    told = batch.wait(0.1)
-                    if told is not None:
-                        call.take(told)
+                    # Python handles signals between two waits.
+                    finished = batch.wait(0.1)
+                    if finished is not None:
+                        call.take(finished)
                         bar.at(call.done)
         finally:
             batch.stop()
@@ -186,17 +208,17 @@ class Explainer:
         concurrency: int = CONCURRENCY,
         **wishes: Unpack[Wishes],
     ) -> Counterfactuals:
-        """The same for programs with an event loop, which stays free. Cancelling it drops the questions that are on their way."""
+        """Does the same without blocking the event loop. Cancelling it drops searches in flight."""
         loop, news = asyncio.get_running_loop(), asyncio.Event()
         call = _Call(query_instances, total_CFs, wishes)
         batch = self._client.start(call.people, call.document, concurrency, lambda: loop.call_soon_threadsafe(news.set))
         try:
             while not call.is_over:
-                told = batch.wait(0)
-                if told is not None:
-                    call.take(told)
+                finished = batch.wait(0)
+                if finished is not None:
+                    call.take(finished)
                     continue
-                # The timeout is for workers that ended without a word; then the next look says so.
+                # A worker may end without a notification. The next wait(0) then raises the error.
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(news.wait(), 1.0)
                 news.clear()
@@ -206,7 +228,7 @@ class Explainer:
 
 
 class _Call:
-    """The people of one call, what they wish, and what has come back."""
+    """The people, wishes and results of one call."""
 
     def __init__(self, query: Any, total_CFs: int, wishes: Wishes) -> None:
         self.labels, self.people = _people(query)
@@ -231,8 +253,8 @@ class _Call:
     def is_over(self) -> bool:
         return self.done == len(self.people)
 
-    def take(self, told: tuple[int, str | None, str | None, IfonlyError | None]) -> None:
-        number, document, scales, error = told
+    def take(self, finished: tuple[int, str | None, str | None, IfonlyError | None]) -> None:
+        number, document, scales, error = finished
         if error is not None:
             self._errors[number] = error
         elif document is not None and scales is not None:
@@ -252,14 +274,14 @@ class _Call:
 
 
 def _people(query: Any) -> tuple[list[Any], list[tuple[dict[str, str], str | None]]]:
-    """What people are called, and their values as texts."""
+    """Returns the labels of the people, and their values as texts."""
     if isinstance(query, Mapping):
         return [0], [_tables.person(query)]
     if _tables.is_pandas(query, "Series"):
         return [query.name if query.name is not None else 0], [_tables.person(dict(query))]
     if isinstance(query, (list, tuple)):
         if not all(isinstance(one, Mapping) or _tables.is_pandas(one, "Series") for one in query):
-            raise InputError("query_instances: a list has a dictionary for every person")
+            raise InputError("query_instances: a list must contain one dictionary per person")
         return list(range(len(query))), [_tables.person(dict(one)) for one in query]
     if isinstance(query, (str, os.PathLike)):
         raise InputError("query_instances: give a person or a table of people, not a path")
@@ -275,25 +297,28 @@ def _wish_list(
     permitted_values: Mapping[str, Iterable[Any]] | None = None,
     feature_weights: Mapping[str, float] | Literal["inverse_mad"] | None = None,
     immutable: Iterable[str] = (),
-    suggested: bool = False,
+    suggested_immutable: bool = False,
     only_up: Iterable[str] = (),
     only_down: Iterable[str] = (),
     metric: Metric = "l2",
     cost: Mapping[str, Metric | Mapping[Literal["up", "down"], float]] | None = None,
     cost_table: Mapping[str, Mapping[Any, float]] | None = None,
-    few_changes: int | None = None,
+    max_changes: int | None = None,
     scheme: str | None = None,
 ) -> tuple[dict[str, Any], dict[str, list[str | None]]]:
-    """The wishes in the words of the Rust side, where they are checked; and DiCE's ranges, which only a schema can tell apart."""
+    """Returns the wishes as the Rust code reads and checks them, and DiCE's ranges.
+
+    Only the schema tells whether a DiCE range has bounds or words, so Rust interprets it.
+    """
     vary = [] if isinstance(features_to_vary, str) and features_to_vary == "all" else _tables.names(features_to_vary)
     if not vary and not isinstance(features_to_vary, str):
-        raise InputError("features_to_vary is empty, so nothing could change")
+        raise InputError("features_to_vary is empty, so no feature could change")
     if isinstance(feature_weights, str):
         if feature_weights != "inverse_mad":
-            raise InputError(f"feature_weights = {feature_weights!r}: give a weight for each feature, or 'inverse_mad'")
+            raise InputError(f"feature_weights = {feature_weights!r}: give a dictionary of weights, or 'inverse_mad'")
         metric, feature_weights = "mad", None
     if metric not in METRICS:
-        raise InputError(f"metric = {metric!r}: it is one of {', '.join(map(repr, METRICS))}")
+        raise InputError(f"metric = {metric!r}: must be one of {', '.join(map(repr, METRICS))}")
     prices: dict[str, str] = {}
     asymmetric: dict[str, tuple[float, float]] = {}
     for name, price in (cost or {}).items():
@@ -302,12 +327,12 @@ def _wish_list(
         elif isinstance(price, Mapping) and price and set(price) <= {"up", "down"}:
             asymmetric[name] = (_number(price.get("up", 1.0), f"cost of {name}"), _number(price.get("down", 1.0), f"cost of {name}"))
         else:
-            raise InputError(f"cost of {name}: it is {', '.join(map(repr, METRICS))}, or {{'up': 3, 'down': 0.5}}")
-    if few_changes is not None and not (isinstance(few_changes, int) and few_changes >= 0):
-        raise InputError(f"few_changes = {few_changes!r}: it is a whole number")
+            raise InputError(f"cost of {name}: must be {', '.join(map(repr, METRICS))}, or such as {{'up': 3, 'down': 0.5}}")
+    if max_changes is not None and not (isinstance(max_changes, int) and max_changes >= 0):
+        raise InputError(f"max_changes = {max_changes!r}: must be a whole number, 0 or more")
     wishes = {
         "immutable": _tables.names(immutable),
-        "suggested": bool(suggested),
+        "suggested_immutable": bool(suggested_immutable),
         "features_to_vary": vary,
         "only_up": _tables.names(only_up),
         "only_down": _tables.names(only_down),
@@ -320,7 +345,7 @@ def _wish_list(
             for name, table in (cost_table or {}).items()
         },
         "permits": {name: list(_texts(values, f"permitted_values of {name}")) for name, values in (permitted_values or {}).items()},
-        "few_changes": few_changes,
+        "max_changes": max_changes,
         "scheme": scheme,
     }
     ranges = {name: list(_open_texts(values, f"permitted_range of {name}")) for name, values in (permitted_range or {}).items()}

@@ -1,4 +1,4 @@
-"""From a table to the bundle that servers load."""
+"""Builds bundles, which servers load, from tables."""
 
 from __future__ import annotations
 
@@ -21,44 +21,48 @@ StrPath = str | os.PathLike[str]
 
 
 class BuildReport:
-    """What a build did."""
+    """The report of a build."""
 
     def __init__(self, path: StrPath, document: str, text: str, warnings: list[str]) -> None:
         #: The bundle's directory.
         self.path = Path(path)
         #: Everything, as ``ifonly build --json`` prints it.
         self.document: dict[str, Any] = json.loads(document)
-        #: What its author may want to look at.
+        #: Warnings about columns and rows.
         self.warnings = warnings
         self._text = text
 
     @property
     def rows_read(self) -> int:
-        """Rows in the data."""
+        """Number of rows in the data."""
         return int(self.document["rows_read"])
 
     @property
     def rows_accepted(self) -> int:
-        """Rows in the bundle."""
+        """Number of rows in the bundle."""
         return int(self.document["rows_accepted"])
 
     @property
     def accepted(self) -> str:
-        """By which definition they were accepted, as the manifest tells everybody."""
+        """The definition of acceptance that the manifest publishes."""
         return str(self.document["manifest"]["dataset"]["accepted"])
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What servers will tell everybody."""
+        """The manifest, which is public."""
         return dict(self.document["manifest"])
 
     @property
     def signing_key(self) -> Path:
-        """The file with the key that signed the records. It must not go to the servers."""
+        """The file with the key that signed the records. Never copy it to a server."""
         return Path(self.document["signing_key"])
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row per feature: its kind, levels, widest interval, the share of rows in its fullest level, its values."""
+        """Returns one row per feature.
+
+        The columns are its kind, levels, widest interval, share of rows in the fullest level, and
+        values.
+        """
         frame = _frames.frame(self.document["features"])
         return frame.set_index("name")
 
@@ -105,7 +109,7 @@ def build(
     delimiter: str | None = None,
     name: str | None = None,
     version: str | None = None,
-    sign: StrPath | None = None,
+    signing_key: StrPath | None = None,
     replace: bool = False,
     servers: int | None = None,
     operators: Iterable[str] = (),
@@ -122,19 +126,22 @@ def build(
     top_limit: int | None = None,
     schemes: Iterable[str] = (),
     default_scheme: str | None = None,
-    epochs: Iterable[int] = (),
+    key_epochs: Iterable[int] = (),
     progress: bool | None = None,
 ) -> BuildReport:
-    """Makes a bundle of the accepted rows of a table.
+    """Builds a bundle from the accepted rows of a table.
 
-    ``data`` is a pandas or polars DataFrame, a pyarrow Table, anything with ``__arrow_c_stream__``, or the path of a CSV or Parquet file or of a
-    directory of such files; a list of paths is one table, file after file.
-    ``accepted`` says who was accepted: a boolean mask with a value per row, or the name of a column, with the values that mean
-    acceptance in ``accept`` (a column of truth values needs none). Without it every row was. ``accepted_by`` says in words what made a
-    mask; the manifest tells everybody.
+    ``data`` is a pandas or polars DataFrame, a pyarrow Table, any object with
+    ``__arrow_c_stream__``, or the path of a CSV or Parquet file or of a directory of such files. A
+    list of paths forms one table.
 
-    The other arguments are those of ``ifonly build`` (its ``--mask`` is ``d_min`` here) and the keys of its schema file, which may be given as
-    ``schema`` instead: a path, or a dictionary. ``missing`` is ``"drop"``, ``"median"``, ``"most-common"`` or ``"refuse"``.
+    ``accepted`` is a boolean mask with one value per row, or the name of the target column with
+    the accepted values in ``accept`` (a boolean column needs none). Without it every row is
+    accepted. ``accepted_by`` describes the mask in words; the manifest publishes it.
+
+    The other arguments are those of ``ifonly build`` and the keys of its schema file. ``schema``
+    is a schema file or a dictionary with these keys. ``missing`` is ``"drop"``, ``"median"``,
+    ``"most-common"`` or ``"refuse"``.
 
     >>> import pandas as pd
     >>> people = pd.DataFrame({"age": [34, 51, 28, 45], "income": [2100, 900, 3900, 2500]})
@@ -144,28 +151,29 @@ def build(
     >>> report.to_dataframe().loc["income", "kind"]
     'numeric'
     """
-    return build_by(_here, locals())
+    return build_by(_in_process, locals())
 
 
-Told = tuple[str, str, list[str]]
-#: Builds from data, options, settings and a mask, and shows how far it is.
-Builder = Callable[[Any, str, "str | None", "tuple[bytes, str] | None", Bar], Told]
+#: A report as JSON and as text, and its warnings.
+Report = tuple[str, str, list[str]]
+#: Builds from data, options, schema file settings and a mask, and shows its progress.
+Builder = Callable[[Any, str, "str | None", "tuple[bytes, str] | None", Bar], Report]
 
 
-def _here(data: Any, options: str, settings: str | None, mask: tuple[bytes, str] | None, bar: Bar) -> Told:
+def _in_process(data: Any, options: str, settings: str | None, mask: tuple[bytes, str] | None, bar: Bar) -> Report:
     return _ifonly.build(_tables.table(data, "data"), options, settings, mask, lambda stage, share: bar.at(share, stage))
 
 
-#: Arguments of ``build`` that are no options of a build: what it reads and shows, and keys of the schema file.
+#: Arguments of ``build`` that are not passed on as options: data, display, and schema file keys.
 _TRANSLATED = frozenset(
-    "data accepted accepted_by continuous categorical immutable exclude features one_hot others d_min progress".split()
+    "data accepted accepted_by continuous categorical immutable exclude features one_hot others progress".split()
 )
 
 
 def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
-    """Builds with the arguments of ``build``, by name, in this process or by others."""
+    """Builds with the arguments of ``build``, by name, in this process or in others."""
     data, schema, accept = wanted["data"], wanted["schema"], wanted["accept"]
-    delimiter, sign = wanted["delimiter"], wanted["sign"]
+    delimiter, signing_key = wanted["delimiter"], wanted["signing_key"]
     given: dict[str, Any] = {
         "continuous": _tables.names(wanted["continuous"]),
         "categorical": _tables.names(wanted["categorical"]),
@@ -180,12 +188,12 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
     if isinstance(schema, Mapping):
         twice = sorted(set(schema) & set(given))
         if twice:
-            raise InputError(f"{', '.join(twice)}: given in the schema and as an argument; give it once")
+            raise InputError(f"{', '.join(twice)}: given both in the schema and as an argument; give it once")
         settings = {**schema, **given}
     elif schema is None:
         settings = given
     elif given:
-        raise InputError(f"{', '.join(sorted(given))}: a schema file is given, so write it there")
+        raise InputError(f"{', '.join(sorted(given))}: write this into the schema file, because one is given")
     target, mask = _acceptance(wanted["accepted"], wanted["accepted_by"], data)
     output = os.fspath(wanted["output"])
     options: dict[str, Any] = {
@@ -195,33 +203,32 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
         "accept": [_tables.text(value) for value in ([accept] if isinstance(accept, (str, int, float)) else accept)],
         "schema": None if schema is None or isinstance(schema, Mapping) else os.fspath(schema),
         "delimiter": None if delimiter is None else _delimiter(delimiter),
-        # A table in memory is called by its bundle's name.
+        # A table in memory takes the name of its bundle.
         "name": wanted["name"] or (None if _tables.are_paths(data) else Path(output).stem or "table"),
-        "sign": None if sign is None else os.fspath(sign),
+        "signing_key": None if signing_key is None else os.fspath(signing_key),
         "replace": bool(wanted["replace"]),
         "operators": _tables.names(wanted["operators"]),
-        "mask": wanted["d_min"],
         "schemes": _tables.names(wanted["schemes"]),
-        "epochs": list(wanted["epochs"]),
+        "key_epochs": list(wanted["key_epochs"]),
     }
     options = {key: value for key, value in options.items() if value is not None}
     with Bar("building", 1, wanted["progress"]) as bar:
         settled = None if settings is None else json.dumps(settings)
-        told = builder(data, json.dumps(options), settled, mask, bar)
-    return BuildReport(output, *told)
+        report = builder(data, json.dumps(options), settled, mask, bar)
+    return BuildReport(output, *report)
 
 
 def _acceptance(accepted: Any, accepted_by: str | None, data: Any) -> tuple[str | None, tuple[bytes, str] | None]:
-    """A column's name, or a mask and what made it."""
+    """Returns the name of the target column, or a mask and its definition."""
     if accepted is None or isinstance(accepted, str):
         if accepted_by is not None:
-            raise InputError("accepted_by is about a mask; a column speaks for itself")
+            raise InputError("accepted_by describes a mask; a target column needs no description")
         return accepted, None
     name = getattr(accepted, "name", None)
     truths = _tables.truths(accepted, data)
     if isinstance(name, str) and name in getattr(data, "columns", ()) and accepted_by is None:
         column = data[name]
-        # A column of the table itself: it is the decision, and nobody should be asked for it.
+        # The mask is a column of the table: it is the target and must not become a feature.
         if getattr(column, "tolist", getattr(column, "to_list", list))() == list(map(bool, truths)):
             return name, None
     return None, (truths, accepted_by or "a mask given at build")
@@ -229,14 +236,14 @@ def _acceptance(accepted: Any, accepted_by: str | None, data: Any) -> tuple[str 
 
 def _delimiter(delimiter: str) -> int:
     if len(delimiter) != 1 or not delimiter.isascii():
-        raise InputError(f"delimiter = {delimiter!r}: it is one ASCII character")
+        raise InputError(f"delimiter = {delimiter!r}: must be one ASCII character")
     return ord(delimiter)
 
 
 def inspect(bundle: StrPath, *, check: bool = False) -> dict[str, Any]:
-    """What a bundle's manifest says, with its digest and what its schemes cost, as ``ifonly inspect --json`` prints it.
+    """Returns a bundle's manifest, its digest and the costs of its schemes.
 
-    With ``check`` rows and records are checked too.
+    The result is what ``ifonly inspect --json`` prints. ``check`` also checks rows and records.
     """
     document, _ = _ifonly.inspect(os.fspath(bundle), check)
     return dict(json.loads(document))

@@ -1,4 +1,4 @@
-"""Data frames to give away. pandas unless the caller's own are polars'."""
+"""Data frames for results: pandas, unless the caller uses polars."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 def pandas() -> Any:
-    """pandas, or an error that says how to get it."""
+    """Returns the module pandas. Raises an error with the install command if it is missing."""
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("this gives a pandas DataFrame: pip install 'ifonly[pandas]'") from error
+        raise ImportError("this result is a pandas DataFrame; install pandas with: pip install 'ifonly[pandas]'") from error
     return pandas
 
 
 def frame(rows: list[dict[str, Any]], columns: list[str] | None = None) -> pd.DataFrame:
-    """Rows as a DataFrame."""
+    """Returns rows as a DataFrame."""
     made: pd.DataFrame = pandas().DataFrame(rows, columns=columns)
     return made

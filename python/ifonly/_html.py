@@ -1,4 +1,4 @@
-"""Answers as HTML that looks right on light and dark pages: it takes all colours from the text around it."""
+"""Answers as HTML for light and dark pages: all colours come from the surrounding text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .results import Answer
 
-#: More people than this are not all shown.
+#: Maximum number of people that are shown.
 SHOWN = 20
 
 _STYLE = """<style>
@@ -25,7 +25,7 @@ _STYLE = """<style>
 
 
 def answers(answers: Sequence[Answer]) -> str:
-    """All of them, or the first few."""
+    """Returns the HTML of all answers, or of the first ones."""
     parts = [_answer(answer, len(answers) > 1) for answer in answers[:SHOWN]]
     if len(answers) > SHOWN:
         parts.append(f'<p class="quiet">… and {len(answers) - SHOWN} more people; to_dataframe() has them all.</p>')
@@ -36,7 +36,7 @@ def _answer(answer: Answer, named: bool) -> str:
     head = f"<p><b>{_text(answer.label)}</b></p>" if named else ""
     if not answer.found:
         wishes = f" under these wishes: {_text('; '.join(answer.wishes))}" if answer.wishes else ""
-        return f"{head}<p>Nobody qualifies{wishes}.</p>"
+        return f"{head}<p>No row matches{wishes}.</p>"
     return head + "".join(_record(one, number, len(answer.counterfactuals)) for number, one in enumerate(answer.counterfactuals, 1))
 
 
@@ -44,7 +44,7 @@ def _record(one: Any, number: int, of: int) -> str:
     rank = f"Number {number}: cost" if of > 1 else "Cost"
     foot = f'<p class="quiet">{rank} {one.cost:.3g}</p>'
     if not one.changes:
-        return f"<p>Somebody with exactly these values was accepted.</p>{foot}"
+        return f"<p>A row with exactly these values was accepted.</p>{foot}"
     most = max((change.contribution or 0.0) for change in one.changes) or 1.0
     rows = "".join(_change(change, most) for change in one.changes)
     return (
@@ -66,5 +66,5 @@ def _change(change: Any, most: float) -> str:
 
 
 def _text(value: Any) -> str:
-    """Records come from outside: nothing in them is markup."""
+    """Escapes a value. Records are untrusted input and never contain markup."""
     return escape(str(value))

@@ -1,4 +1,4 @@
-"""The compiled module. What people call is in the files beside it."""
+"""The compiled module. The public interface is in the Python files beside it."""
 
 from collections.abc import Callable
 from os import PathLike

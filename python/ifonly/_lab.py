@@ -1,4 +1,4 @@
-"""What a search tells about the database, and what a determined user makes of it."""
+"""Leakage of searches, and attacks by users who exploit it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ def leakage(
     max_queries: int = 64,
     seed: int = 1,
 ) -> pd.DataFrame:
-    """How many bits about the rows one search tells its user, exactly or, with ``samples``, by sampling; a row per scheme.
+    """Returns how many bits about the rows one search reveals to its user; one row per scheme.
 
-    The arguments are those of ``ifonly leakage``: levels ``0..=r``, ``d`` features, ``m`` rows; or the rows of a ``bundle``.
+    The result is exact, or estimated if ``samples`` is given. The arguments are those of
+    ``ifonly leakage``: levels ``0..=r``, ``d`` features, ``m`` rows; or the rows of a ``bundle``.
 
-    >>> leakage(["gated", "single-phase"], r=3, d=2, m=2, immutable=1)[["scheme", "method"]].values.tolist()
+    >>> found = leakage(["gated", "single-phase"], r=3, d=2, m=2, immutable=1)
+    >>> found[["scheme", "method"]].values.tolist()
     [['gated', 'exact'], ['single-phase', 'exact']]
     """
     wanted: dict[str, Any] = {
@@ -54,19 +56,20 @@ def leakage(
 
 
 def attacks() -> list[str]:
-    """The names of the attacks."""
+    """Returns the names of the attacks."""
     return _ifonly.attacks()
 
 
 def attack(name: str = "radix", *, bundle: StrPath | None = None, seed: int = 1) -> pd.DataFrame:
-    """Plays what a determined user learns over many searches, as ``ifonly attack`` does; its table.
+    """Simulates an attack over many searches, as ``ifonly attack`` does, and returns its table.
 
-    With a ``bundle``, the radix attack against every scheme that it offers. ``.attrs`` has ``title`` and ``text``.
+    With a ``bundle``, the radix attack runs against every scheme that the bundle offers. ``.attrs``
+    has ``title`` and ``text``.
 
     >>> attack("stopping").attrs["title"]  # doctest: +ELLIPSIS
     '...'
     """
-    exhibit = json.loads(_ifonly.attack(name, seed, None if bundle is None else os.fspath(bundle)))
-    frame = _frames.pandas().DataFrame(exhibit["rows"], columns=exhibit["columns"])
-    frame.attrs.update(title=exhibit["title"], text=exhibit["text"])
+    item = json.loads(_ifonly.attack(name, seed, None if bundle is None else os.fspath(bundle)))
+    frame = _frames.pandas().DataFrame(item["rows"], columns=item["columns"])
+    frame.attrs.update(title=item["title"], text=item["text"])
     return frame  # type: ignore[no-any-return]

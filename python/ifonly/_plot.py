@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def arrows(answer: Answer, ax: Axes | None = None) -> Axes:
-    """A line per feature from its lowest to its highest value, and an arrow from the person's to each record's."""
+    """Draws each feature's scale as a line with arrows from the user's value to each record's."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'ifonly[plot]'") from error
+        raise ImportError("plots need matplotlib; install it with: pip install 'ifonly[plot]'") from error
     features: list[str] = []
     for one in answer.counterfactuals:
         features += [line["feature"] for line in one.scales if line["feature"] not in features]
@@ -24,7 +24,7 @@ def arrows(answer: Answer, ax: Axes | None = None) -> Axes:
         ax = made
     count = len(answer.counterfactuals)
     for number, one in enumerate(answer.counterfactuals):
-        # The records of one person below each other.
+        # Draw the records of one person below each other.
         shift = 0.0 if count == 1 else 0.44 * (number / (count - 1) - 0.5)
         values = {change.feature: change for change in one.changes}
         for line in one.scales:
@@ -46,7 +46,7 @@ def arrows(answer: Answer, ax: Axes | None = None) -> Axes:
     ax.tick_params(length=0)
     for side in ("top", "right", "bottom", "left"):
         ax.spines[side].set_visible(False)
-    ax.set_title("nobody qualifies" if not answer.found else "from yours to theirs", fontsize=10, loc="left")
+    ax.set_title("no row matches" if not answer.found else "from yours to theirs", fontsize=10, loc="left")
     return ax
 
 

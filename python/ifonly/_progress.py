@@ -1,4 +1,4 @@
-"""A progress bar where somebody looks: tqdm's if it is there, a plain line on a terminal otherwise."""
+"""A progress bar for notebooks and terminals: tqdm's if it is installed, else a plain line."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any
 
 
 class Bar:
-    """Shows how much of ``total`` is done. ``wanted`` forces it on or off; unless given, it shows on terminals and in notebooks."""
+    """Shows how much of ``total`` is done.
+
+    ``wanted`` turns the bar on or off. By default it is on in terminals and notebooks.
+    """
 
     def __init__(self, what: str, total: float, wanted: bool | None) -> None:
         self._what, self._total, self._done, self._shown = what, total, 0.0, ""
         self._plain: Any = None
         self._tqdm: Any = None
         in_notebook = "ipykernel" in sys.modules
-        looked_at = in_notebook or (sys.stderr is not None and sys.stderr.isatty())
-        if not (looked_at if wanted is None else wanted):
+        interactive = in_notebook or (sys.stderr is not None and sys.stderr.isatty())
+        if not (interactive if wanted is None else wanted):
             return
         try:
             from tqdm.auto import tqdm
@@ -29,7 +32,7 @@ class Bar:
         return self
 
     def at(self, done: float, what: str | None = None) -> None:
-        """So much is done."""
+        """Shows that ``done`` of the total is done, in a stage called ``what``."""
         self._what = what or self._what
         if self._tqdm is not None:
             if what is not None:

@@ -13,22 +13,22 @@ from ._build import StrPath
 
 
 class Deployment:
-    """Running servers. They stop at the end of ``with``, with :meth:`stop`, or with the process."""
+    """Running servers. They stop at the end of ``with``, by :meth:`stop`, or with the process."""
 
     def __init__(self, servers: _ifonly.Servers) -> None:
         self._servers = servers
 
     @property
     def servers(self) -> list[str]:
-        """Their addresses, in the order of their numbers."""
+        """The addresses of the servers, by index."""
         return self._servers.urls
 
     def explainer(self, **options: Any) -> Explainer:
-        """Meets them; ``options`` are those of :class:`ifonly.Explainer`."""
+        """Connects to the servers; ``options`` are those of :class:`ifonly.Explainer`."""
         return Explainer(self.servers, **options)
 
     def stop(self) -> None:
-        """Lets running answers finish, then stops."""
+        """Stops the servers after running answers have finished."""
         self._servers.stop()
 
     def __enter__(self) -> Deployment:
@@ -42,10 +42,11 @@ class Deployment:
 
 
 def serve(bundle: StrPath, servers: int | None = None, *, keys: Iterable[StrPath] = ()) -> Deployment:
-    """Starts the servers of a bundle on free loopback ports, in this process: real servers, real HTTP.
+    """Starts the servers of a bundle on free loopback ports, in this process, with real HTTP.
 
-    All of them, or the first ``servers``; under the root ``keys`` of these files, or under one that nobody else has. Whoever holds all servers
-    could read the questions, so real deployments run ``ifonly serve`` at operators that do not collude.
+    It starts all servers, or the first ``servers``. ``keys`` are files with root keys; without
+    them a new root key is used. A party that runs all servers could read the queries, so a real
+    deployment runs ``ifonly serve`` at operators that do not collude.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"age": [34, 51, 28], "pay": [21, 9, 39]})
@@ -57,13 +58,14 @@ def serve(bundle: StrPath, servers: int | None = None, *, keys: Iterable[StrPath
     return Deployment(_ifonly.serve(os.fspath(bundle), servers, [os.fspath(key) for key in keys]))
 
 
-def keygen(path: StrPath, *, epoch: int = 0, sign: bool = False) -> str | None:
-    """Writes a new key to a file that only its owner can read; an existing file is never overwritten.
+def keygen(path: StrPath, *, epoch: int = 0, signing_key: bool = False) -> str | None:
+    """Writes a new key to a file that only its owner can read. It never overwrites a file.
 
-    It is a root key, which all servers of a deployment need and nobody else may have; or with ``sign`` one that signs records, which is for
-    whoever builds bundles and for no server. For a signing key the public one is given back.
+    The default is a root key, which all servers of a deployment need and no other party may have.
+    ``signing_key`` makes a key that signs records, which no server may have; the result is then
+    its public key.
     """
-    if sign:
+    if signing_key:
         return _ifonly.signing_key(os.fspath(path))
     _ifonly.keygen(os.fspath(path), epoch)
     return None

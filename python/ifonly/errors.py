@@ -1,6 +1,7 @@
-"""What can go wrong, by who has to do something about it.
+"""Exceptions, by who has to act.
 
-``code`` is the exit code of the command line for the same fault, ``kind`` the word that its ``--json`` prints.
+``code`` is the exit code of the command line for the same error. ``kind`` is the word that its
+``--json`` output has.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ if TYPE_CHECKING:
 
 
 class IfonlyError(Exception):
-    """The base of all exceptions of this package."""
+    """Base class of all exceptions of this package."""
 
     code: ClassVar[int] = 1
     kind: ClassVar[str] = "machine"
 
-    #: Which of the people of a call it was about, counted from 0, if it was about one.
+    #: Index of the person in the call that the error concerns, counted from 0, if any.
     person: int | None = None
-    #: What the other people of the call got, if there were others.
+    #: Answers of the other people in the call, if any.
     results: Counterfactuals | None = None
 
 
 class InputError(IfonlyError, ValueError):
-    """What the caller gave: a table, an option, a profile, a wish.
+    """Invalid input: table, option, profile or wish.
 
     >>> import ifonly
     >>> try:
@@ -39,21 +40,21 @@ class InputError(IfonlyError, ValueError):
 
 
 class ServersError(IfonlyError, ConnectionError):
-    """Too few servers could be reached or would answer."""
+    """Too few servers were reachable or answered."""
 
     code = 5
     kind = "servers"
 
 
 class IntegrityError(IfonlyError):
-    """Servers contradict each other or gave something impossible. No explanation is shown."""
+    """The servers contradict each other or sent invalid data. No answer is returned."""
 
     code = 6
     kind = "integrity"
 
 
 class MachineError(IfonlyError, OSError):
-    """This machine: a port, a file that cannot be read or written."""
+    """An error of this machine, such as a port in use or a file that cannot be read."""
 
     code = 1
     kind = "machine"

@@ -1,4 +1,4 @@
-"""What comes back: for every person the nearest accepted records, where they differ, and what that costs."""
+"""Results: for every person the nearest accepted records, their differences and costs."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-#: What stands for an unchanged value.
+#: Text for an unchanged value.
 SAME = "-"
 
 
 @dataclass(frozen=True)
 class Change:
-    """Where two people differ."""
+    """A difference between the user and a record."""
 
     feature: str
     yours: Any
     theirs: Any
-    #: Whether the two are one level, so that the difference costs nothing.
+    #: Whether both values have the same level, so that the difference costs nothing.
     same_level: bool
-    #: What it adds to the cost; ``None`` where costs are counted in levels.
+    #: Contribution to the cost; ``None`` if costs count levels.
     contribution: float | None
 
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """One of the nearest accepted people."""
+    """One of the nearest accepted records."""
 
     cost: float
     record: dict[str, Any]
-    #: Only the columns that differ, the dearest first.
+    #: Only the columns that differ, the most expensive first.
     changes: list[Change]
-    #: Where the values of the changes stand on their features' scales, for pictures.
+    #: Positions of the values on their features' scales, for plots.
     scales: list[dict[str, Any]]
 
 
 class Answer:
-    """The answer to one person's question; false if nobody qualifies."""
+    """One person's result; falsy if no row matches."""
 
     def __init__(self, label: Any, values: dict[str, str], document: str, scales: str) -> None:
-        #: What the person is called: their index in the table, or their place in the list.
+        #: Label of the person: the index in the table, or the position in the list.
         self.label = label
         self._values, self._json = values, document
         self._document: dict[str, Any] = json.loads(document)
@@ -58,41 +58,44 @@ class Answer:
 
     @property
     def found(self) -> bool:
-        """Whether anybody qualifies."""
+        """Whether a row matches."""
         return bool(self.counterfactuals)
 
     @property
     def cost(self) -> float | None:
-        """The nearest one's."""
+        """The cost of the nearest record."""
         return self.counterfactuals[0].cost if self.counterfactuals else None
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """The nearest one's, column by column."""
+        """The nearest record, by column."""
         return self.counterfactuals[0].record if self.counterfactuals else None
 
     @property
     def changes(self) -> list[Change]:
-        """Where the nearest one differs, the dearest first."""
+        """Differences from the nearest record, the most expensive first."""
         return self.counterfactuals[0].changes if self.counterfactuals else []
 
     @property
     def notes(self) -> list[str]:
-        """What the person should know beside: how wishes were understood, values that were ignored, servers that failed."""
-        return list(self._document["notes"]) + list(self._document["troubles"])
+        """Notes for the user.
+
+        They say how wishes were interpreted, which values were ignored and which servers failed.
+        """
+        return list(self._document["notes"]) + list(self._document["server_failures"])
 
     @property
     def wishes(self) -> list[str]:
-        """The wishes that decided who qualifies, in words."""
+        """The constraints that a row had to satisfy, in words."""
         return list(self._document["wishes"])
 
     @property
     def document(self) -> dict[str, Any]:
-        """Everything, as ``ifonly ask --json`` prints it."""
+        """The whole result, as ``ifonly ask --json`` prints it."""
         return dict(self._document)
 
     def to_json(self) -> str:
-        """The text that ``ifonly ask --json`` prints."""
+        """Returns the text that ``ifonly ask --json`` prints."""
         return self._json
 
     def __bool__(self) -> bool:
@@ -100,9 +103,9 @@ class Answer:
 
     def __repr__(self) -> str:
         if not self.found:
-            return f"<ifonly.Answer for {self.label!r}: nobody qualifies>"
+            return f"<ifonly.Answer for {self.label!r}: no row matches>"
         changes = ", ".join(f"{change.feature} {change.yours} → {change.theirs}" for change in self.changes)
-        return f"<ifonly.Answer for {self.label!r}: {changes or 'somebody with the same values'}>"
+        return f"<ifonly.Answer for {self.label!r}: {changes or 'a row with the same values'}>"
 
     def _repr_html_(self) -> str:
         from ._html import answers
@@ -110,7 +113,10 @@ class Answer:
         return answers([self])
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The changes as arrows on each feature's scale; needs matplotlib (``pip install 'ifonly[plot]'``)."""
+        """Draws the changes as arrows on each feature's scale.
+
+        Needs matplotlib (``pip install 'ifonly[plot]'``).
+        """
         from ._plot import arrows
 
         return arrows(self, ax)
@@ -138,14 +144,15 @@ class Counterfactuals(Sequence[Answer]):
         return iter(self._answers)
 
     def to_json(self) -> str:
-        """The text that ``ifonly ask --json`` prints; a list of them for more people than one."""
+        """Returns the text that ``ifonly ask --json`` prints, or a list for several people."""
         texts = [answer.to_json() for answer in self._answers]
         return texts[0] if len(texts) == 1 else f"[{','.join(texts)}]"
 
     def to_dataframe(self) -> Any:
-        """A pandas DataFrame: a row per record found, with its cost; the index says whose it is and how near. Polars in, polars out.
+        """Returns a DataFrame with one row per record and its cost.
 
-        Columns have the types of the query's where the values fit.
+        The index has the person and the rank. The result is a polars DataFrame if the query was.
+        Columns have the types of the query's columns if all values fit.
         """
         rows, people, ranks = [], [], []
         for answer in self._answers:
@@ -162,7 +169,10 @@ class Counterfactuals(Sequence[Answer]):
         return self._indexed(frame, people, ranks)
 
     def visualize_as_dataframe(self, show_only_changes: bool = False) -> Any:
-        """Every person (rank 0) above the records found for them; with ``show_only_changes``, ``-`` stands for what stays."""
+        """Returns a DataFrame with every person (rank 0) above the records found for them.
+
+        With ``show_only_changes``, unchanged values are shown as ``-``.
+        """
         rows: list[dict[str, Any]] = []
         people, ranks = [], []
         for answer in self._answers:
@@ -183,7 +193,10 @@ class Counterfactuals(Sequence[Answer]):
         return self._indexed(_frames.frame(rows), people, ranks)
 
     def plot(self, person: int = 0, ax: Axes | None = None) -> Axes:
-        """One person's changes as arrows on each feature's scale; needs matplotlib (``pip install 'ifonly[plot]'``)."""
+        """Draws one person's changes as arrows on each feature's scale.
+
+        Needs matplotlib (``pip install 'ifonly[plot]'``).
+        """
         return self._answers[person].plot(ax)
 
     def __repr__(self) -> str:
@@ -212,7 +225,7 @@ class Counterfactuals(Sequence[Answer]):
 
 
 def _as(column: Any, wanted: Any) -> Any:
-    """A column with the type of the query's, where all values fit it."""
+    """Casts a column to the type of the query's column, if all values fit."""
     pandas = _frames.pandas()
     types = pandas.api.types
     try:

@@ -1,4 +1,4 @@
-"""Every test has a desk of its own, and nobody's progress bars."""
+"""Every test runs in its own directory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory of the test, which is also the working directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

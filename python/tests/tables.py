@@ -1,4 +1,4 @@
-"""Three tables in which every level is one value, so that the best row is a matter of arithmetic."""
+"""Three tables in which every level is one value, so that brute force finds the exact answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 
 
 def loans(rng: random.Random) -> tuple[Any, pd.DataFrame, dict[str, Any]]:
-    """Plain numbers, words and truth values in pandas; a mask says who was accepted."""
+    """A pandas table of numbers, words and booleans. A mask selects the accepted rows."""
     rows = [
         {
             "age": rng.randint(18, 79),
@@ -28,7 +28,10 @@ def loans(rng: random.Random) -> tuple[Any, pd.DataFrame, dict[str, Any]]:
 
 
 def members(rng: random.Random) -> tuple[Any, pd.DataFrame, dict[str, Any]]:
-    """Times, nullable numbers, categories and an order in pandas, with gaps that medians fill; a column says who was accepted."""
+    """A pandas table of times, nullable numbers, categories and ordered words.
+
+    Medians replace missing values. A column selects the accepted rows.
+    """
     start = datetime.datetime(2019, 1, 1)
 
     def gap(value: Any) -> Any:
@@ -50,7 +53,7 @@ def members(rng: random.Random) -> tuple[Any, pd.DataFrame, dict[str, Any]]:
 
 
 def trips(rng: random.Random) -> tuple[Any, pd.DataFrame, dict[str, Any]]:
-    """Dates, an ordered word and a list of cities in polars; rows with gaps are dropped."""
+    """A polars table of dates, ordered words and cities. Rows with missing values are dropped."""
     start = datetime.date(2024, 2, 1)
     rows = [
         {

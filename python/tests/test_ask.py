@@ -1,4 +1,4 @@
-"""Asking: one person or many, mistakes, interruption, and what comes back."""
+"""Searches: one person or many, errors, interruption, results."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def explainer(deployment: ifonly.Deployment) -> ifonly.Explainer:
     return deployment.explainer()
 
 
-def test_one_person_in_every_form(explainer: ifonly.Explainer) -> None:
+def test_one_person_in_every_type(explainer: ifonly.Explainer) -> None:
     frame = pd.DataFrame([ME]).assign(since=lambda table: pd.to_datetime(table.since))
-    forms: list[Any] = [
+    queries: list[Any] = [
         ME,
         [ME],
         pd.Series(ME),
@@ -53,12 +53,12 @@ def test_one_person_in_every_form(explainer: ifonly.Explainer) -> None:
         {**ME, "income": np.int64(900), "since": np.datetime64("2021-05-01T00:00:00"), "member": np.bool_(False)},
         {**ME, "income": 900.0, "since": pd.Timestamp("2021-05-01")},
     ]
-    records = [explainer.generate_counterfactuals(form)[0].record for form in forms]
+    records = [explainer.generate_counterfactuals(query)[0].record for query in queries]
     assert all(record == records[0] for record in records), records
     assert records[0] is not None and records[0]["income"] == 2100
 
 
-def test_results_are_tables_pages_and_text(explainer: ifonly.Explainer) -> None:
+def test_results_are_tables_html_and_text(explainer: ifonly.Explainer) -> None:
     people = LOANS[LOANS.approved == "no"].set_index(pd.Index(["ann", "bob"]))
     results = explainer.generate_counterfactuals(people, total_CFs=2, only_up=["income"])
     assert len(results) == 2 and [answer.label for answer in results] == ["ann", "bob"]
@@ -80,26 +80,26 @@ def test_results_are_tables_pages_and_text(explainer: ifonly.Explainer) -> None:
     assert isinstance(polars.to_dataframe(), pl.DataFrame) and isinstance(polars.visualize_as_dataframe(), pl.DataFrame)
 
 
-def test_nobody_qualifies_is_an_answer(explainer: ifonly.Explainer) -> None:
+def test_no_matching_row_is_an_answer(explainer: ifonly.Explainer) -> None:
     results = explainer.generate_counterfactuals(ME, immutable=["income", "job"])
     assert not results[0] and results[0].record is None and len(results.to_dataframe()) == 0
-    assert "Nobody qualifies" in results._repr_html_() and "nobody" in repr(results[0])
+    assert "No row matches" in results._repr_html_() and "no row matches" in repr(results[0])
     assert len(results.visualize_as_dataframe()) == 1
 
 
-def test_a_picture_shows_every_change(explainer: ifonly.Explainer) -> None:
+def test_a_plot_shows_every_change(explainer: ifonly.Explainer) -> None:
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     results = explainer.generate_counterfactuals(ME, total_CFs=3)
     axes = results.plot()
     names = {change.feature for one in results[0].counterfactuals for change in one.changes}
     assert {label.get_text() for label in axes.get_yticklabels()} == names
-    axes.figure.savefig("picture.png")
+    axes.figure.savefig("plot.png")
     explainer.generate_counterfactuals(ME, immutable=["income", "job"]).plot()
 
 
-def test_what_stays_by_suggestion_or_wish(explainer: ifonly.Explainer) -> None:
-    assert explainer.generate_counterfactuals(ME, suggested=True)[0].record["member"] == "false"  # type: ignore[index]
+def test_suggested_and_wished_constraints_hold(explainer: ifonly.Explainer) -> None:
+    assert explainer.generate_counterfactuals(ME, suggested_immutable=True)[0].record["member"] == "false"  # type: ignore[index]
     found = explainer.generate_counterfactuals(ME, permitted_range={"income": [None, 2500], "job": ["nurse"]}, feature_weights="inverse_mad")
     assert found[0].record is not None and found[0].record["job"] == "nurse"
     assert found[0].wishes == ["income is 2500 or less", "job is one of nurse"]
@@ -113,7 +113,7 @@ def test_what_stays_by_suggestion_or_wish(explainer: ifonly.Explainer) -> None:
         ({"income": 900}, {}, "no value for"),
         ({**ME, "income": float("nan")}, {}, "no value for income"),
         ({**ME, "income": "many"}, {}, "income"),
-        ({**ME, "income": [1, 2]}, {}, "income: a list is neither"),
+        ({**ME, "income": [1, 2]}, {}, "income: a list is not"),
         ({**ME, "job": "king"}, {}, "king"),
         (ME, {"immutable": ["jbo"]}, "job"),
         (ME, {"only_up": ["job"]}, "job"),
@@ -123,17 +123,17 @@ def test_what_stays_by_suggestion_or_wish(explainer: ifonly.Explainer) -> None:
         (ME, {"permitted_values": {"job": [None]}}, "missing"),
         (ME, {"feature_weights": {"income": "much"}}, "'much' is not a number"),
         (ME, {"feature_weights": {"income": 1e9}}, "1,000"),
-        (ME, {"features_to_vary": []}, "nothing could change"),
+        (ME, {"features_to_vary": []}, "no feature could change"),
         (ME, {"cost": {"income": "l3"}}, "cost of income"),
         (ME, {"cost": {"income": {"upp": 3}}}, "cost of income"),
         (ME, {"cost_table": {"income": {"x": 1}}}, "income"),
         (ME, {"metric": "l7"}, "metric"),
-        (ME, {"few_changes": -1}, "few_changes"),
+        (ME, {"max_changes": -1}, "max_changes"),
         (ME, {"scheme": "gatedd"}, "gatedd"),
         (ME, {"total_CFs": 99}, "records can be fetched"),
     ],
 )
-def test_mistakes_are_named(explainer: ifonly.Explainer, person: dict[str, Any], wishes: dict[str, Any], complaint: str) -> None:
+def test_errors_name_the_cause(explainer: ifonly.Explainer, person: dict[str, Any], wishes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ifonly.InputError) as refused:
         explainer.generate_counterfactuals(person, **wishes)
     assert complaint in str(refused.value), str(refused.value)
@@ -141,21 +141,21 @@ def test_mistakes_are_named(explainer: ifonly.Explainer, person: dict[str, Any],
     assert isinstance(refused.value, ValueError)
 
 
-def test_one_bad_person_among_many_is_named_and_the_others_are_kept(explainer: ifonly.Explainer) -> None:
+def test_an_error_names_the_person_and_keeps_the_other_results(explainer: ifonly.Explainer) -> None:
     with pytest.raises(ifonly.InputError, match="person 1: .*king") as refused:
         explainer.generate_counterfactuals([ME, {**ME, "job": "king"}, ME])
     assert refused.value.person == 1
     assert refused.value.results is not None and [answer.label for answer in refused.value.results] == [0, 2]
 
 
-def test_what_is_no_question_is_refused(explainer: ifonly.Explainer) -> None:
+def test_invalid_queries_are_refused(explainer: ifonly.Explainer) -> None:
     assert len(explainer.generate_counterfactuals([])) == 0
     for query in ("me.csv", 7, [1, 2]):
         with pytest.raises(ifonly.InputError, match="query_instances"):
             explainer.generate_counterfactuals(query)
 
 
-def test_servers_that_do_not_keep_a_promise_are_refused(deployment: ifonly.Deployment, explainer: ifonly.Explainer) -> None:
+def test_servers_that_do_not_match_a_pin_are_refused(deployment: ifonly.Deployment, explainer: ifonly.Explainer) -> None:
     assert deployment.explainer(threshold=1, manifest=explainer.digest).digest == explainer.digest
     with pytest.raises(ifonly.IntegrityError, match="threshold"):
         deployment.explainer(threshold=2)
@@ -172,25 +172,25 @@ def test_servers_that_do_not_keep_a_promise_are_refused(deployment: ifonly.Deplo
         ifonly.Explainer(deployment.servers[:1]).generate_counterfactuals(ME)
 
 
-def test_bundles_that_cannot_be_served_are_named(desk: Path) -> None:
+def test_errors_name_bundles_that_cannot_be_served(folder: Path) -> None:
     with pytest.raises(ifonly.InputError, match=r"nowhere\.bundle"):
         ifonly.serve("nowhere.bundle")
     ifonly.build(LOANS[["income", "job"]], "two.bundle")
     with pytest.raises(ifonly.InputError, match="for 2 servers"):
         ifonly.serve("two.bundle", servers=5)
-    (desk / "two.bundle" / "rows").write_bytes(b"damaged")
+    (folder / "two.bundle" / "rows").write_bytes(b"damaged")
     with pytest.raises(ifonly.InputError, match="rows"):
         ifonly.serve("two.bundle")
 
 
-def test_three_servers_search_among_themselves(desk: Path) -> None:
+def test_three_servers_run_sealed_searches(folder: Path) -> None:
     ifonly.build(LOANS, "sealed.bundle", accepted="approved", accept="yes", servers=3)
     with ifonly.serve("sealed.bundle", servers=3) as deployment:
         answer = deployment.explainer().generate_counterfactuals(ME, only_up=["income"])[0]
     assert answer.document["scheme"] == "sealed" and answer.record is not None and answer.record["income"] == 2100
 
 
-def test_stopped_servers_answer_nobody(desk: Path) -> None:
+def test_stopped_servers_do_not_answer(folder: Path) -> None:
     ifonly.keygen("root.key")
     deployment = ifonly.serve(ifonly.build(LOANS[["income", "job"]], "two.bundle"), keys=["root.key"])
     explainer = deployment.explainer(timeout=5)
@@ -201,7 +201,7 @@ def test_stopped_servers_answer_nobody(desk: Path) -> None:
         explainer.generate_counterfactuals({"income": 900, "job": "baker"})
 
 
-def test_the_async_form_gives_the_same_and_leaves_the_loop_free(explainer: ifonly.Explainer) -> None:
+def test_async_searches_give_the_same_and_do_not_block_the_loop(explainer: ifonly.Explainer) -> None:
     async def ask() -> tuple[list[ifonly.Counterfactuals], int]:
         ticks = 0
 
@@ -212,8 +212,8 @@ def test_the_async_form_gives_the_same_and_leaves_the_loop_free(explainer: ifonl
                 await asyncio.sleep(0)
 
         ticking = asyncio.create_task(tick())
-        asked = [explainer.generate_counterfactuals_async([ME] * 5, only_up=["income"]) for _ in range(3)]
-        results = await asyncio.gather(*asked)
+        searches = [explainer.generate_counterfactuals_async([ME] * 5, only_up=["income"]) for _ in range(3)]
+        results = await asyncio.gather(*searches)
         ticking.cancel()
         return results, ticks
 
@@ -221,11 +221,11 @@ def test_the_async_form_gives_the_same_and_leaves_the_loop_free(explainer: ifonl
     right = explainer.generate_counterfactuals(ME, only_up=["income"])[0].record
     assert ticks > 3 and all(answer.record == right for result in results for answer in result)
 
-    async def mistaken() -> None:
+    async def invalid() -> None:
         await explainer.generate_counterfactuals_async([ME, {}])
 
     with pytest.raises(ifonly.InputError, match="person 1"):
-        asyncio.run(mistaken())
+        asyncio.run(invalid())
 
     async def cancelled() -> None:
         await asyncio.wait_for(explainer.generate_counterfactuals_async([ME] * 100_000), 0.2)
@@ -234,20 +234,20 @@ def test_the_async_form_gives_the_same_and_leaves_the_loop_free(explainer: ifonl
         asyncio.run(cancelled())
 
 
-def test_control_c_stops_a_batch_within_a_second(desk: Path) -> None:
+def test_control_c_stops_a_batch_within_a_second(folder: Path) -> None:
     stopped_after(
         """
         import ifonly, pandas as pd
         table = pd.DataFrame({"age": range(20, 70), "job": ["nurse", "baker"] * 25})
         with ifonly.serve(ifonly.build(table, "jobs.bundle")) as deployment:
             explainer = deployment.explainer()
-            say_go_at_work()
+            print_go_on_progress()
             explainer.generate_counterfactuals([{"age": 30, "job": "baker"}] * 1_000_000)
         """
     )
 
 
-def test_many_questions_do_not_grow_memory(explainer: ifonly.Explainer) -> None:
+def test_many_searches_do_not_increase_memory(explainer: ifonly.Explainer) -> None:
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 

@@ -1,4 +1,4 @@
-"""Bundles of tables in memory are those of the same tables in files, and what is wrong is named."""
+"""Bundles from tables in memory equal those from files, and errors name their cause."""
 
 from __future__ import annotations
 
@@ -60,36 +60,36 @@ def every_type() -> pa.Table:
     return pa.table(columns)
 
 
-def test_every_type_gives_the_bundle_of_its_parquet_file(desk: Path) -> None:
+def test_every_type_gives_the_bundle_of_its_parquet_file(folder: Path) -> None:
     table = every_type()
     pq.write_table(table, "types.parquet")
-    ifonly.keygen("signing.key", sign=True)
-    same = {"sign": "signing.key", "name": "types", "missing": "most-common"}
+    ifonly.keygen("signing.key", signing_key=True)
+    same = {"signing_key": "signing.key", "name": "types", "missing": "most-common"}
     from_file = ifonly.build("types.parquet", "file.bundle", **same)
     from_memory = ifonly.build(table, "memory.bundle", **same)
     assert contents("file.bundle") == contents("memory.bundle")
     left_out = {out["column"]: out["reason"] for out in from_memory.document["left_out"]}
     assert left_out == {out["column"]: out["reason"] for out in from_file.document["left_out"]}
     assert "list" in left_out
-    # The parts in which a table comes do not matter.
+    # The division of a table into batches makes no difference.
     ifonly.build(pa.Table.from_batches(table.to_batches(max_chunksize=7)), "parts.bundle", **same)
     ifonly.build(pl.DataFrame(table.drop(["decimal"])), "polars.bundle", exclude=[], **same)
     assert contents("parts.bundle") == contents("memory.bundle")
 
 
 @pytest.mark.parametrize("make", [tables.loans, tables.members, tables.trips], ids=lambda make: make.__name__)
-def test_data_frames_give_the_bundle_of_their_parquet_file(make: Any, desk: Path) -> None:
+def test_data_frames_give_the_bundle_of_their_parquet_file(make: Any, folder: Path) -> None:
     given, _, options = make(random.Random(1))
-    ifonly.keygen("signing.key", sign=True)
+    ifonly.keygen("signing.key", signing_key=True)
     if hasattr(given, "write_parquet"):
         given.write_parquet("table.parquet")
-        # A file says nothing about truth values.
+        # For a file, the accepted value of a boolean column must be given.
         from_file = {**options, "accept": "true"}
     else:
         given.reset_index(drop=True).to_parquet("table.parquet")
         from_file = options
-    ifonly.build(given, "memory.bundle", sign="signing.key", name="t", **options)
-    ifonly.build("table.parquet", "file.bundle", sign="signing.key", name="t", **from_file)
+    ifonly.build(given, "memory.bundle", signing_key="signing.key", name="t", **options)
+    ifonly.build("table.parquet", "file.bundle", signing_key="signing.key", name="t", **from_file)
     assert contents("memory.bundle") == contents("file.bundle")
 
 
@@ -98,20 +98,20 @@ LOANS = pd.DataFrame(
 )
 
 
-def test_the_manifest_says_by_which_definition_rows_were_accepted(desk: Path) -> None:
+def test_the_manifest_has_the_definition_of_acceptance(folder: Path) -> None:
     by_model = ifonly.build(LOANS[["income", "job"]], "a", accepted=np.array([True, False, True, False]), accepted_by="model 7 predicts 1")
     assert by_model.accepted == "model 7 predicts 1" == by_model.manifest["dataset"]["accepted"]
     assert ifonly.inspect("a", check=True)["manifest"]["dataset"]["accepted"] == "model 7 predicts 1"
     assert ifonly.build(LOANS, "b", accepted="approved").accepted == "approved is true"
     assert ifonly.build(LOANS, "c", accepted="job", accept=["nurse", "pilot"]).accepted == "job is nurse or pilot"
     assert ifonly.build(LOANS, "d").accepted == "every row of the data"
-    # A column of the table is the decision itself, and no feature.
+    # A mask that is a column of the table makes it the target, not a feature.
     assert "approved" not in ifonly.build(LOANS, "e", accepted=LOANS.approved).to_dataframe().index
-    # A mask that a column repeats is noticed.
+    # The report warns about a column that equals the mask.
     assert any("approved" in warning for warning in ifonly.build(LOANS, "f", accepted=LOANS.approved.to_list()).warnings)
 
 
-def test_schema_and_deployment_are_arguments(desk: Path) -> None:
+def test_schema_and_deployment_are_arguments(folder: Path) -> None:
     report = ifonly.build(
         LOANS,
         "loans.bundle",
@@ -133,7 +133,7 @@ def test_schema_and_deployment_are_arguments(desk: Path) -> None:
     assert "<table>" in report._repr_html_()
     Path("schema.toml").write_text("immutable = ['job']\n")
     by_file = ifonly.build(LOANS, "file.bundle", accepted="approved", schema="schema.toml")
-    by_dict = ifonly.build(LOANS, "dict.bundle", accepted="approved", schema={"immutable": ["job"]}, sign=by_file.signing_key, name="file")
+    by_dict = ifonly.build(LOANS, "dict.bundle", accepted="approved", schema={"immutable": ["job"]}, signing_key=by_file.signing_key, name="file")
     assert by_file.manifest == by_dict.manifest
 
 
@@ -144,12 +144,12 @@ def test_schema_and_deployment_are_arguments(desk: Path) -> None:
         ({"accepted": "job"}, 'which values of "job" mean acceptance'),
         ({"accepted": "job", "accept": "king"}, "never matches king"),
         ({"accepted": [True, False]}, "the mask has 2 values, but the table has 4 rows"),
-        ({"accepted": np.array([1, 0, 1, 0])}, "row 1 of the mask is 1, neither True nor False"),
+        ({"accepted": np.array([1, 0, 1, 0])}, "row 1 of the mask is 1, not True or False"),
         ({"accepted": pd.Series([True, None, True, False], dtype="boolean")}, "row 2 of the mask is missing"),
-        ({"accepted": pd.Series([True, False, True, False], index=[4, 5, 6, 7])}, "another index"),
+        ({"accepted": pd.Series([True, False, True, False], index=[4, 5, 6, 7])}, "different indices"),
         ({"accepted": [False] * 4}, "false everywhere"),
         ({"accepted": 3}, "name of a column, or a mask"),
-        ({"data": [1, 2, 3]}, "a list is no table"),
+        ({"data": [1, 2, 3]}, "a list is not a table"),
         ({"data": LOANS.assign(job=[1, "x", None, 2.5])}, "job"),
         ({"data": LOANS.assign(income=[2100, 900, None, 1200])}, 'row 3, column "income": the value is missing'),
         ({"data": LOANS.assign(income=[2100, 900, float("nan"), 1200])}, "`missing`"),
@@ -166,37 +166,37 @@ def test_schema_and_deployment_are_arguments(desk: Path) -> None:
         ({"output": "there.bundle"}, "exists already"),
     ],
 )
-def test_what_is_wrong_is_named_and_nothing_is_written(change: dict[str, Any], complaint: str, desk: Path) -> None:
+def test_errors_name_the_cause_and_nothing_is_written(change: dict[str, Any], complaint: str, folder: Path) -> None:
     ifonly.build(LOANS, "there.bundle", accepted="approved")
-    before = sorted(path.name for path in desk.iterdir())
+    before = sorted(path.name for path in folder.iterdir())
     options: dict[str, Any] = {"data": LOANS, "output": "new.bundle", "accepted": "approved", **change}
     with pytest.raises(ifonly.IfonlyError) as refused:
         ifonly.build(options.pop("data"), options.pop("output"), **options)
     assert complaint in str(refused.value), str(refused.value)
-    assert sorted(path.name for path in desk.iterdir()) == before
+    assert sorted(path.name for path in folder.iterdir()) == before
 
 
-def test_a_bundle_is_replaced_only_on_demand(desk: Path) -> None:
+def test_a_bundle_is_replaced_only_on_demand(folder: Path) -> None:
     ifonly.build(LOANS, "loans.bundle", accepted="approved")
     report = ifonly.build(LOANS, "loans.bundle", accepted=[True, True, True, False], exclude=["approved"], replace=True)
     assert report.rows_accepted == 3
 
 
-def test_control_c_stops_a_long_build_within_a_second_and_leaves_nothing(desk: Path) -> None:
+def test_control_c_stops_a_long_build_within_a_second_and_leaves_nothing(folder: Path) -> None:
     program = """
         import pyarrow as pa, sys, ifonly
         rows = 3_000_000
         table = pa.table({f"c{k}": pa.array(range(k, rows + k)) for k in range(4)})
-        say_go_at_work()
+        print_go_on_progress()
         ifonly.build(table, "long.bundle", exclude=[])
     """
     stopped_after(program)
-    assert list(desk.iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
-#: Whoever moves the bar is at work, and far from done where the work is long.
-SAY_GO_AT_WORK = """
-def say_go_at_work():
+#: Prints "go" at the first progress, when a long task has begun and is far from its end.
+PRINT_GO = """
+def print_go_on_progress():
     import functools, ifonly._progress
     go = functools.cache(lambda: print("go", flush=True))
     ifonly._progress.Bar.at = lambda *_: go()
@@ -204,8 +204,8 @@ def say_go_at_work():
 
 
 def stopped_after(program: str) -> None:
-    """Runs a program until it says that it is at work, interrupts it, and expects it to end at once."""
-    command = [sys.executable, "-c", SAY_GO_AT_WORK + textwrap.dedent(program)]
+    """Runs a program until it prints "go", interrupts it, and expects it to end at once."""
+    command = [sys.executable, "-c", PRINT_GO + textwrap.dedent(program)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert running.stdout is not None and running.stderr is not None
     assert running.stdout.readline() == "go\n", running.stderr.read()
@@ -213,7 +213,7 @@ def stopped_after(program: str) -> None:
     running.send_signal(signal.SIGINT)
     running.wait(60)
     assert "KeyboardInterrupt" in running.stderr.read()
-    # CPU time, because the machine may be busy with other things.
+    # Measure CPU time, because other programs may use the machine.
     assert used_by_children() - before < 1.5 * (os.cpu_count() or 1)
 
 
@@ -227,11 +227,11 @@ def used_by_children() -> float:
     return times.children_user + times.children_system
 
 
-def test_keys_are_never_overwritten(desk: Path) -> None:
+def test_keys_are_never_overwritten(folder: Path) -> None:
     ifonly.keygen("root.key")
-    public = ifonly.keygen("signing.key", sign=True)
+    public = ifonly.keygen("signing.key", signing_key=True)
     assert public is not None and len(public) == 64
     assert os.stat("root.key").st_mode & 0o077 == 0
-    for sign in (False, True):
+    for signing_key in (False, True):
         with pytest.raises(ifonly.IfonlyError):
-            ifonly.keygen("root.key", sign=sign)
+            ifonly.keygen("root.key", signing_key=signing_key)

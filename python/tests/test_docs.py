@@ -1,4 +1,4 @@
-"""What the documentation shows is true: the examples in docstrings, the readme's lines, and the types."""
+"""Examples in docstrings and documents run, and the types are correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODULES = ["ifonly", *(f"ifonly.{module.name}" for module in pkgutil.iter_module
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_in_docstrings(name: str, desk: Path) -> None:
+def test_examples_in_docstrings(name: str, folder: Path) -> None:
     if name == "ifonly.ray":
         pytest.importorskip("ray", reason="ifonly.ray needs Ray: pip install 'ifonly[ray]'")
     result = doctest.testmod(importlib.import_module(name))
@@ -39,8 +39,8 @@ def test_everything_public_is_documented() -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "python/README.md", "docs/python.md"])
-def test_programs_in_the_documentation_run(page: str, desk: Path) -> None:
-    """Pages begin with a table of loans and a person; every program of a page runs in one session."""
+def test_programs_in_the_documentation_run(page: str, folder: Path) -> None:
+    """All programs of a page run in one namespace with a table of loans and a person."""
     text = (HERE.parents[1] / page).read_text()
     programs = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert programs
@@ -58,12 +58,12 @@ def test_programs_in_the_documentation_run(page: str, desk: Path) -> None:
         exec(compile(program, page, "exec"), session)  # noqa: S102
 
 
-def test_types_hold(desk: Path) -> None:
+def test_types_hold(folder: Path) -> None:
     pytest.importorskip("mypy")
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--config-file", str(HERE.parent / "pyproject.toml"), "-p", "ifonly"],
         capture_output=True,
         text=True,
-        cwd=desk,
+        cwd=folder,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Answers equal brute force in pandas, and the command line's byte for byte, over wishes of all kinds."""
+"""Answers equal brute force in pandas, and the command line's byte for byte, for random wishes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def command_line() -> str | None:
-    """The program to compare with, if it has been compiled."""
+    """Returns the program to compare with, if it has been compiled."""
     built = [HERE.parents[1] / "target" / profile / "ifonly" for profile in ("release", "debug")]
     usual = os.pathsep.join(str(path) for path in built if path.is_file())
     paths = [path for path in os.environ.get("IFONLY", usual).split(os.pathsep) if path]
@@ -32,7 +32,7 @@ def command_line() -> str | None:
 
 
 class Column:
-    """A column in numbers: dates as days, words as places."""
+    """A column as numbers: dates as days, words as positions."""
 
     def __init__(self, feature: dict[str, Any], values: pd.Series, accepted: np.ndarray) -> None:
         self.name: str = feature["name"]
@@ -41,14 +41,14 @@ class Column:
         self.is_number, self.is_ordered = kind["type"] == "numeric", kind["type"] != "categorical"
         self.default = feature.get("default")
         self.is_date = kind.get("notation", {}).get("type") in ("date", "timestamp")
-        # The manifest counts times in seconds.
+        # The manifest has times in seconds.
         self.unit = 86_400 if kind.get("notation", {}).get("type") == "timestamp" else 1
         deviation = (feature.get("deviation") or {}).get("value")
         self.deviation = None if deviation is None else deviation / self.unit
         self.numbers = np.array([self.number(value) for value in values], dtype=float)
-        everybody = self.numbers[~np.isnan(self.numbers)]
-        spread = everybody.max() - everybody.min() if self.is_number else len(self.words) - 1
-        self.spread = float(spread) if self.is_ordered else 1.0
+        present = self.numbers[~np.isnan(self.numbers)]
+        value_range = present.max() - present.min() if self.is_number else len(self.words) - 1
+        self.value_range = float(value_range) if self.is_ordered else 1.0
         self.accepted = self.numbers[accepted]
 
     def number(self, value: Any) -> float:
@@ -74,7 +74,7 @@ class Column:
 
 
 class Question:
-    """Random wishes, as arguments, as flags, and as arithmetic."""
+    """Random wishes, as Python arguments, as flags, and as rules for brute force."""
 
     def __init__(self, rng: random.Random, columns: list[Column], own: dict[str, float]) -> None:
         self.columns, self.own = columns, own
@@ -94,10 +94,10 @@ class Question:
             self.wishes["features_to_vary"] = names
             self.flags += sum((["--features-to-vary", f'"{name}"'] for name in names), [])
             self.rules += [(lambda c=column: c.accepted == own[c.name]) for column in columns if column.name not in names]
-        self.few = rng.randint(1, 4) if rng.random() < 0.2 else None
-        if self.few is not None:
-            self.wishes["few_changes"] = self.few
-            self.flags += ["--few-changes", str(self.few)]
+        self.max_changes = rng.randint(1, 4) if rng.random() < 0.2 else None
+        if self.max_changes is not None:
+            self.wishes["max_changes"] = self.max_changes
+            self.flags += ["--max-changes", str(self.max_changes)]
         self.top = rng.choice([1, 1, 2, 3])
         self.flags += ["--top", str(self.top)]
 
@@ -162,16 +162,19 @@ class Question:
             self.wish("cost_table", name, {column.written(place): cost for place, cost in points})
 
     def best(self) -> tuple[int, list[tuple[float, float]]]:
-        """How many rows qualify, and the costs of the nearest, in order: changes before costs where few are wished."""
+        """Returns the number of matching rows, and (changes, cost) of the nearest, in order.
+
+        With ``max_changes`` fewer changes come first; without it changes are 0.
+        """
         count = len(self.columns[0].accepted)
-        qualifies, total, changes = np.ones(count, bool), np.zeros(count), np.zeros(count)
+        matches, total, changes = np.ones(count, bool), np.zeros(count), np.zeros(count)
         for rule in self.rules:
-            qualifies &= rule()
+            matches &= rule()
         for column in self.columns:
             there, mine = column.accepted, self.own[column.name]
             changed = (there != mine).astype(float)
             gap = np.abs(there - mine) if column.is_ordered else changed
-            share = gap / column.spread
+            share = gap / column.value_range
             price = self.prices[column.name]
             mad = gap / column.deviation if column.is_ordered and column.deviation else share
             costs = {"l2": share**2, "l1": share, "count": changed, "mad": mad}[price]
@@ -181,15 +184,15 @@ class Question:
             up, down = self.weights[column.name]
             total += costs * np.where(there >= mine, up, down)
             changes += changed
-        if self.few is None:
+        if self.max_changes is None:
             changes[:] = 0
-        order = sorted(zip(changes[qualifies], total[qualifies]))
-        most = np.inf if self.few is None else self.few
-        return int(qualifies.sum()), [pair for pair in order if pair[0] <= most][: self.top]
+        order = sorted(zip(changes[matches], total[matches]))
+        most = np.inf if self.max_changes is None else self.max_changes
+        return int(matches.sum()), [pair for pair in order if pair[0] <= most][: self.top]
 
 
 @pytest.mark.parametrize("make", [tables.loans, tables.members, tables.trips], ids=lambda make: make.__name__)
-def test_answers_equal_brute_force_and_the_command_line(make: Any, desk: Path) -> None:
+def test_answers_equal_brute_force_and_the_command_line(make: Any, folder: Path) -> None:
     rng = random.Random(f"ifonly {make.__name__}")
     given, table, options = make(rng)
     report = ifonly.build(given, "bundle", shuffle=False, **options)
@@ -209,14 +212,14 @@ def test_answers_equal_brute_force_and_the_command_line(make: Any, desk: Path) -
         for number in range(QUESTIONS):
             row = rng.choice(people)
             question = Question(rng, columns, {column.name: float(column.numbers[row]) for column in columns})
-            qualifying, best = question.best()
+            matching_rows, best = question.best()
             person = given[names][int(row)] if hasattr(given, "to_arrow") else given[names].iloc[[row]]
             context = f"{make.__name__}, question {number}: {question.wishes}"
             try:
                 answer = explainer.generate_counterfactuals(person, question.top, **question.wishes)[0]
             except ifonly.InputError as error:
-                # Wishes that leave a feature no value at all are refused; then nobody qualifies.
-                assert qualifying == 0 and "permit" in str(error), f"{context}: {error}"
+                # Wishes that permit no value of a feature are refused; then no row matches.
+                assert matching_rows == 0 and "permit" in str(error), f"{context}: {error}"
                 refused += 1
                 if program is not None:
                     values = _people(person)[1][0][0]
@@ -225,7 +228,7 @@ def test_answers_equal_brute_force_and_the_command_line(make: Any, desk: Path) -
             costs = [one.cost for one in answer.counterfactuals]
             assert len(costs) == len(best), context
             assert np.allclose(costs, [cost for _, cost in best], rtol=1e-6, atol=1e-9), context
-            assert answer.document["qualifying"] == qualifying, context
+            assert answer.document["matching_rows"] == matching_rows, context
             found += bool(costs)
             if program is not None:
                 compared += 1
@@ -233,11 +236,11 @@ def test_answers_equal_brute_force_and_the_command_line(make: Any, desk: Path) -
                 assert done.returncode == (0 if costs else 3), f"{context}: {done.stderr}"
                 assert answer.to_json() == done.stdout.rstrip("\n"), context
     assert found > QUESTIONS / 4
-    print(f"{make.__name__}: {QUESTIONS} questions equal brute force, {found} found somebody, {refused} refused; {compared} answers equal the command line's")
+    print(f"{make.__name__}: {QUESTIONS} searches equal brute force: {found} found a row, {refused} were refused; {compared} answers equal the command line's")
 
 
 def ask(program: str, servers: list[str], values: dict[str, str], question: Question) -> subprocess.CompletedProcess[str]:
-    """The same question at the command line."""
+    """Runs the same search at the command line."""
     Path("me.json").write_text(json.dumps(values))
     flags = list(question.flags)
     if question.tables:

@@ -1,4 +1,4 @@
-//! A copy of the workspace with all mutants of one crate, without those that do not compile.
+//! Builds a copy of the workspace with all mutants of one crate that compile.
 
 use crate::splice::{Spliced, splice};
 use crate::{Mutant, Outcome};
@@ -8,12 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Appended to the crate's `lib.rs`. Number 0 is no mutant; with `IFONLY_REACHED`, every place that is reached is written there.
+/// Appended to the crate's `lib.rs`. `IFONLY_MUTANT` selects a mutant; 0 selects none. If
+/// `IFONLY_REACHED` names a file, the program appends every mutation site that it reaches to it.
 const CHOICE: &str = r#"
 #[inline]
-pub(crate) fn mutant_at(place: u32) -> u32 {
+pub(crate) fn mutant_at(site: u32) -> u32 {
     match mutant_choice::CHOSEN.load(std::sync::atomic::Ordering::Relaxed) {
-        u32::MAX => mutant_choice::look(place),
+        u32::MAX => mutant_choice::look(site),
         chosen => chosen,
     }
 }
@@ -27,42 +28,42 @@ mod mutant_choice {
     static SEEN: [AtomicBool; 1 << 16] = [const { AtomicBool::new(false) }; 1 << 16];
     static REACHED: OnceLock<Option<File>> = OnceLock::new();
 
-    /// Allocates only the first time, for tests that count.
+    /// Allocates only on the first call, because some tests count allocations.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look(place: u32) -> u32 {
+    pub(crate) fn look(site: u32) -> u32 {
         let open = |path| OpenOptions::new().append(true).create(true).open(path).unwrap();
         let Some(mut file) = REACHED.get_or_init(|| std::env::var_os("IFONLY_REACHED").map(open)).as_ref() else {
             let chosen = std::env::var("IFONLY_MUTANT").ok().and_then(|number| number.parse().ok()).unwrap_or(0);
             CHOSEN.store(chosen, Relaxed);
             return chosen;
         };
-        if !SEEN[place as usize].swap(true, Relaxed) {
-            file.write_all(&place.to_le_bytes()).unwrap();
+        if !SEEN[site as usize].swap(true, Relaxed) {
+            file.write_all(&site.to_le_bytes()).unwrap();
         }
         0
     }
 }
 "#;
 
-/// The program of a test file.
-pub(crate) struct Program {
+/// The executable of one test file.
+pub(crate) struct TestProgram {
     pub(crate) path: PathBuf,
-    /// Where cargo runs it.
+    /// The working directory in which cargo runs it.
     pub(crate) package: PathBuf,
 }
 
-impl Program {
+impl TestProgram {
     pub(crate) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-pub(crate) struct Built {
-    pub(crate) programs: Vec<Program>,
-    /// Where each mutant is chosen.
-    pub(crate) places: BTreeMap<usize, usize>,
-    /// What is known without running anything.
+pub(crate) struct MutantBuild {
+    pub(crate) programs: Vec<TestProgram>,
+    /// The mutation site of each mutant.
+    pub(crate) sites: BTreeMap<usize, usize>,
+    /// Outcomes that are known without a test run.
     pub(crate) outcomes: BTreeMap<usize, Outcome>,
 }
 
@@ -87,21 +88,22 @@ struct DiagnosticSpan {
     is_primary: bool,
 }
 
-/// Mutants are numbered from 1 on; those whose outcome is known are left out.
+/// Compiles all mutants whose outcome is not known. Mutants are numbered from 1.
 pub(crate) fn build(
     root: &Path,
-    desk: &Path,
+    work_dir: &Path,
     packages: &[String],
     mutants: &[Mutant],
     mut outcomes: BTreeMap<usize, Outcome>,
-) -> Built {
-    let copy = desk.join("copy");
+) -> MutantBuild {
+    let copy = work_dir.join("copy");
     let library = mutants[0].file.iter().take(2).collect::<PathBuf>().join("src/lib.rs");
-    let files = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().expect("git runs").stdout;
-    for file in String::from_utf8(files).expect("names in UTF-8").split_terminator('\0') {
+    let files =
+        Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().expect("git must be installed").stdout;
+    for file in String::from_utf8(files).expect("file names are UTF-8").split_terminator('\0') {
         let (from, is_mutated) = (root.join(file), mutants.iter().any(|mutant| mutant.file == Path::new(file)));
         if from.is_file() && !is_mutated {
-            let mut bytes = fs::read(&from).expect("a file that git knows");
+            let mut bytes = fs::read(&from).expect("a tracked file is readable");
             if from.ends_with(&library) {
                 bytes.extend(CHOICE.bytes());
             }
@@ -114,7 +116,7 @@ pub(crate) fn build(
         for file in mutants.iter().map(|mutant| &*mutant.file).collect::<BTreeSet<_>>() {
             let numbered = (1..).zip(mutants).filter(|(_, mutant)| mutant.file == *file);
             let viable: Vec<_> = numbered.filter(|(number, _)| !outcomes.contains_key(number)).collect();
-            let text = splice(&fs::read_to_string(root.join(file)).expect("a source file"), &viable);
+            let text = splice(&fs::read_to_string(root.join(file)).expect("a source file is readable"), &viable);
             outcomes.extend(text.left_out.iter().map(|&number| (number, Outcome::NotRun)));
             outcomes.extend(text.unviable.iter().map(|&number| (number, Outcome::Unviable)));
             write(&copy.join(file), text.text.as_bytes());
@@ -134,32 +136,32 @@ pub(crate) fn build(
         if rendered.is_empty() {
             let programs = messages.into_iter().filter_map(|message| {
                 let package = message.manifest_path?.parent()?.to_owned();
-                Some(Program { path: message.executable?, package })
+                Some(TestProgram { path: message.executable?, package })
             });
-            let places = spliced.into_values().flat_map(|text| text.places).collect();
-            return Built { programs: programs.collect(), places, outcomes };
+            let sites = spliced.into_values().flat_map(|text| text.sites).collect();
+            return MutantBuild { programs: programs.collect(), sites, outcomes };
         }
-        assert!(outcomes.len() > before, "none of these is a mutant's:\n{rendered}");
-        eprintln!("{} mutants do not compile or cannot be chosen", outcomes.len());
+        assert!(outcomes.len() > before, "no mutant causes these compiler errors:\n{rendered}");
+        eprintln!("{} mutants do not compile or cannot be selected at run time", outcomes.len());
     }
 }
 
-/// A file that is as it was keeps its time, so that nothing is compiled again for it.
+/// Writes a file only if its content changed, so that cargo does not recompile unchanged files.
 fn write(path: &Path, bytes: &[u8]) {
     if fs::read(path).is_ok_and(|before| before == bytes) {
         return;
     }
-    fs::create_dir_all(path.parent().expect("inside the desk")).expect("a place for the copy");
-    fs::write(path, bytes).expect("the copy is written");
+    fs::create_dir_all(path.parent().expect("the path has a parent")).expect("the directory can be created");
+    fs::write(path, bytes).expect("the copy can be written");
 }
 
 fn compile(copy: &Path, packages: &[String]) -> Vec<Message> {
     let mut cargo = Command::new("cargo");
     cargo.args(["test", "--no-run", "--lib", "--tests", "--message-format=json"]).current_dir(copy);
     cargo.args(packages.iter().flat_map(|package| ["-p", package]));
-    // Mutants are full of what lints forbid.
+    // Mutants violate many lints.
     cargo.env("CARGO_TARGET_DIR", copy.join("../build")).env("RUSTFLAGS", "--cap-lints=allow");
-    let output = cargo.stderr(Stdio::inherit()).output().expect("cargo runs");
-    let text = String::from_utf8(output.stdout).expect("messages in UTF-8");
+    let output = cargo.stderr(Stdio::inherit()).output().expect("cargo must be installed");
+    let text = String::from_utf8(output.stdout).expect("messages are UTF-8");
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -1,20 +1,26 @@
-//! Which changes of a crate's code do its tests notice? The mutants are those of `cargo mutants --list` (27.1.0), but all
-//! compiled into one build per test file, each behind a number that the environment chooses, instead of one build each.
+//! Mutation testing: which changes of a crate's code make a test fail?
+//!
+//! The mutants are those of `cargo mutants --list` (27.1.0). `cargo mutants` needs one build per
+//! mutant. This program compiles all mutants of a crate into one build per test file. Each mutant
+//! has a number, and an environment variable selects the mutant at run time.
 //!
 //! ```text
 //! cargo install cargo-mutants --locked
 //! cd checks/mutants
-//! cargo run -- ifonly-scan                  its mutants against its own tests
-//! cargo run -- ifonly-scan ifonly-server    and against those of another crate
-//! cargo run -- ifonly-scan --only table.rs  of some files only
+//! cargo run -- ifonly-scan                   mutants of the crate against its own tests
+//! cargo run -- ifonly-scan ifonly-server     also against the tests of another crate
+//! cargo run -- ifonly-scan --only lookup.rs  mutants of some files only
 //! ```
 //!
-//! Every test is run once to see which mutants it reaches and how long it takes; then every mutant meets the tests that reach it,
-//! quick ones first, until one fails, aborts or takes many times as long. Builds and outcomes stay in `target/desk`: a second
-//! run meets again what survived, which is what one wants after adding a test. After other changes of the source, remove it.
+//! The program runs every test once, to record which mutants the test reaches and how long it
+//! takes. Then it runs every mutant with the tests that reach it, fastest first, until a test
+//! fails, aborts or exceeds its time limit. Builds and outcomes are kept in `target/work`. A
+//! second run repeats only the mutants that survived, for instance after a test was added. After
+//! other changes of the source, remove this directory.
 //!
-//! What cannot be chosen at run time ([`splice`]) is listed as not run, for `cargo mutants -F` or for reading; so is what this
-//! machine does not compile, which appears as surviving without a test that reaches it.
+//! A mutant that cannot be selected at run time ([`splice`]) is listed as not run. Test it with
+//! `cargo mutants -F`, or review it. A mutant in code that is not compiled for this machine is
+//! listed as surviving 0 tests.
 
 mod build;
 mod run;
@@ -26,7 +32,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `cargo mutants` says of one.
+/// A mutant as `cargo mutants` lists it.
 #[derive(Deserialize)]
 struct Mutant {
     name: String,
@@ -48,7 +54,7 @@ struct Span {
     end: Position,
 }
 
-/// From 1 on, in characters.
+/// A position in characters; line and column start at 1.
 #[derive(Deserialize)]
 struct Position {
     line: usize,
@@ -63,22 +69,22 @@ impl Span {
 
 impl Position {
     fn byte(&self, source: &str) -> usize {
-        let line = source.split_inclusive('\n').nth(self.line - 1).expect("the list is of this source");
+        let line = source.split_inclusive('\n').nth(self.line - 1).expect("the list was made from this source");
         let before: usize = source.split_inclusive('\n').take(self.line - 1).map(str::len).sum();
         before + line.chars().take(self.column - 1).map(char::len_utf8).sum::<usize>()
     }
 }
 
-/// What became of a mutant.
+/// The result for one mutant.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Outcome {
-    /// It does not compile.
+    /// The mutant does not compile.
     Unviable,
-    /// Nothing chooses it at run time.
+    /// The mutant cannot be selected at run time.
     NotRun,
-    /// By this test.
+    /// This test failed.
     Caught(String),
-    /// So many tests that reach it.
+    /// All tests that reach the mutant passed; this is their number.
     Survives(usize),
 }
 
@@ -98,18 +104,18 @@ fn main() {
     let only = packages.iter().position(|argument| argument == "--only").map(|at| packages.split_off(at));
     let only = only.and_then(|rest| rest.get(1).cloned()).unwrap_or_default();
     let Some(package) = packages.first() else {
-        eprintln!("which crate? checks/mutants/src/main.rs has the use");
+        eprintln!("Give the name of a crate. The usage is described in checks/mutants/src/main.rs.");
         std::process::exit(2);
     };
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (root, desk) = (here.join("../.."), here.join("target/desk").join(package));
+    let (root, work_dir) = (here.join("../.."), here.join("target/work").join(package));
     let list = Command::new("cargo").args(["mutants", "--list", "--json", "-p", package]).current_dir(&root).output();
-    let list = list.expect("cargo runs").stdout;
-    let mut mutants: Vec<Mutant> = serde_json::from_slice(&list).expect("cargo mutants 27 is installed");
+    let list = list.expect("cargo must be installed").stdout;
+    let mut mutants: Vec<Mutant> = serde_json::from_slice(&list).expect("cargo-mutants 27 must be installed");
     mutants.retain(|mutant| mutant.file.to_string_lossy().contains(&only));
 
-    let built = build::build(&root, &desk, &packages, &mutants, run::known(&desk, &mutants));
-    let outcomes = run::run(&desk, &mutants, built);
+    let built = build::build(&root, &work_dir, &packages, &mutants, run::known(&work_dir, &mutants));
+    let outcomes = run::run(&work_dir, &mutants, built);
     let mut table: BTreeMap<&Path, [usize; 5]> = BTreeMap::new();
     for (mutant, outcome) in mutants.iter().zip(&outcomes) {
         let row = table.entry(&mutant.file).or_default();

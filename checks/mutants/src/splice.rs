@@ -1,12 +1,16 @@
-//! The source of a file with all its mutants: beside every expression that has some, and whole for every function's value.
+//! Inserts all mutants of a source file into its text: next to the expression that a mutant
+//! replaces, or at the start of the function whose value it replaces.
 //!
 //! ```text
-//! a + b        →  (if !matches!(crate::mutant_at(7), 7 | 8) { a + b } else if … == 7 { a - b } else { a * b })
+//! a + b        →  (if !matches!(crate::mutant_at(7), 7 | 8) { a + b }
+//!                  else if … == 7 { a - b } else { a * b })
 //! fn f() { …   →  fn f() { if crate::mutant_at(9) == 9 { return 0; } …
 //! pattern =>   →  pattern if crate::mutant_at(10) != 10 =>
 //! ```
-//! Only the first branch has mutants inside again, so that the text stays a small multiple of the source. What is evaluated at
-//! compile time has no such places: constants, `const fn`, lengths of arrays; nor has a value of a type `impl Trait`.
+//!
+//! Only the first branch contains further mutants, so the text stays a small multiple of the
+//! source. Code that the compiler evaluates has no mutation sites: constants, `const fn`, lengths
+//! of arrays. A return value of type `impl Trait` has none either.
 
 use crate::Mutant;
 use std::collections::HashMap;
@@ -15,19 +19,19 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// A file with its mutants.
+/// A source file with its mutants.
 pub(crate) struct Spliced {
     pub(crate) text: String,
-    /// The number of the place where each mutant is: that of its first.
-    pub(crate) places: Vec<(usize, usize)>,
-    /// Mutants that no place was found for.
+    /// Pairs of a mutant and its site. A site has the number of its first mutant.
+    pub(crate) sites: Vec<(usize, usize)>,
+    /// Mutants without a site.
     pub(crate) left_out: Vec<usize>,
-    /// Mutants that are no Rust.
+    /// Mutants that are not valid Rust.
     pub(crate) unviable: Vec<usize>,
 }
 
 impl Spliced {
-    /// The mutant that this byte of the text belongs to.
+    /// The mutant that contains this byte of the text.
     pub(crate) fn mutant_at(&self, byte: usize) -> Option<usize> {
         let (before, behind) = (&self.text[..byte], &self.text[byte..]);
         let opened = before.rfind("/*<").filter(|&open| before.rfind(">*/").is_none_or(|close| close < open))?;
@@ -36,8 +40,8 @@ impl Spliced {
     }
 }
 
-/// Where a piece of source has mutants.
-struct Place {
+/// A part of the source that has mutants.
+struct MutationSite {
     range: Range<usize>,
     numbers: Vec<usize>,
 }
@@ -46,8 +50,8 @@ pub(crate) fn splice(source: &str, mutants: &[(usize, &Mutant)]) -> Spliced {
     let file = syn::parse_file(source).expect("the crate compiles");
     let mut finder = Finder::default();
     finder.visit_file(&file);
-    let mut spliced = Spliced { text: String::new(), places: vec![], left_out: vec![], unviable: vec![] };
-    let mut places: Vec<Place> = vec![];
+    let mut spliced = Spliced { text: String::new(), sites: vec![], left_out: vec![], unviable: vec![] };
+    let mut sites: Vec<MutationSite> = vec![];
     let mut texts = HashMap::new();
     for &(number, mutant) in mutants {
         let span = mutant.span.bytes(source);
@@ -76,34 +80,34 @@ pub(crate) fn splice(source: &str, mutants: &[(usize, &Mutant)]) -> Spliced {
             continue;
         }
         texts.insert(number, text);
-        match places.iter_mut().find(|place| !range.is_empty() && place.range == range) {
-            Some(place) => place.numbers.push(number),
-            None => places.push(Place { range, numbers: vec![number] }),
+        match sites.iter_mut().find(|site| !range.is_empty() && site.range == range) {
+            Some(site) => site.numbers.push(number),
+            None => sites.push(MutationSite { range, numbers: vec![number] }),
         }
     }
-    // What is inserted comes before what begins there, outer expressions before inner ones.
-    places.sort_by_key(|place| (place.range.start, !place.range.is_empty(), usize::MAX - place.range.end));
-    let mut writer = Writer { source, texts: &texts, places: places.iter().peekable(), at: 0, out: String::new() };
+    // Insertions come before expressions with the same start, outer expressions before inner ones.
+    sites.sort_by_key(|site| (site.range.start, !site.range.is_empty(), usize::MAX - site.range.end));
+    let mut writer = SpliceWriter { source, texts: &texts, sites: sites.iter().peekable(), at: 0, out: String::new() };
     writer.write_until(source.len(), mutants);
     spliced.text = writer.out;
-    spliced.places = places.iter().flat_map(|place| place.numbers.iter().map(|&it| (it, place.numbers[0]))).collect();
+    spliced.sites = sites.iter().flat_map(|site| site.numbers.iter().map(|&it| (it, site.numbers[0]))).collect();
     spliced
 }
 
-struct Writer<'a, I: Iterator<Item = &'a Place>> {
+struct SpliceWriter<'a, I: Iterator<Item = &'a MutationSite>> {
     source: &'a str,
     texts: &'a HashMap<usize, String>,
-    places: std::iter::Peekable<I>,
+    sites: std::iter::Peekable<I>,
     at: usize,
     out: String,
 }
 
-impl<'a, I: Iterator<Item = &'a Place>> Writer<'a, I> {
+impl<'a, I: Iterator<Item = &'a MutationSite>> SpliceWriter<'a, I> {
     fn write_until(&mut self, end: usize, mutants: &[(usize, &Mutant)]) {
-        while let Some(place) = self.places.next_if(|place| place.range.start < end) {
-            self.copy_until(place.range.start);
-            let first = place.numbers[0];
-            if place.range.is_empty() {
+        while let Some(site) = self.sites.next_if(|site| site.range.start < end) {
+            self.copy_until(site.range.start);
+            let first = site.numbers[0];
+            if site.range.is_empty() {
                 let text = &self.texts[&first];
                 let is_arm = mutants.iter().any(|(number, mutant)| *number == first && mutant.genre == "MatchArm");
                 self.put(if is_arm {
@@ -113,10 +117,10 @@ impl<'a, I: Iterator<Item = &'a Place>> Writer<'a, I> {
                 });
                 continue;
             }
-            let any: Vec<String> = place.numbers.iter().map(usize::to_string).collect();
+            let any: Vec<String> = site.numbers.iter().map(usize::to_string).collect();
             self.put(format!("(if !matches!(crate::mutant_at({first}), {}) {{ ", any.join(" | ")));
-            self.write_until(place.range.end, mutants);
-            for number in &place.numbers {
+            self.write_until(site.range.end, mutants);
+            for number in &site.numbers {
                 let text = &self.texts[number];
                 self.put(format!(" }} else if crate::mutant_at({first}) == {number} {{ /*<{number}*/{text}/*>*/"));
             }
@@ -131,12 +135,14 @@ impl<'a, I: Iterator<Item = &'a Place>> Writer<'a, I> {
     }
 
     fn put(&mut self, text: String) {
-        self.out.write_str(&text).expect("a string takes everything");
+        self.out.write_str(&text).expect("writing to a string cannot fail");
     }
 }
 
-/// Finds what can be chosen at run time: by genre and beginning of what a mutant replaces, the expression that it is in. An
-/// empty range is where something is inserted; a chain with `let` takes no other operator.
+/// Finds the expressions whose mutants can be selected at run time. The key is the genre of a
+/// mutant and the start of the text that it replaces; the value is the range of the whole
+/// expression. An empty range is the position of an insertion. The value is `None` in a chain with
+/// `let`, where another operator does not compile.
 #[derive(Default)]
 struct Finder {
     found: HashMap<(&'static str, usize), Option<Range<usize>>>,
@@ -214,7 +220,7 @@ impl<'ast> Visit<'ast> for Finder {
         self.visit_expr(&repeat.expr);
     }
 
-    // What the compiler evaluates.
+    // The compiler evaluates these.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
     fn visit_trait_item_const(&mut self, _: &'ast syn::TraitItemConst) {}

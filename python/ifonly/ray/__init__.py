@@ -1,21 +1,23 @@
-"""ifonly on Ray: one logical server over many processes, bundles of large tables, and questions in bulk. ``docs/ray.md`` is the guide.
+"""ifonly on Ray. ``docs/ray.md`` is the guide.
 
-Ray places, supervises and restarts; the bytes are read, written and moved by the processes of ``ifonly`` itself.
+This package runs one logical server as many processes, builds bundles from large tables, and runs
+searches in bulk. Ray places, supervises and restarts the processes; the processes of ``ifonly``
+themselves read, write and move the data.
 """
 
 try:
-    import ray as _ray  # noqa: F401
+    import ray as _ray_package  # noqa: F401
 except ImportError as error:
-    raise ImportError("ifonly.ray needs Ray: pip install 'ifonly[ray]'") from error
+    raise ImportError("ifonly.ray needs Ray; install it with: pip install 'ifonly[ray]'") from error
 
 from ._ask import ask
 from ._build import build
 from ._deploy import Deployment, Status, connect, deploy
-from ._run import Asked
+from ._run import RunResult
 
 __all__ = [
-    "Asked",
     "Deployment",
+    "RunResult",
     "Status",
     "ask",
     "build",

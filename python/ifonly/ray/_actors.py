@@ -1,7 +1,8 @@
-"""The two kinds of workers: an actor that owns a shard's process, and one that owns a front's.
+"""Ray actors that own processes: one kind for shards, one for frontends.
 
-Actors hold nothing that matters. What should be comes from the keeper, again and again (``tend``); what is goes back as the answer. So an actor
-that Ray has restarted, here or on another node, is put right by the next call.
+Actors hold no state that must survive. The controller sends the desired state again and again
+(``reconcile``), and the actor returns the actual state. So the next call repairs an actor that Ray
+has restarted, here or on another node.
 """
 
 from __future__ import annotations
@@ -20,38 +21,38 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from . import _config
-from ._engine import NAMESPACE, ray
 from ._process import Process, get, program
+from ._ray import NAMESPACE, ray
 
-#: How often a front is asked whether it is ready.
-_LOOK_SECONDS = 0.2
-#: The state of a process that is there and says nothing.
+#: How often an actor polls its frontend's admin port.
+_POLL_SECONDS = 0.2
+#: The state of a process that runs and does not respond.
 SILENT = "does not answer"
 
 
-class Told(TypedDict):
-    """What an actor says of itself."""
+class ActorReport(TypedDict):
+    """The actual state of an actor and its process."""
 
-    #: Another one after every start of the actor.
-    life: str
+    #: Changes with every start of the actor.
+    incarnation: str
     node: str
     actor_pid: int
     pid: int | None
     address: str | None
     state: str
     restarts: int
-    #: Which version of the bundle it serves.
+    #: The version of the bundle that the process serves.
     version: int | None
-    #: The version that it could not take up, and why.
+    #: The version that the process refused, and the reason.
     refused: tuple[int, str] | None
 
 
 class ShardPlan(TypedDict):
-    """What a shard needs, which never changes: another bundle or another cut is another shard."""
+    """The desired state of a shard. It never changes: a new bundle or split needs new shards."""
 
     name: str
-    keeper: str
-    #: Another one for every deployment, so that nobody finds the processes of another.
+    controller: str
+    #: Unique per deployment, so that an actor never finds the processes of another deployment.
     deployment: str
     version: int
     binary: str | None
@@ -60,42 +61,42 @@ class ShardPlan(TypedDict):
     keys: list[str]
     certificate: tuple[str, str]
     network: str
-    #: Answers at work at once, and megabytes of answers that wait for their front; the program's own numbers without.
+    #: Maximum concurrent answers and megabytes of buffered answers; None for the defaults.
     limits: tuple[int | None, int | None]
     log: str
 
 
-class FrontPlan(TypedDict):
-    """What a front should be now."""
+class FrontendPlan(TypedDict):
+    """The desired state of a frontend."""
 
     version: int
     bundle: str
-    #: The addresses of the shards of every version that is still answered; none for a front with the whole bundle.
+    #: Addresses of the shards, by version still served; None if the frontend holds the bundle.
     shards: dict[int, list[str]] | None
-    #: The port that it had, by which clients know it.
+    #: The port that the frontend had before, which clients know.
     port: int
 
 
 class _Worker:
-    """What both have in common."""
+    """The common part of both kinds of actors."""
 
-    def __init__(self, name: str, keeper: str) -> None:
-        self._name, self._keeper = name, keeper
-        self._life = uuid.uuid4().hex
+    def __init__(self, name: str, controller: str) -> None:
+        self._name, self._controller = name, controller
+        self._incarnation = uuid.uuid4().hex
         self._process: Process | None = None
 
     def __repr__(self) -> str:
         return self._name
 
-    def _changed(self) -> None:
-        """Tells the keeper to look now; it looks anyway, only later."""
+    def _notify(self) -> None:
+        """Asks the controller to look now. Without this call it looks a little later."""
         with contextlib.suppress(Exception):
-            ray.get_actor(self._keeper, namespace=NAMESPACE).wake.remote()
+            ray.get_actor(self._controller, namespace=NAMESPACE).wake.remote()
 
-    def _tell(self, state: str, version: int | None, refused: tuple[int, str] | None = None) -> Told:
+    def _report(self, state: str, version: int | None, refused: tuple[int, str] | None = None) -> ActorReport:
         process = self._process
-        return Told(
-            life=self._life,
+        return ActorReport(
+            incarnation=self._incarnation,
             node=ray.util.get_node_ip_address(),
             actor_pid=os.getpid(),
             pid=None if process is None else process.pid,
@@ -107,19 +108,19 @@ class _Worker:
         )
 
     def stop(self, seconds: float) -> None:
-        """Lets the process finish for so long, then ends it."""
+        """Gives the process this time to finish, then kills it."""
         process, self._process = self._process, None
         if process is not None:
             process.stop(seconds)
 
 
 class Shard(_Worker):
-    """Owns ``ifonly shard``."""
+    """Owns a process ``ifonly shard``."""
 
     def __init__(self, plan: ShardPlan) -> None:
-        super().__init__(plan["name"], plan["keeper"])
+        super().__init__(plan["name"], plan["controller"])
         self._plan = plan
-        self._process = Process(_folder(plan["deployment"]) / f"{_digest(plan['name'])}.leash", self._command, self._changed)
+        self._process = Process(_folder(plan["deployment"]) / f"{_digest(plan['name'])}.socket", self._command, self._notify)
 
     def _command(self, port: int) -> list[str]:
         plan = self._plan
@@ -127,60 +128,61 @@ class Shard(_Worker):
         host = "127.0.0.1" if plan["network"] == "loopback" else str(ray.util.get_node_ip_address())
         certificate, key = plan["certificate"]
         command = [*program(plan["binary"]), "shard", plan["bundle"], "--cert", certificate, "--cert-key", key]
-        # By its admin port it is known to be alive.
+        # The admin port serves the health checks.
         command += ["--listen", f"{host}:{port}", "--admin", "127.0.0.1:0", "--log", plan["log"]]
         for path in plan["keys"]:
             command += ["--key", path]
         if plan["rows"] is not None:
             command += ["--rows", "{}:{}".format(*plan["rows"])]
-        for flag, number in zip(("--running", "--transit-megabytes"), plan["limits"]):
+        for flag, number in zip(("--max-concurrent", "--buffer-megabytes"), plan["limits"]):
             if number is not None:
                 command += [flag, str(number)]
         return command
 
     def stop(self, seconds: float) -> None:
-        """Lets the process finish for so long, then ends it; the last shard of a node removes the folder."""
+        """Stops the process; the last shard on a node removes the folder."""
         super().stop(seconds)
         folder = _folder(self._plan["deployment"])
-        (folder / f"{_digest(self._name)}.leash").unlink(missing_ok=True)
+        (folder / f"{_digest(self._name)}.socket").unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             folder.rmdir()
 
-    def tend(self) -> Told:
-        """How it is."""
+    def reconcile(self) -> ActorReport:
+        """Returns the actual state."""
         process = self._process
         if process is None:
-            return self._tell("stopped", None)
-        state = "ready" if process.address is not None else process.trouble or "starting"
+            return self._report("stopped", None)
+        state = "ready" if process.address is not None else process.failure or "starting"
         if process.silent:
             state = SILENT
-        return self._tell(state, self._plan["version"])
+        return self._report(state, self._plan["version"])
 
 
-class Front(_Worker):
-    """Owns ``ifonly serve``, and the files that tell it what to serve."""
+class Frontend(_Worker):
+    """Owns a process ``ifonly serve`` and its configuration files."""
 
     def __init__(
-        self, name: str, keeper: str, deployment: str, binary: str | None, config: dict[str, Any], keys: list[str], index: int,
+        self, name: str, controller: str, deployment: str, binary: str | None, config: dict[str, Any], keys: list[str], index: int,
         certificate: tuple[str, str] | None, log: str,
     ) -> None:  # fmt: skip
-        super().__init__(name, keeper)
+        super().__init__(name, controller)
         self._binary, self._config, self._keys, self._index = binary, config, keys, index
         self._certificate, self._log = certificate, log
         self._folder = _folder(deployment, _digest(name))
-        self._plan: FrontPlan | None = None
+        self._plan: FrontendPlan | None = None
         self._lock = threading.Lock()
-        # What the process serves, what it would not, and which reload it has been asked for and has not answered.
+        # The version that the process serves, the one that it refused, and the one whose reload is
+        # requested and not yet answered.
         self._serving: int | None = None
         self._refused: tuple[int, str] | None = None
-        self._asked: int | None = None
-        self._counts = (0, 0)
+        self._reloading: int | None = None
+        self._reload_counts = (0, 0)
         self._ready = "starting"
-        threading.Thread(target=self._look, name="ifonly-look", daemon=True).start()
-        self._changed()
+        threading.Thread(target=self._watch, name="ifonly-watch", daemon=True).start()
+        self._notify()
 
-    def tend(self, plan: FrontPlan) -> Told:
-        """Becomes what it should be, and says how far it is."""
+    def reconcile(self, plan: FrontendPlan) -> ActorReport:
+        """Moves towards the desired state and returns the actual state."""
         with self._lock:
             before, self._plan = self._plan, plan
             for version, addresses in (plan["shards"] or {}).items():
@@ -189,15 +191,15 @@ class Front(_Worker):
                 self._write()
             if self._process is None:
                 self._process = Process(
-                    self._folder / "leash", self._command, self._changed, port=_config.port(self._config), before=plan["port"]
+                    self._folder / "socket", self._command, self._notify, port=_config.port(self._config), before=plan["port"]
                 )
                 if self._process.was_found:
-                    self._serving = self._noted()
-            # What was heard before it fell silent does not count.
-            return self._tell(SILENT if self._process.silent else self._ready, self._serving, self._refused)
+                    self._serving = self._saved_version()
+            # Readiness reported before the process fell silent does not count.
+            return self._report(SILENT if self._process.silent else self._ready, self._serving, self._refused)
 
     def stop(self, seconds: float) -> None:
-        """Lets running answers finish for so long, then ends the process and removes its files."""
+        """Gives running answers this time to finish, then stops the process. Removes its files."""
         super().stop(seconds)
         for path in self._folder.iterdir():
             path.unlink(missing_ok=True)
@@ -217,12 +219,12 @@ class Front(_Worker):
             config["shards"] = {"file": str(self._shards_file(plan["version"])), "certificate": certificate, "key": key}
         _config.replace(self._folder / "server.toml", f"# Version {plan['version']}.\n" + _config.write(config))
 
-    def _note(self, version: int) -> None:
-        """What the process serves, also for the actor's next life."""
+    def _save_version(self, version: int) -> None:
+        """Stores the served version, also for the actor's next incarnation."""
         self._serving = version
         _config.replace(self._folder / "serving", str(version))
 
-    def _noted(self) -> int | None:
+    def _saved_version(self) -> int | None:
         with contextlib.suppress(OSError, ValueError):
             return int((self._folder / "serving").read_text())
         return None
@@ -230,50 +232,54 @@ class Front(_Worker):
     def _command(self, port: int) -> list[str]:
         with self._lock:
             assert self._plan is not None
-            self._asked, self._ready = None, "starting"
-            self._note(self._plan["version"])
+            self._reloading, self._ready = None, "starting"
+            self._save_version(self._plan["version"])
             _require([self._plan["bundle"], *self._keys, *(self._certificate or ())])
         listen = self._config["listen"].rpartition(":")[0] + f":{port}"
         flags = ["--config", str(self._folder / "server.toml"), "--listen", listen, "--log", self._log]
         return [*program(self._binary), "serve", *flags]
 
-    def _look(self) -> None:
-        """Watches the admin port: readiness, and whether a reload was taken up."""
+    def _watch(self) -> None:
+        """Polls the admin port for readiness and for the result of a reload."""
         while True:
             process = self._process
             if process is None or process.admin is None or process.address is None:
-                self._ready = (process.trouble if process else None) or "starting"
+                self._ready = (process.failure if process else None) or "starting"
             else:
-                was = self._ready, self._serving, self._refused
+                before = self._ready, self._serving, self._refused
                 with contextlib.suppress(OSError):
-                    self._ask(process, process.admin)
-                if was != (self._ready, self._serving, self._refused):
-                    self._changed()
-            time.sleep(_LOOK_SECONDS)
+                    self._poll(process, process.admin)
+                if before != (self._ready, self._serving, self._refused):
+                    self._notify()
+            time.sleep(_POLL_SECONDS)
 
-    def _ask(self, process: Process, admin: str) -> None:
+    def _poll(self, process: Process, admin: str) -> None:
         self._ready = _readiness(admin)
         with self._lock:
             plan = self._plan
             if plan is None:
                 return
-            if self._asked is not None:
-                self._hear_of_reload(process, _reloads(admin))
+            if self._reloading is not None:
+                self._check_reload(process, _reloads(admin))
             elif plan["version"] != self._serving and (self._refused is None or self._refused[0] != plan["version"]):
                 counts = _reloads(admin)
                 if process.signal(signal.SIGHUP):
-                    self._asked, self._counts = plan["version"], counts
+                    self._reloading, self._reload_counts = plan["version"], counts
 
-    def _hear_of_reload(self, process: Process, counts: tuple[int, int]) -> None:
-        """A reload that was asked for is waited for, also if something else is wanted by now: it may come late, and then must be undone."""
-        if self._asked is None or counts == self._counts:
+    def _check_reload(self, process: Process, counts: tuple[int, int]) -> None:
+        """Checks whether a requested reload has ended.
+
+        It waits even if another version is desired by now: the reload may still succeed, and then
+        must be undone.
+        """
+        if self._reloading is None or counts == self._reload_counts:
             return
-        asked, self._asked = self._asked, None
-        if counts[1] > self._counts[1]:
-            self._refused = asked, process.log or "its log says why"
+        version, self._reloading = self._reloading, None
+        if counts[1] > self._reload_counts[1]:
+            self._refused = version, process.log or "see its log for the reason"
         else:
-            self._note(asked)
-            # Ready was said about the version before.
+            self._save_version(version)
+            # The readiness concerned the previous version.
             self._ready = "starting"
 
 
@@ -282,37 +288,41 @@ def _readiness(admin: str) -> str:
         with get(admin, "/readyz"):
             return "ready"
     except urllib.error.HTTPError as error:
-        said = error.read(300).decode("utf-8", "replace").strip()
-        return f"not ready: {said or error.reason}"
+        text = error.read(300).decode("utf-8", "replace").strip()
+        return f"not ready: {text or error.reason}"
 
 
 def _reloads(admin: str) -> tuple[int, int]:
-    """How many reloads there were, and how many of those failed."""
+    """Returns the number of reloads, and how many of them failed."""
     with get(admin, "/metrics") as response:
         lines = response.read(1 << 20).decode("utf-8", "replace").splitlines()
-    counts = dict(line.rsplit(" ", 1) for line in lines if line.startswith("ifonly_reloads_"))
-    return int(counts.get("ifonly_reloads_total", 0)), int(counts.get("ifonly_reloads_failed_total", 0))
+    counts = dict(line.rsplit(" ", 1) for line in lines if line.startswith("ifonly_reload"))
+    return int(counts.get("ifonly_reloads_total", 0)), int(counts.get("ifonly_reload_failures_total", 0))
 
 
 def _require(paths: list[str]) -> None:
     for path in paths:
         if not os.path.exists(path):
             raise FileNotFoundError(
-                f"{path} is not on node {ray.util.get_node_ip_address()}: bundle, keys and certificates must have the same path on every node"
+                f"{path} is missing on node {ray.util.get_node_ip_address()}; "
+                "bundle, keys and certificates must have the same path on every node"
             )
 
 
 def _folder(*names: str) -> Path:
-    """A folder that the actor's next life finds again; nobody else can read or have made it."""
+    """Returns a private folder that the actor's next incarnation finds again.
+
+    It refuses a folder that another user owns or can access.
+    """
     folder = Path(tempfile.gettempdir()) / f"ifonly-ray-{os.getuid()}"
     for place in (folder, *(folder.joinpath(*names[: count + 1]) for count in range(len(names)))):
         place.mkdir(mode=0o700, exist_ok=True)
         found = place.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-            raise PermissionError(f"{place} must be a folder of this user alone")
+            raise PermissionError(f"{place} must be a folder that only this user can access")
     return folder.joinpath(*names)
 
 
 def _digest(name: str) -> str:
-    """Short: the path of a socket has at most a hundred bytes."""
+    """Returns a short name, because the path of a socket has at most about a hundred bytes."""
     return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()

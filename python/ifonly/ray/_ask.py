@@ -1,7 +1,8 @@
-"""Questions in bulk, for audits: every question a search of its own, at a pace, in parts that are kept.
+"""Searches in bulk, for audits: one search per person, at a limited rate, with stored results.
 
-The driver cuts the people into parts and gives each to a worker; what comes back becomes a Parquet file in one step. A run that was broken off goes on with
-the parts that are missing.
+The driver divides the people into parts and gives each part to a worker. The results of a part
+become one Parquet file, written atomically. A run that was interrupted continues with the missing
+parts.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 from .._ask import Explainer, Wishes, _wish_list
 from .._build import StrPath
 from ..errors import IfonlyError, InputError, MachineError, ServersError
-from ._engine import ray, start
-from ._people import chunks
-from ._run import Asked, Away, Run
+from ._queries import chunks
+from ._ray import ray, start
+from ._run import Run, RunResult, ServersUnavailable
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: The layout of a run's folder.
+#: Version of the layout of a run's folder.
 _FORMAT = 1
 
 
@@ -53,32 +54,39 @@ def ask(
     retry_seconds: float = 60.0,
     progress: bool | None = None,
     **wishes: Unpack[Wishes],
-) -> Asked:
-    """Asks for everybody in a table, on Ray, and writes the answers as Parquet to the folder ``output``.
+) -> RunResult:
+    """Searches for every person in a table, on Ray, and writes the answers as Parquet files.
 
-    ``people`` is a ``ray.data.Dataset``, a table as :func:`ifonly.build` takes it, or the path of a Parquet file, of several, or of a folder of them. ``id`` names a
-    column that identifies people and is not asked about; rows are numbered anyway. Servers, pins and wishes are those of :class:`ifonly.Explainer` and
+    ``people`` is a ``ray.data.Dataset``, a table as :func:`ifonly.build` takes it, or the paths of
+    Parquet files or of a folder of them. ``output`` is the folder of the answers. ``id`` names a
+    column that identifies people and is not part of the search; rows are numbered in any case.
+    Servers, pins and wishes are those of :class:`ifonly.Explainer` and
     :meth:`~ifonly.Explainer.generate_counterfactuals`.
 
-    A ``token`` goes through Ray to the workers. One that should not is in a file, ``token_file``, that has the same path on every node, or in a variable, ``token_env``, of
-    this program and of Ray's workers; both are read where they are used, as ``--token-file`` and ``IFONLY_TOKEN`` of ``ifonly ask``: ``TOKEN`` or ``URL=TOKEN``, one per line or with
-    spaces between several. People and answers go through Ray in any case.
+    A ``token`` passes through Ray to the workers. To avoid this, give a file (``token_file``) with
+    the same path on every node, or an environment variable (``token_env``) of this program and of
+    Ray's workers. Both are read where they are used, in the format of ``--token-file`` and
+    ``IFONLY_TOKEN`` of ``ifonly ask``: ``TOKEN`` or ``URL=TOKEN``, one per line, or separated by
+    spaces. Profiles and answers always pass through Ray.
 
-    At most ``rate`` questions begin per second, over all ``workers``, each of which has at most ``concurrency`` on their way. A call with the same ``output`` goes on
-    where the last one ended, and refuses other questions. A question that cannot be asked or answered is a row with an ``error``; servers that cannot be reached
-    are asked again for ``retry_seconds``, then the call ends with :class:`ifonly.ServersError`, and what is done is kept.
+    At most ``rate`` searches begin per second, over all ``workers``. Each worker has at most
+    ``concurrency`` searches in flight. A call with the same ``output`` resumes the run, and refuses
+    other searches. An invalid or failed search is a row with an ``error``. If servers are
+    unreachable, workers retry for ``retry_seconds``; then the call raises
+    :class:`ifonly.ServersError` and keeps the finished parts.
 
-    Columns: ``row``, the ``id``, ``found``, ``cost``, ``answer.FEATURE`` for every feature (numbers where the feature is one), ``changes`` and ``nearest`` as JSON,
-    ``qualifying``, ``notes``, ``error``, ``error_kind``.
+    Columns: ``row``, the ``id``, ``found``, ``cost``, ``answer.FEATURE`` for every feature (numbers
+    for numeric features), ``changes`` and ``nearest`` as JSON, ``matching_rows``, ``notes``,
+    ``error``, ``error_kind``.
     """
     if rate is not None and not rate > 0:
-        raise InputError(f"rate = {rate!r}: questions per second, more than 0")
+        raise InputError(f"rate = {rate!r}: must be a number of searches per second above 0")
     for name, number in (("workers", workers), ("concurrency", concurrency), ("part_rows", part_rows), ("total_CFs", total_CFs)):
         if number < 1:
-            raise InputError(f"{name} = {number!r}: at least 1")
+            raise InputError(f"{name} = {number!r}: must be at least 1")
     if sum(one is not None for one in (token, token_file, token_env)) > 1:
-        raise InputError("give one of token, token_file and token_env")
-    # A mistake in a wish is everybody's: better to know it before anybody is asked.
+        raise InputError("give only one of token, token_file and token_env")
+    # An error in a wish concerns every search, so report it before any search.
     listed, ranges = _wish_list(**wishes)
     addresses = [servers] if isinstance(servers, str) else list(servers)
     reach: dict[str, Any] = {
@@ -87,8 +95,8 @@ def ask(
         "token_file": None if token_file is None else os.path.abspath(os.fspath(token_file)), "token_env": token_env, "ca": None if ca is None else os.path.abspath(os.fspath(ca)),
         "timeout": timeout, "plain_http": plain_http,
     }  # fmt: skip
-    explainer = _meet(addresses, reach)
-    # Everybody is to be asked about the same rows, also if the servers reload meanwhile.
+    explainer = _connect(addresses, reach)
+    # Pin the manifest, so that all searches use the same rows even if the servers reload.
     reach["manifest"] = explainer.digest
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,23 +109,23 @@ def ask(
     }
     start(address)
     run = Run(folder, document, id, explainer.manifest["schema"]["features"])
-    hands = [
-        ray.remote(Asker).options(num_cpus=0, max_restarts=-1, max_task_retries=3, max_concurrency=1).remote(
+    actors = [
+        ray.remote(Searcher).options(num_cpus=0, max_restarts=-1, max_task_retries=3, max_concurrency=1).remote(
             f"ifonly-ask-{number + 1}", addresses, reach, total_CFs, dict(wishes), concurrency,
             None if rate is None else rate / workers, retry_seconds,
         )
         for number in range(workers)
     ]  # fmt: skip
     try:
-        return run.drive(*chunks(people, part_rows), hands, progress)
+        return run.drive(*chunks(people, part_rows), actors, progress)
     finally:
-        for hand in hands:
+        for actor in actors:
             with contextlib.suppress(Exception):
-                ray.kill(hand)
+                ray.kill(actor)
 
 
-class Asker:
-    """A worker: asks the questions of one part after another, each question on its own."""
+class Searcher:
+    """A worker: runs the searches of one part after another."""
 
     def __init__(
         self, name: str, servers: list[str], reach: dict[str, Any], total_CFs: int, wishes: Wishes, concurrency: int, rate: float | None,
@@ -133,16 +141,16 @@ class Asker:
         return self._name
 
     async def part(self, columns: list[str], rows: list[list[str]]) -> list[tuple[str | None, str | None, str | None]]:
-        """For every question the answer's JSON, or the kind of an error and its text."""
+        """Returns for every person the answer's JSON, or the kind and text of an error."""
         people = [dict(zip(columns, row)) for row in rows]
-        places = asyncio.Semaphore(self._concurrency)
+        slots = asyncio.Semaphore(self._concurrency)
         tasks: list[asyncio.Task[tuple[str | None, str | None, str | None]]] = []
         try:
             for person in people:
-                await places.acquire()
+                await slots.acquire()
                 await self._pace()
                 task = asyncio.create_task(self._one(person))
-                task.add_done_callback(lambda _: places.release())
+                task.add_done_callback(lambda _: slots.release())
                 tasks.append(task)
                 if any(task.done() and task.exception() for task in tasks[-2 * self._concurrency :]):
                     break
@@ -153,7 +161,7 @@ class Asker:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _pace(self) -> None:
-        """Waits for this worker's share of the rate. Time that was not used is gone, so there are no bursts."""
+        """Waits for this worker's share of the rate. Unused time is lost, to avoid bursts."""
         if self._rate is None:
             return
         now = time.monotonic()
@@ -165,32 +173,32 @@ class Asker:
         begun, wait = time.monotonic(), 0.5
         while True:
             try:
-                explainer = await self._met()
+                explainer = await self._connected()
                 found = await explainer.generate_counterfactuals_async(person, self._total, **self._wishes)
                 return found[0].to_json(), None, None
-            except (Away, ServersError, MachineError) as error:
+            except (ServersUnavailable, ServersError, MachineError) as error:
                 left = begun + self._retry_seconds - time.monotonic()
                 if left <= 0:
-                    raise Away(str(error)) from None
-                # A question that is repeated is another search to servers, at the same pace.
+                    raise ServersUnavailable(str(error)) from None
+                # A retry is a new search for the servers, so it counts for the rate too.
                 await asyncio.sleep(min(wait, left))
                 wait *= 2
                 await self._pace()
             except IfonlyError as error:
                 return None, error.kind, str(error)
 
-    async def _met(self) -> Explainer:
-        """The servers. What goes wrong here is nobody's question."""
+    async def _connected(self) -> Explainer:
+        """Connects to the servers. An error here does not concern a single search."""
         if self._explainer is None:
             try:
-                self._explainer = await asyncio.to_thread(_meet, self._servers, self._reach)
+                self._explainer = await asyncio.to_thread(_connect, self._servers, self._reach)
             except IfonlyError as error:
-                raise Away(str(error)) from None
+                raise ServersUnavailable(str(error)) from None
         return self._explainer
 
 
-def _meet(servers: list[str], reach: Mapping[str, Any]) -> Explainer:
-    """The servers, with a token that is read here if it was only named."""
+def _connect(servers: list[str], reach: Mapping[str, Any]) -> Explainer:
+    """Connects to the servers. It reads the token here if only its place was given."""
     given = dict(reach)
     path, name = given.pop("token_file"), given.pop("token_env")
     if path is not None:
@@ -202,13 +210,16 @@ def _meet(servers: list[str], reach: Mapping[str, Any]) -> Explainer:
         given["token"] = _tokens([line.strip() for line in lines if not line.lstrip().startswith("#")], servers)
     elif name is not None:
         if name not in os.environ:
-            raise InputError(f"token_env: there is no variable {name} on node {ray.util.get_node_ip_address()}; Ray's workers have the environment that Ray was started in")
+            raise InputError(f"token_env: the variable {name} is not set on node {ray.util.get_node_ip_address()}; set it before Ray starts on the node")
         given["token"] = _tokens(os.environ[name].split(" "), servers)
     return Explainer(servers, **given)
 
 
 def _tokens(texts: list[str], servers: list[str]) -> dict[str, str]:
-    """By address, from TOKEN, which is for all servers, and URL=TOKEN; the first of several counts, as for `ifonly ask`."""
+    """Returns tokens by address, from TOKEN (for all servers) and URL=TOKEN.
+
+    The first of several counts, as for `ifonly ask`.
+    """
     own: dict[str, str] = {}
     common: str | None = None
     for text in filter(None, texts):
@@ -218,5 +229,5 @@ def _tokens(texts: list[str], servers: list[str]) -> dict[str, str]:
         elif common is None:
             common = text
     if common is None and not own:
-        raise InputError("token_file, token_env: there is no token in it")
+        raise InputError("token_file, token_env: it contains no token")
     return {**({} if common is None else dict.fromkeys(servers, common)), **own}

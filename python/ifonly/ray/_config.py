@@ -1,4 +1,7 @@
-"""The servers' configuration, as ``docs/server.toml`` has it: read, checked before anything starts, written for every front."""
+"""The servers' configuration (``docs/server.toml``): reading, checking and writing.
+
+It is checked before any process starts, and written for every frontend.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,20 @@ from urllib.parse import parse_qsl
 from .._build import StrPath
 from ..errors import InputError
 
-#: What :func:`ifonly.ray.deploy` sets itself.
+#: Keys that are arguments of :func:`ifonly.ray.deploy`.
 _OURS = {"bundle": "bundle", "index": "index", "keys": "key", "shards": "shards"}
-#: Where a front listens unless the configuration says otherwise.
+#: Default address of a frontend.
 LISTEN = "127.0.0.1:0"
-#: The server's own defaults.
+#: Defaults of the server.
 GRACE_SECONDS = 600
 SHUTDOWN_SECONDS = 30
 
 
 def read(config: Mapping[str, Any] | StrPath | None) -> dict[str, Any]:
-    """A dictionary or a TOML file, with its paths made absolute: fronts may start elsewhere."""
+    """Reads a dictionary or a TOML file.
+
+    It makes paths absolute, because frontends may start in other directories.
+    """
     if config is None:
         given: dict[str, Any] = {}
         folder = Path.cwd()
@@ -35,16 +41,16 @@ def read(config: Mapping[str, Any] | StrPath | None) -> dict[str, Any]:
         given, folder = _toml(path), path.parent
     for key, argument in _OURS.items():
         if key in given:
-            raise InputError(f"config: {key} is not for the configuration here; give {argument}= instead")
+            raise InputError(f"config: {key} must not be in the configuration here; give {argument}= instead")
     ledger = given.get("ledger")
     if isinstance(ledger, str) and "://" not in ledger:
         _make_absolute(given, ["ledger"], folder)
-    # A path that every front resolved by itself would be a ledger for each of them.
+    # A relative path would give each frontend its own ledger.
     _make_absolute(ledger, ["file", "url_file", "ca"], folder)
     if _has_password(ledger.get("url") if isinstance(ledger, dict) else ledger):
         raise InputError(
-            "config: the ledger's URL has a password, and what is in the configuration goes through Ray and into its store; write the URL to a file "
-            'that every node has and give ledger = {"url_file": FILE}, or {"url_env": NAME} for a variable in the environment of Ray\'s workers'
+            "config: the ledger's URL contains a password, and the configuration passes through Ray's store; write the URL to a file on "
+            'every node and give ledger = {"url_file": FILE}, or {"url_env": NAME} for an environment variable of Ray\'s workers'
         )
     _make_absolute(given.get("tls"), ["certificate", "key"], folder)
     peers = given.get("peers")
@@ -58,31 +64,31 @@ def read(config: Mapping[str, Any] | StrPath | None) -> dict[str, Any]:
 
 
 def port(config: Mapping[str, Any]) -> int:
-    """The port that clients are promised, or 0."""
+    """Returns the fixed port of the frontends, or 0."""
     return int(str(config["listen"]).rpartition(":")[2])
 
 
 def limit(config: Mapping[str, Any], name: str, usual: int) -> float:
-    """A number of seconds among the limits."""
+    """Returns a limit in seconds."""
     limits = config.get("limits")
     value = limits.get(name, usual) if isinstance(limits, Mapping) else usual
     return float(value)
 
 
 def memory_limits(config: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    """How many answers may be at work at once, and how many megabytes of answers may wait, as far as the configuration says."""
+    """Returns ``max_concurrent`` and ``buffer_megabytes`` of the limits, if they are set."""
     limits = config.get("limits")
     given = limits if isinstance(limits, Mapping) else {}
-    return given.get("running"), given.get("transit_megabytes")
+    return given.get("max_concurrent"), given.get("buffer_megabytes")
 
 
 def write(config: Mapping[str, Any]) -> str:
-    """As TOML."""
+    """Returns the configuration as TOML."""
     return "".join(f"{_key(key)} = {_value(value)}\n" for key, value in config.items())
 
 
 def replace(path: Path, text: str) -> bool:
-    """Puts a file in the place of another in one step; whether that changed anything."""
+    """Writes a file atomically. Returns whether its content changed."""
     if path.is_file() and path.read_text() == text:
         return False
     beside = path.with_name(path.name + ".new")
@@ -116,7 +122,7 @@ def _make_absolute(table: Any, names: list[str], folder: Path) -> None:
 
 
 def _has_password(url: Any) -> bool:
-    """As the server reads it: before the last @, or as a parameter."""
+    """Whether the server would find a password in the URL: before the last @ or as a parameter."""
     if not isinstance(url, str) or "://" not in url:
         return False
     rest = url.partition("://")[2]
@@ -125,19 +131,19 @@ def _has_password(url: Any) -> bool:
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    """What `ifonly serve` would refuse, said before anything is placed."""
+    """Refuses what `ifonly serve` would refuse, before any process is placed."""
     listen = str(config["listen"])
     host, _, number = listen.rpartition(":")
     if not host or not number.isdigit() or int(number) > 65_535:
         raise InputError(f"config: listen = {listen!r}: write it as host:port, such as 127.0.0.1:0 or 0.0.0.0:8443")
     if "tls" not in config and not config.get("plain_http") and not _is_loopback(host):
         raise InputError(
-            f"config: without a certificate, {listen} would serve plain HTTP to other machines; give tls.certificate and tls.key, listen on "
-            "127.0.0.1, or allow it with plain_http (behind a TLS terminator)"
+            f"config: without a certificate, {listen} would serve plain HTTP to other machines; give tls.certificate and tls.key, listen "
+            "on 127.0.0.1, or set plain_http if a TLS terminator is in front"
         )
-    for name, most in zip(("running", "transit_megabytes"), memory_limits(config)):
+    for name, most in zip(("max_concurrent", "buffer_megabytes"), memory_limits(config)):
         if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-            raise InputError(f"config: limits.{name} = {most!r}: a number, at least 1")
+            raise InputError(f"config: limits.{name} = {most!r}: must be a whole number, at least 1")
 
 
 def _is_loopback(host: str) -> bool:
@@ -159,10 +165,10 @@ def _value(value: Any) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, str):
-        # JSON's escapes are TOML's, without the pairs of surrogates.
+        # JSON escapes are valid TOML, except for surrogate pairs.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(one) for one in value) + "]"
-    raise InputError(f"config: {value!r} is no value of a configuration")
+    raise InputError(f"config: {value!r} is not a valid value of a configuration")

@@ -1,4 +1,4 @@
-"""Ray Data as it is used here: rows in their order, and no talk beside ifonly's own."""
+"""Ray Data with rows in order and without its own progress output."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ from ..errors import MachineError
 
 
 def data() -> Any:
-    """The module ``ray.data``."""
+    """Returns the module ``ray.data``."""
     try:
         return importlib.import_module("ray.data")
     except ImportError as error:
-        raise ImportError(f"Ray Data needs more than Ray itself ({error}): pip install 'ifonly[ray]'") from error
+        raise ImportError(f"Ray Data is not complete ({error}); install it with: pip install 'ifonly[ray]'") from error
 
 
 def is_dataset(given: object) -> bool:
-    """Whether this is a dataset of Ray's; Ray Data is not imported for it."""
+    """Whether ``given`` is a Ray dataset. Does not import Ray Data."""
     return type(given).__module__.partition(".")[0] == "ray" and hasattr(given, "map_batches")
 
 
 @contextlib.contextmanager
 def in_order(*datasets: Any) -> Iterator[None]:
-    """Meanwhile these datasets, and those that are made, give their rows in order and without bars; afterwards all settings are as they were."""
-    # A dataset goes by the settings that were current when it was made, in a copy of its own where Ray makes one.
+    """Makes these and new datasets yield rows in order and without progress bars.
+
+    At the end all settings are restored.
+    """
+    # A dataset uses the settings that were current when it was created, sometimes as a copy.
     contexts = {id(context): context for context in (data().DataContext.get_current(), *(dataset.context for dataset in datasets))}
     with contextlib.ExitStack() as before:
         for context in contexts.values():
             _set(before, context.execution_options, "preserve_order", True)
             _set(before, context, "enable_progress_bars", False)
-        # Warnings are for people, the rest is for Ray's own log files; that bars are off is what was asked for.
+        # Show warnings only; Ray's log files have the rest. Suppress the note that bars are off.
         for handler in logging.getLogger("ray.data").handlers:
             if isinstance(handler, logging.StreamHandler) and handler.level < logging.WARNING:
                 _set(before, handler, "level", logging.WARNING)
@@ -49,19 +52,20 @@ def _set(before: contextlib.ExitStack, holder: Any, name: str, value: Any) -> No
 
 
 def each(task: Any, items: list[dict[str, Any]], known: dict[str, Any], num_cpus: float) -> Generator[dict[str, Any], None, None]:
-    """What a task, which also gets what all should know, gives for each of the items, which are numbered from 0, in their order and as they come.
+    """Yields the results of a task for all items, in order and as soon as they are ready.
 
-    Whoever wants no more closes this, and tasks that have not begun never do.
+    Items are numbered from 0; ``known`` has arguments that all calls get. If the caller closes the
+    generator, tasks that have not begun never run.
     """
-    # A block for every item, so a task of Ray's for every item.
+    # One block per item makes one Ray task per item.
     blocks = data().from_items(items, override_num_blocks=len(items))
     waiting: dict[int, dict[str, Any]] = {}
     done = 0
     for row in blocks.map(task, fn_kwargs=known, num_cpus=num_cpus).iter_rows():
         waiting[row["number"]] = row
-        # In order anyway, as long as settings mean what they say.
+        # The setting preserve_order already orders results; this does not rely on it.
         while done in waiting:
             yield waiting.pop(done)
             done += 1
     if done != len(items):
-        raise MachineError(f"Ray Data gave {done} results for {len(items)} parts")
+        raise MachineError(f"Ray Data returned {done} results for {len(items)} parts")

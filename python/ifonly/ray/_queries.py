@@ -1,4 +1,4 @@
-"""The people of a run, cut into parts: from files, tables in memory, or Ray's own datasets."""
+"""The profiles of a run in chunks: from files, tables in memory, or Ray datasets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ._datasets import in_order, is_dataset
 
 
 def chunks(people: Any, size: int) -> tuple[Iterator[Any], int]:
-    """The people as pyarrow tables of so many rows, always cut in the same places; and how many there are, where that is known."""
+    """Returns the profiles as pyarrow tables of ``size`` rows, and their number (0 if unknown).
+
+    The same profiles always give the same chunks.
+    """
     import pyarrow.dataset as ds
 
     if isinstance(people, (str, os.PathLike)) or (isinstance(people, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in people)):
@@ -28,7 +31,7 @@ def chunks(people: Any, size: int) -> tuple[Iterator[Any], int]:
 
 
 def _batches(dataset: Any, size: int) -> Iterator[Any]:
-    # Questions are recognised by their rows, so rows keep their places.
+    # A run recognises its parts by their rows, so the rows must keep their order.
     with in_order(dataset):
         for table in dataset.iter_batches(batch_size=size, batch_format="pyarrow", prefetch_batches=1):
             yield from table.to_batches()
@@ -57,7 +60,7 @@ def _parquet_files(path: Path) -> list[Path]:
     if not files:
         raise InputError(f"people: {path} has no Parquet files")
     if not all(file.is_file() for file in files):
-        raise InputError(f"people: there is no file {path}")
+        raise InputError(f"people: no such file: {path}")
     return files
 
 

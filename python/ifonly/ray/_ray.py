@@ -1,4 +1,4 @@
-"""Ray, in one place. Its calls are made at run time (``.remote``), which no type checker follows."""
+"""The only import of Ray. Type checkers cannot check its remote calls."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 try:
     ray: Any = importlib.import_module("ray")
-    #: The cluster's own small store, which outlives actors.
+    #: The cluster's small key-value store, which outlives actors.
     store: Any = importlib.import_module("ray.experimental.internal_kv")
 except ImportError as error:
-    raise ImportError("ifonly.ray needs Ray: pip install 'ifonly[ray]'") from error
+    raise ImportError("ifonly.ray needs Ray; install it with: pip install 'ifonly[ray]'") from error
 
-#: Where all actors have their names.
+#: The Ray namespace of all actors.
 NAMESPACE = "ifonly"
 
 
 def start(address: str | None = None) -> None:
-    """Meets a cluster, or starts a local one, unless that has been done."""
+    """Connects to a cluster or starts a local one, unless Ray is already initialised."""
     if not ray.is_initialized():
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False)

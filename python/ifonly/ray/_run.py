@@ -1,6 +1,7 @@
-"""A run's folder: which questions it answers, and the parts that are done.
+"""A run's folder: its searches and the finished parts.
 
-What a run is stands in ``run.json``, and each part knows the digest of its questions, so that answers to different questions never end up together.
+``run.json`` describes the run, and each part has the digest of its profiles, so that answers to
+different searches are never mixed.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from .. import _ifonly
 from .._progress import Bar
 from ..errors import InputError, ServersError
 from ..results import Answer
-from ._engine import ray
+from ._ray import ray
 
 
-class Away(Exception):
-    """Servers that stay away; an exception that survives its way through Ray."""
+class ServersUnavailable(Exception):
+    """The servers stay unreachable. Ray can pickle this exception."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a run has come to."""
+class RunResult:
+    """The result of a run."""
 
     #: The folder with the parts.
     output: Path
-    #: How many questions there were, how many found somebody, and how many had an error of their own.
-    questions: int
+    #: Number of searches, of searches that found a record, and of searches with an error.
+    searches: int
     found: int
     errors: int
-    #: How many parts were there before this call.
+    #: Number of parts that existed before this call.
     parts_before: int
 
     @property
@@ -43,7 +44,7 @@ class Asked:
         return sorted(self.output.glob("part-*.parquet"))
 
     def to_table(self) -> Any:
-        """All rows, as a pyarrow Table in the order of the questions."""
+        """Returns all rows as a pyarrow Table, in the order of the people."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -51,7 +52,7 @@ class Asked:
 
 
 class Run:
-    """A run's folder, and what goes into it."""
+    """Reads and writes a run's folder."""
 
     def __init__(self, folder: Path, document: dict[str, Any], id: str | None, features: list[dict[str, Any]]) -> None:
         self._folder, self._document, self._id, self._features = folder, document, id, features
@@ -59,59 +60,59 @@ class Run:
         if self._sheet.exists():
             self._compare(json.loads(self._sheet.read_text()))
         elif any(folder.glob("part-*.parquet")):
-            raise InputError(f"{folder} has parts, but no run.json to say which questions they answer; give another folder")
+            raise InputError(f"{folder} has parts but no run.json, so their searches are unknown; give another folder")
         else:
             _write_text(self._sheet, json.dumps(document, indent=1, sort_keys=True) + "\n")
-        self._counts = {"questions": 0, "found": 0, "errors": 0, "before": 0}
+        self._counts = {"searches": 0, "found": 0, "errors": 0, "before": 0}
 
     def _compare(self, before: dict[str, Any]) -> None:
         for key, value in json.loads(json.dumps(self._document)).items():
             if before.get(key) != value:
-                what = {"manifest": "of servers with another manifest", "wishes": "with other wishes"}.get(key, f"with another {key}")
+                what = {"manifest": "with another manifest", "wishes": "with other wishes"}.get(key, f"with another {key}")
                 then = before.get(key)
                 if isinstance(value, dict) and isinstance(then, dict):
                     differing = [name for name in value if then.get(name) != value[name]]
                     then, value = ({name: one.get(name) for name in differing} for one in (then, value))
                 raise InputError(
                     f"{self._folder} has the answers of a run {what} ({json.dumps(then)}, now {json.dumps(value)}); "
-                    "finish that one as it was begun, or give another folder"
+                    "repeat the original call to finish that run, or give another folder"
                 )
 
-    def drive(self, chunks: Iterator[Any], total: int, hands: list[Any], progress: bool | None) -> Asked:
-        """Every part that is missing goes to the next worker that is free."""
-        free, busy = list(hands), dict[Any, tuple[Any, int, int, Any, str]]()
+    def drive(self, chunks: Iterator[Any], total: int, actors: list[Any], progress: bool | None) -> RunResult:
+        """Gives every missing part to the next free worker."""
+        free, busy = list(actors), dict[Any, tuple[Any, int, int, Any, str]]()
         first = 0
-        trouble: str | None = None
-        with Bar("asking", total, progress) as bar:
+        failure: str | None = None
+        with Bar("searching", total, progress) as bar:
             for number, chunk in enumerate(chunks):
-                columns, rows, ids = self._questions(chunk)
+                columns, rows, ids = self._profiles(chunk)
                 digest = hashlib.blake2b(json.dumps([columns, rows, [str(one) for one in ids or []]]).encode(), digest_size=16).hexdigest()
                 if not self._is_there(number, digest):
                     if not free:
-                        trouble = self._collect(busy, free) or trouble
-                        bar.at(self._counts["questions"])
-                    if trouble is not None:
+                        failure = self._collect(busy, free) or failure
+                        bar.at(self._counts["searches"])
+                    if failure is not None:
                         break
-                    hand = free.pop()
-                    busy[hand.part.remote(columns, rows)] = (hand, number, first, ids, digest)
+                    actor = free.pop()
+                    busy[actor.part.remote(columns, rows)] = (actor, number, first, ids, digest)
                 first += len(rows)
             while busy:
-                trouble = self._collect(busy, free) or trouble
-                bar.at(self._counts["questions"])
+                failure = self._collect(busy, free) or failure
+                bar.at(self._counts["searches"])
         counts = self._counts
-        if trouble is not None:
-            raise ServersError(f"{trouble}; {counts['questions']} questions are answered in {self._folder}, and the same call goes on from there")
-        return Asked(self._folder, counts["questions"], counts["found"], counts["errors"], counts["before"])
+        if failure is not None:
+            raise ServersError(f"{failure}; {counts['searches']} searches are stored in {self._folder}, and the same call resumes the run")
+        return RunResult(self._folder, counts["searches"], counts["found"], counts["errors"], counts["before"])
 
-    def _questions(self, chunk: Any) -> tuple[list[str], list[list[str]], list[Any] | None]:
+    def _profiles(self, chunk: Any) -> tuple[list[str], list[list[str]], list[Any] | None]:
         ids = None
         if self._id is not None:
             if self._id not in chunk.column_names:
-                raise InputError(f"id: there is no column {self._id!r}; there are {', '.join(chunk.column_names)}")
+                raise InputError(f"id: no column {self._id!r}; the columns are {', '.join(chunk.column_names)}")
             ids = chunk.column(self._id).to_pylist()
-        # A pandas index names rows and is no column, also where pandas wrote it into a file.
-        asked = [name for name in chunk.column_names if name != self._id and not name.startswith("__index_level_")]
-        columns, rows = _ifonly.rows(chunk.select(asked), "people")
+        # A pandas index is not a column, even if pandas wrote it into a file.
+        features = [name for name in chunk.column_names if name != self._id and not name.startswith("__index_level_")]
+        columns, rows = _ifonly.rows(chunk.select(features), "people")
         return columns, rows, ids
 
     def _path(self, number: int) -> Path:
@@ -125,26 +126,26 @@ class Run:
             return False
         table = pq.read_table(path, columns=["found", "error"])
         if (table.schema.metadata or {}).get(b"ifonly.questions") != digest.encode():
-            raise InputError(f"{path} answers other questions than the people given now; finish that run as it was begun, or give another folder")
+            raise InputError(f"{path} has answers for other people; repeat the original call to finish that run, or give another folder")
         self._add(table)
         self._counts["before"] += 1
         return True
 
     def _add(self, table: Any) -> None:
-        self._counts["questions"] += table.num_rows
+        self._counts["searches"] += table.num_rows
         self._counts["found"] += sum(table.column("found").to_pylist())
         self._counts["errors"] += table.num_rows - table.column("error").null_count
 
     def _collect(self, busy: dict[Any, Any], free: list[Any]) -> str | None:
-        """Waits for a worker, keeps its part, and says what went wrong if something did."""
+        """Waits for a worker and stores its part. Returns a failure of the servers, or None."""
         done, _ = ray.wait(list(busy), num_returns=1)
-        hand, number, first, ids, digest = busy.pop(done[0])
-        free.append(hand)
+        actor, number, first, ids, digest = busy.pop(done[0])
+        free.append(actor)
         try:
             answers = ray.get(done[0])
         except ray.exceptions.RayTaskError as error:
             cause = getattr(error, "cause", error)
-            if isinstance(cause, Away):
+            if isinstance(cause, ServersUnavailable):
                 return f"part {number} (rows from {first}): {cause}"
             raise
         table = self._table(answers, first, ids).replace_schema_metadata({"ifonly.questions": digest})
@@ -173,7 +174,7 @@ class Run:
             [json.dumps([{key: each[key] for key in ("cost", "record", "changes")} for each in one], ensure_ascii=False) if one else None for one in nearest],
             pa.string(),
         )
-        columns["qualifying"] = pa.array([one.get("qualifying") for one in documents], pa.int64())
+        columns["matching_rows"] = pa.array([one.get("matching_rows") for one in documents], pa.int64())
         columns["notes"] = pa.array([None if one is None else one.notes for one in found], pa.list_(pa.string()))
         columns["error"] = pa.array([text for _, _, text in answers], pa.string())
         columns["error_kind"] = pa.array([kind for _, kind, _ in answers], pa.string())
@@ -191,7 +192,7 @@ class Run:
 
 
 def _column(values: list[Any], kind: Mapping[str, Any]) -> Any:
-    """A feature's values: numbers where it is one, texts of everything else."""
+    """Returns a feature's values as numbers if it is numeric, else as texts."""
     import pyarrow as pa
 
     notation = kind.get("notation")

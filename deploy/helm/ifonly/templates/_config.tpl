@@ -1,4 +1,5 @@
-{{/* The fronts' server.toml; docs/server.toml explains every key. Strings are written as JSON, which TOML reads alike. */}}
+{{/* server.toml of the frontends; docs/configuration.md explains every key. Strings are written
+     as JSON, which is valid TOML. */}}
 {{- define "ifonly.config" -}}
 {{- $v := .Values -}}
 {{- $host := $v.listenHost -}}
@@ -7,7 +8,7 @@ index = {{ int $v.index }}
 keys = [{{ range $i, $file := $v.rootKeys.files }}{{ if $i }}, {{ end }}{{ printf "/keys/%s" $file | toJson }}{{ end }}]
 listen = "{{ $host }}:8443"
 admin = "{{ $host }}:9100"
-# On the pods' network, where the network policy keeps others away.
+# The admin port is on the pod network, where the network policy restricts access.
 public_admin = true
 {{- if $v.tls.plainHttp }}
 plain_http = true
@@ -65,12 +66,12 @@ origins = {{ toJson . }}
 [[tokens]]
 name = {{ toJson .name }}
 hash = {{ toJson .hash }}
-{{- if .sessions }}
-sessions = {{ int64 .sessions }}
+{{- if .searches }}
+searches = {{ int64 .searches }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{- define "ifonly.bundlePath" -}}
-/bundle/{{ .Values.bundle.path }}{{ if gt (int .Values.shards.count) 0 }}/front{{ end }}
+/bundle/{{ .Values.bundle.path }}{{ if gt (int .Values.shards.count) 0 }}/frontend{{ end }}
 {{- end }}

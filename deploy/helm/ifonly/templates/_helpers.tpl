@@ -1,4 +1,5 @@
-{{/* Names. The longest suffix, with a pod's number or a revision's hash, has 20 characters; a label has 63. */}}
+{{/* Names. A label has at most 63 characters. The longest suffix, with the number of a pod or the
+     hash of a revision, has 20. */}}
 {{- define "ifonly.name" -}}
 {{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" }}{{ end }}
 {{- end }}
@@ -19,7 +20,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- with .Values.image }}{{ if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}{{ end }}
 {{- end }}
 
-{{/* host:port of every shard, by the names that a StatefulSet's pods keep. */}}
+{{/* host:port of every shard. Pods of a StatefulSet keep their names. */}}
 {{- define "ifonly.shardAddresses" -}}
 {{- $name := include "ifonly.name" . }}
 {{- $addresses := list }}
@@ -29,32 +30,32 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- toJson $addresses }}
 {{- end }}
 
-{{/* What values.schema.json cannot say: values that do not fit each other. */}}
+{{/* Checks that values.schema.json cannot express: values that contradict each other. */}}
 {{- define "ifonly.check" -}}
 {{- $v := .Values }}
-{{- if and (not $v.tls.secret) (not $v.tls.plainHttp) }}{{ fail "tls.secret is missing: a Secret of type kubernetes.io/tls, or tls.plainHttp=true behind a TLS terminator of your own" }}{{ end }}
-{{- if and (not $v.bundle.existingClaim) (not $v.bundle.fetch.image) }}{{ fail "the bundle is missing: give bundle.existingClaim, or bundle.fetch with an image and a command" }}{{ end }}
-{{- if and $v.bundle.existingClaim $v.bundle.fetch.image }}{{ fail "bundle.existingClaim and bundle.fetch exclude each other" }}{{ end }}
-{{- if and (gt (int $v.shards.count) 0) (not $v.shards.certificate.secret) }}{{ fail "shards.certificate.secret is missing: fronts and shards know each other by it; make the pair with `ifonly keygen --certificate inside.pem`" }}{{ end }}
-{{- if and $v.shards.storage.enabled (not $v.bundle.fetch.image) }}{{ fail "shards.storage keeps what bundle.fetch brings; with bundle.existingClaim there is nothing to keep" }}{{ end }}
+{{- if and (not $v.tls.secret) (not $v.tls.plainHttp) }}{{ fail "tls.secret is missing: name a Secret of type kubernetes.io/tls, or set tls.plainHttp=true behind your own TLS terminator" }}{{ end }}
+{{- if and (not $v.bundle.existingClaim) (not $v.bundle.fetch.image) }}{{ fail "the bundle is missing: set bundle.existingClaim, or bundle.fetch with an image and a command" }}{{ end }}
+{{- if and $v.bundle.existingClaim $v.bundle.fetch.image }}{{ fail "bundle.existingClaim and bundle.fetch cannot be used together" }}{{ end }}
+{{- if and (gt (int $v.shards.count) 0) (not $v.shards.certificate.secret) }}{{ fail "shards.certificate.secret is missing: frontends and shards authenticate each other with this certificate; create it with `ifonly keygen --shard-certificate inside.pem`" }}{{ end }}
+{{- if and $v.shards.storage.enabled (not $v.bundle.fetch.image) }}{{ fail "shards.storage stores what bundle.fetch copies; it has no use with bundle.existingClaim" }}{{ end }}
 {{- $one := or $v.peers.enabled (eq $v.ledger.kind "file") }}
-{{- if and $one (or $v.autoscaling.enabled (gt (int $v.front.replicas) 1)) }}{{ fail "peers.enabled and ledger.kind=file need front.replicas=1 and no autoscaling: each front has an address of its own for the server before, so several are several releases, and a file is one process's" }}{{ end }}
-{{- if and (eq $v.ledger.kind "store") (not $v.ledger.store.secret) }}{{ fail "ledger.store.secret is missing: a Secret whose key ledger.store.key holds the store's URL" }}{{ end }}
-{{- if and $v.networkPolicy.enabled (eq $v.ledger.kind "store") (not $v.ledger.store.to) }}{{ fail "ledger.store.to is missing: the network policy lets fronts reach nothing that is not named" }}{{ end }}
+{{- if and $one (or $v.autoscaling.enabled (gt (int $v.frontend.replicas) 1)) }}{{ fail "peers.enabled and ledger.kind=file need frontend.replicas=1 and no autoscaling: the previous server connects to each frontend by its own address, so install one release per frontend; and only one pod can use a ledger file" }}{{ end }}
+{{- if and (eq $v.ledger.kind "store") (not $v.ledger.store.secret) }}{{ fail "ledger.store.secret is missing: name a Secret whose key ledger.store.key contains the URL of the store" }}{{ end }}
+{{- if and $v.networkPolicy.enabled (eq $v.ledger.kind "store") (not $v.ledger.store.to) }}{{ fail "ledger.store.to is missing: the network policy allows frontends to connect only to named destinations" }}{{ end }}
 {{- if $v.peers.enabled }}
-{{- if not $v.tls.secret }}{{ fail "peers.enabled needs tls.secret: servers know each other by their certificates" }}{{ end }}
+{{- if not $v.tls.secret }}{{ fail "peers.enabled needs tls.secret: servers authenticate each other by their certificates" }}{{ end }}
 {{- if or (not $v.peers.next.address) (not $v.peers.next.certificate) (not $v.peers.previous.certificate) }}{{ fail "peers.enabled needs peers.next.address, peers.next.certificate and peers.previous.certificate" }}{{ end }}
-{{- if and $v.networkPolicy.enabled (or (not $v.peers.next.cidrs) (not $v.peers.previous.cidrs)) }}{{ fail "peers.next.cidrs and peers.previous.cidrs are missing: the network policy opens the peers' port to nobody else" }}{{ end }}
+{{- if and $v.networkPolicy.enabled (or (not $v.peers.next.cidrs) (not $v.peers.previous.cidrs)) }}{{ fail "peers.next.cidrs and peers.previous.cidrs are missing: the network policy allows only these addresses on the peer port" }}{{ end }}
 {{- end }}
-{{- range $v.tokens }}{{ if and .sessions (eq $v.ledger.kind "none") (not $v.configSecret) }}{{ fail (printf "token %s has a budget, which needs ledger.kind file or store" .name) }}{{ end }}{{ end }}
+{{- range $v.tokens }}{{ if and .searches (eq $v.ledger.kind "none") (not $v.configSecret) }}{{ fail (printf "token %s has a budget, which needs ledger.kind file or store" .name) }}{{ end }}{{ end }}
 {{- end }}
 
-{{/* Pods: nothing of Kubernetes' own, no root, no writing. */}}
+{{/* Pods run as a user without rights. */}}
 {{- define "ifonly.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: {{ .Values.podSecurity.user }}
 runAsGroup: {{ .Values.podSecurity.group }}
-# Secrets and claims become readable for the group.
+# The group can read Secrets and claims.
 fsGroup: {{ .Values.podSecurity.group }}
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile: {type: RuntimeDefault}
@@ -68,7 +69,8 @@ privileged: false
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* The key files' init container: a Secret's volume gives them mode 0440 at best, and the program wants them to be its user's alone. */}}
+{{/* Init container for the key files. In the volume of a Secret their mode is 0440 or wider, and
+     the program refuses key files that other users than its own can read. */}}
 {{- define "ifonly.keysContainer" -}}
 - name: keys
   image: {{ include "ifonly.image" . | quote }}
@@ -95,11 +97,11 @@ capabilities: {drop: [ALL]}
 - name: root-keys
   secret: {secretName: {{ .Values.rootKeys.secret | quote }}, defaultMode: 0400}
 - name: keys
-  # In memory: keys are never on a disk of the node.
+  # In memory, so that keys are never written to a disk of the node.
   emptyDir: {medium: Memory, sizeLimit: 1Mi}
 {{- end }}
 
-{{/* The init container that brings the bundle; `part` is a pod's share of it. */}}
+{{/* Init container that fetches the bundle; `part` is the part of the pod. */}}
 {{- define "ifonly.fetchContainer" -}}
 {{- with .root.Values.bundle.fetch -}}
 - name: fetch
@@ -134,7 +136,7 @@ capabilities: {drop: [ALL]}
     fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}
 {{- end }}
 
-{{/* Probes on the admin port; `seconds` is how long a start may take. */}}
+{{/* Probes on the admin port; `seconds` is the maximum duration of a start. */}}
 {{- define "ifonly.probes" -}}
 startupProbe:
   httpGet: {path: /healthz, port: admin}
@@ -152,7 +154,7 @@ readinessProbe:
   failureThreshold: 2
 {{- end }}
 
-{{/* Before SIGTERM, as long as balancers may still send somebody. */}}
+{{/* Delay before SIGTERM, while load balancers may still open connections. */}}
 {{- define "ifonly.lifecycle" -}}
 {{- if semverCompare ">=1.30-0" .Capabilities.KubeVersion.Version }}
 lifecycle:
@@ -161,7 +163,7 @@ lifecycle:
 {{- end }}
 {{- end }}
 
-{{/* On which nodes: one of a kind on each where there are enough, and what the values say. */}}
+{{/* Choice of nodes: pods of a kind are spread over the nodes, beside the given values. */}}
 {{- define "ifonly.placement" -}}
 {{- with .root.Values.spread }}
 {{- if .enabled }}
