@@ -1,10 +1,12 @@
-//! What comes to a client: the answers of servers, changed, cut, replaced or left out, in every step of a search.
+//! What comes to a client: the answers of servers, changed, cut, replaced or left out, in every
+//! step of a search.
 
 use crate::messages::{DEPLOYMENTS, SERVERS, search};
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::search::StepMessages;
 
-/// The first byte chooses the deployment. Then, for every answer, a byte says what becomes of it, and some need more.
+/// The first byte chooses the deployment. Then, for every answer, a byte says what becomes of it,
+/// and some need more.
 pub(crate) fn run(bytes: &[u8]) {
     let mut bytes = bytes.iter().copied();
     let number = usize::from(bytes.next().unwrap_or(0)) % DEPLOYMENTS.len();

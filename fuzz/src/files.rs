@@ -106,7 +106,8 @@ pub(crate) fn store_seeds() -> Vec<Vec<u8>> {
     vec![bytes(&[9, 1], &[&[3, 1], &[9, 0]]), bytes(&[1000, 255, 3], &[&[999, 255, 3]])]
 }
 
-/// Three files, each after its length in two bytes, with checksums that fit: damage that a checksum would show is no test.
+/// Three files, each after its length in two bytes, with checksums that fit: damage that a checksum
+/// would show is no test.
 pub(crate) fn bundles(bytes: &[u8]) {
     let folder = DESK.join("bundle");
     fs::create_dir_all(&folder).expect("a folder");

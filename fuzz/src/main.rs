@@ -1,8 +1,9 @@
-//! One program with all fuzz targets; `IFONLY_FUZZ` names the one to run. With `IFONLY_FUZZ_SEEDS` it writes the inputs to begin with
-//! into that folder and ends. `fuzz/run` compiles it and sets both.
+//! One program with all fuzz targets; `IFONLY_FUZZ` names the one to run. With `IFONLY_FUZZ_SEEDS`
+//! it writes the inputs to begin with into that folder and ends. `fuzz/run` compiles it and sets
+//! both.
 //!
-//! A target takes whatever bytes come and must end: a panic, an abort, memory without bound or endless work is a fault. Where more
-//! must hold of what was accepted, the target asserts it.
+//! A target takes whatever bytes come and must end: a panic, an abort, memory without bound or
+//! endless work is a fault. Where more must hold of what was accepted, the target asserts it.
 
 #![no_main]
 
@@ -54,7 +55,8 @@ fn choose() {
     let target = TARGETS.iter().find(|target| target.name == name);
     let target = target.unwrap_or_else(|| panic!("IFONLY_FUZZ: there is no target {name:?}; fuzz/run lists them"));
     if target.name == "parquet" {
-        // The Parquet library panics on some damaged files, which the product catches; the fuzzer's own hook would end there.
+        // The Parquet library panics on some damaged files, which the product catches; the fuzzer's
+        // own hook would end there.
         std::panic::set_hook(Box::new(|_| {}));
     }
     CHOSEN.get_or_init(|| target.run);

@@ -1,4 +1,5 @@
-//! What comes to a server: whole messages, and messages whose commitments were made anew, so that what lies behind them is reached.
+//! What comes to a server: whole messages, and messages whose commitments were made anew, so that
+//! what lies behind them is reached.
 
 use crate::world::BUNDLE;
 use ifonly_core::scheme::instance::SchemeInstance;
@@ -37,8 +38,8 @@ pub(crate) static DEPLOYMENTS: LazyLock<Vec<SchemeInstance>> = LazyLock::new(|| 
 pub(crate) static SERVERS: LazyLock<Vec<Vec<MemoryServer>>> = LazyLock::new(|| {
     let rows = Rows::new(&[4, 9, 1], [[0, 9, 1], [4, 0, 0], [2, 5, 1]]).expect("rows");
     let key = RootKey::new(0, [7; 32]);
-    let servers = |deployment: &SchemeInstance| {
-        (1..=deployment.servers() as u8).map(|index| MemoryServer::new(index, deployment, &key, &rows)).collect()
+    let servers = |instance: &SchemeInstance| {
+        (1..=instance.servers() as u8).map(|index| MemoryServer::new(index, instance, &key, &rows)).collect()
     };
     DEPLOYMENTS.iter().map(servers).collect()
 });

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Beside DiCE on the same data, the same model and the same questions: who holds the constraints, at what cost, in what time.
+"""Compares ifonly with DiCE on the same data, model and queries: constraints, costs and times.
 
-    pip install './python[all]' scikit-learn dice-ml && python python/benchmarks/dice.py [--questions 40]
+    pip install './python[all]' scikit-learn dice-ml
+    python python/benchmarks/dice.py [--questions 40]
 
-Two tables: scikit-learn's breast cancer data (569 rows, 30 numbers) and made-up loans (4,000 rows of words and whole numbers). A model decides who is
-accepted; people whom it rejects ask for one counterfactual, with ranges and with features that must stay. An answer holds if the model accepts it and no
-constraint is broken. The cost is the same for all: the squared change as a share of the column's spread, 1 for another word; it is compared
-over the questions that a method and ifonly both answered within the constraints. ifonly's time has everything in it: shares, two servers on loopback, decoding,
-fetching the record.
+There are two tables: scikit-learn's breast cancer data (569 rows, 30 numbers) and generated loans
+(4,000 rows of words and whole numbers). A model decides which rows are accepted. Rejected people
+search for one counterfactual, with ranges and immutable features.
+
+An answer is valid if the model accepts it and it satisfies all constraints. All methods have the
+same cost: the squared change relative to the column's value range, and 1 for another word. Costs
+are compared over the queries that a method and ifonly both answered validly. ifonly's time includes
+everything: shares, two servers on loopback, decoding, fetching the record.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ def loans(rng: random.Random) -> tuple[pd.DataFrame, pd.Series]:
 
 
 class Question:
-    """A rejected person, what must stay, and where numbers must end."""
+    """A rejected person, immutable features, and permitted ranges."""
 
     def __init__(self, rng: random.Random, table: pd.DataFrame, rejected: pd.Index) -> None:
         self.person = table.loc[[rng.choice(list(rejected))]]
@@ -66,7 +70,7 @@ class Question:
         self.ranges: dict[str, list[float]] = {}
         for name in rng.sample(numbers, 2):
             low, high = table[name].min(), table[name].max()
-            # Up to half of the spread away from where the person is, in one direction.
+            # Up to half of the value range away from the own value, in one direction.
             half = (high - low) / 2
             ends = [own[name], min(high, own[name] + half)] if rng.random() < 0.5 else [max(low, own[name] - half), own[name]]
             self.ranges[name] = [float(end) for end in ends]
@@ -105,7 +109,7 @@ def dice(method: str, table: pd.DataFrame, target: pd.Series, model: Any) -> Any
                 permitted_range=question.ranges, verbose=False, **options,
             )  # fmt: skip
         except Exception as error:  # noqa: BLE001
-            # DiCE says so by an exception where it finds nothing.
+            # DiCE raises an exception if it finds nothing.
             if "No counterfactuals found" in str(error):
                 return None
             raise
@@ -130,7 +134,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
-    print("| table | method | answered | hold all constraints | median cost | cost beside ifonly's | median time |")
+    print("| table | method | answered | valid | median cost | cost / ifonly's (queries) | median time |")
     print("|---|---|---|---|---|---|---|")
     for make in (breast_cancer, loans):
         rng = random.Random(f"{options.seed} {make.__name__}")
@@ -140,8 +144,8 @@ def main() -> None:
         model = make_pipeline(encode, RandomForestClassifier(100, random_state=options.seed)).fit(table, target)
         predicted = pd.Series(model.predict(table), index=table.index)
         questions = [Question(rng, table, table.index[predicted == 0]) for _ in range(options.questions)]
-        with tempfile.TemporaryDirectory() as desk:
-            bundle = ifonly.build(table, Path(desk) / "bundle", accepted=predicted == 1, accepted_by="a random forest predicts 1")
+        with tempfile.TemporaryDirectory() as folder:
+            bundle = ifonly.build(table, Path(folder) / "bundle", accepted=predicted == 1, accepted_by="a random forest predicts 1")
             with ifonly.serve(bundle) as deployment:
                 methods = {"ifonly": ours(deployment.explainer(), table)}
                 methods |= {f"DiCE {name}": dice(name, table, predicted, model) for name in ("kdtree", "random")}
@@ -159,7 +163,7 @@ def main() -> None:
                     both = np.array(costs[name]) / np.array(costs["ifonly"])
                     both = both[np.isfinite(both)]
                     share = f"{100 * held / max(answered, 1):.0f} % of {answered}"
-                    beside = f"{np.median(both):.2f} times ({len(both)})" if len(both) else "none in common"
+                    beside = f"{np.median(both):.2f} ({len(both)})" if len(both) else "none in common"
                     usual = f"{np.nanmedian(costs[name]):.3g}" if held else "–"
                     print(f"| {make.__name__} | {name} | {answered} of {len(questions)} | {share} | {usual} | {beside} | {1e3 * np.median(times):.0f} ms |", flush=True)
 

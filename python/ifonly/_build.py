@@ -166,7 +166,7 @@ def _in_process(data: Any, options: str, settings: str | None, mask: tuple[bytes
 
 #: Arguments of ``build`` that are not passed on as options: data, display, and schema file keys.
 _TRANSLATED = frozenset(
-    "data accepted accepted_by continuous categorical immutable exclude features one_hot others progress".split()
+    "data accepted accepted_by continuous categorical immutable exclude features one_hot others key_epochs progress".split()
 )
 
 
@@ -209,7 +209,7 @@ def build_by(builder: Builder, wanted: Mapping[str, Any]) -> BuildReport:
         "replace": bool(wanted["replace"]),
         "operators": _tables.names(wanted["operators"]),
         "schemes": _tables.names(wanted["schemes"]),
-        "key_epochs": list(wanted["key_epochs"]),
+        "epochs": list(wanted["key_epochs"]),
     }
     options = {key: value for key, value in options.items() if value is not None}
     with Bar("building", 1, wanted["progress"]) as bar:

@@ -1,7 +1,8 @@
-//! `ifonly.Explainer`: meeting servers, and asking for many people at a time, each by a search of their own.
+//! `ifonly.Explainer`: meeting servers, and asking for many people at a time, each by a search of
+//! their own.
 //!
-//! However a question ends, servers see a search: a mistake in a profile or a wish is followed by a decoy, as the client does it, and comes
-//! out at the end like any other result.
+//! However a question ends, servers see a search: a mistake in a profile or a wish is followed by a
+//! decoy, as the client does it, and comes out at the end like any other result.
 
 use crate::errors::{blamed, input, json, options};
 use crate::runtime::{aside, runtime};
@@ -83,7 +84,8 @@ impl Client {
         ifonly::client::template(self.client.manifest())
     }
 
-    /// Starts asking for all these people, so many at a time: their values, or what is wrong with them. `notify` is called whenever somebody's answer is there.
+    /// Starts asking for all these people, so many at a time: their values, or what is wrong with
+    /// them. `notify` is called whenever somebody's answer is there.
     #[pyo3(signature = (people, wishes, concurrency, notify))]
     fn start(
         &self,
@@ -246,7 +248,8 @@ pub(crate) struct Batch {
     stop: Mutex<Option<watch::Sender<()>>>,
 }
 
-/// A result for Python: whose, the answer as JSON, places on scales as JSON; or whose, and an exception.
+/// A result for Python: whose, the answer as JSON, places on scales as JSON; or whose, and an
+/// exception.
 type Told = (usize, Option<String>, Option<String>, Option<Py<PyAny>>);
 
 #[pymethods]

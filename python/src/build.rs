@@ -15,8 +15,9 @@ pub(crate) const TABLE: &str = "the table";
 
 /// Builds a bundle; gives the report as JSON, as text, and its warnings.
 ///
-/// `data` is a path, a list of paths, or a table; `wanted` has the options by their names, `settings` what a schema file would say; `mask` is a byte per row,
-/// with the words that define it. `progress` is called with a stage and a share now and then.
+/// `data` is a path, a list of paths, or a table; `wanted` has the options by their names,
+/// `settings` what a schema file would say; `mask` is a byte per row, with the words that define
+/// it. `progress` is called with a stage and a share now and then.
 #[pyfunction]
 #[pyo3(signature = (data, wanted, settings, mask, progress))]
 pub(crate) fn build(

@@ -1,6 +1,9 @@
-//! A build in steps, for `ifonly.ray.build`: one process holds a `Build`, others learn, encode and sign parts.
+//! A build in steps, for `ifonly.ray.build`: one process holds a `Build`, others learn, encode and
+//! sign parts.
 //!
-//! A part is some of the files, as `Build.parts` cuts them, or a table with some rows of a larger one and the number of rows in front of them. What travels between them is JSON that nobody else reads. The signing key does not: it is lent in a file.
+//! A part is some of the files, as `Build.parts` cuts them, or a table with some rows of a larger
+//! one and the number of rows in front of them. What travels between them is JSON that nobody else
+//! reads. The signing key does not: it is lent in a file.
 
 use crate::build::{TABLE, give, watched};
 use crate::errors::{input, json, machine, options};
@@ -36,7 +39,8 @@ impl Build {
 
 #[pymethods]
 impl Build {
-    /// Opens all files; data, options and settings as for `build`. A table needs no rows: its parts bring them.
+    /// Opens all files; data, options and settings as for `build`. A table needs no rows: its parts
+    /// bring them.
     #[new]
     #[pyo3(signature = (data, wanted, settings))]
     fn new(py: Python<'_>, data: &Bound<'_, PyAny>, wanted: &str, settings: Option<&str>) -> PyResult<Build> {

@@ -1,4 +1,5 @@
-//! Faults as Python's exceptions, by who has to do something about them. The classes are in `ifonly/errors.py`.
+//! Faults as Python's exceptions, by who has to do something about them. The classes are in
+//! `ifonly/errors.py`.
 
 use ifonly::ErrorCategory;
 use pyo3::prelude::*;

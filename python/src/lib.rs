@@ -1,8 +1,9 @@
 //! The Python module `ifonly._ifonly`: what `ifonly/*.py` calls.
 //!
-//! Thin: options and wishes come in as JSON that the crates read themselves, tables by the Arrow interface, answers leave as the JSON that
-//! the command line prints. The interpreter's lock is never held while something takes time, and nothing of Python touches shares: those
-//! are made, sent and decoded below, with the operating system's random numbers.
+//! Thin: options and wishes come in as JSON that the crates read themselves, tables by the Arrow
+//! interface, answers leave as the JSON that the command line prints. The interpreter's lock is
+//! never held while something takes time, and nothing of Python touches shares: those are made,
+//! sent and decoded below, with the operating system's random numbers.
 #![forbid(unsafe_code)]
 
 mod ask;

@@ -19,8 +19,8 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     made.as_ref().map_err(machine)
 }
 
-/// Does something in a thread of its own, without the interpreter's lock. On a signal its exception is raised, and what is being done
-/// goes on alone until it ends.
+/// Does something in a thread of its own, without the interpreter's lock. On a signal its exception
+/// is raised, and what is being done goes on alone until it ends.
 pub(crate) fn aside<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
     let (sender, receiver) = sync_channel(1);
     let spawned = std::thread::Builder::new().name("ifonly".into()).spawn(move || {

@@ -99,7 +99,8 @@ def test_a_plot_shows_every_change(explainer: ifonly.Explainer) -> None:
 
 
 def test_suggested_and_wished_constraints_hold(explainer: ifonly.Explainer) -> None:
-    assert explainer.generate_counterfactuals(ME, suggested_immutable=True)[0].record["member"] == "false"  # type: ignore[index]
+    suggested = explainer.generate_counterfactuals(ME, suggested_immutable=True)[0].record
+    assert suggested is not None and suggested["member"] == "false"
     found = explainer.generate_counterfactuals(ME, permitted_range={"income": [None, 2500], "job": ["nurse"]}, feature_weights="inverse_mad")
     assert found[0].record is not None and found[0].record["job"] == "nurse"
     assert found[0].wishes == ["income is 2500 or less", "job is one of nurse"]

@@ -1,4 +1,7 @@
-"""Bundles built by Ray's workers are those of one process, byte by byte, also when workers are killed, from files and from datasets of Ray's own."""
+"""Bundles built by Ray workers equal those of one process, byte by byte.
+
+This holds for files and for Ray datasets, and also when workers are killed.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ def tables(tmp_path: Path) -> list[Path]:
 
 
 def mortal(task: Any, place: str) -> Any:
-    """The task, whose worker dies after the work and before anybody hears of it, the first time for every part."""
+    """Returns the task; its worker dies after the first attempt at each part, before it reports."""
 
     def once(*arguments: Any, **more: Any) -> Any:
         result = task(*arguments, **more)
@@ -68,7 +71,7 @@ def mortal(task: Any, place: str) -> Any:
 
 
 def nothing_is_left(place: Path) -> bool:
-    """Nothing of what was needed on the way, the lent key least of all."""
+    """Whether no temporary files remain, such as the copy of the signing key."""
     return not [path.name for path in place.iterdir() if path.name.startswith(".")]
 
 
@@ -81,13 +84,13 @@ def build(by: Any, tables: list[Path], output: Path, **more: Any) -> ifonly.Buil
     return report
 
 
-def test_workers_give_the_bytes_of_one_process(cluster: None, tables: list[Path], tmp_path: Path) -> None:
+def test_workers_write_the_bytes_of_one_process(cluster: None, tables: list[Path], tmp_path: Path) -> None:
     import ifonly.ray
 
     one = build(ifonly.build, tables, tmp_path / "one.bundle")
     for part_bytes in (1, 4000, 1 << 30):
         by_ray = build(
-            ifonly.ray.build, tables, tmp_path / "ray.bundle", sign=one.signing_key, part_bytes=part_bytes, replace=True
+            ifonly.ray.build, tables, tmp_path / "ray.bundle", signing_key=one.signing_key, part_bytes=part_bytes, replace=True
         )
         assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
         assert by_ray.document["features"] == one.document["features"]
@@ -113,12 +116,12 @@ def test_killed_workers_change_nothing(cluster: None, tables: list[Path], tmp_pa
     marks.mkdir()
     for name in ("_learn", "_encode", "_sign"):
         monkeypatch.setattr(_build, name, mortal(getattr(_build, name), str(marks)))
-    build(ifonly.ray.build, tables, tmp_path / "ray.bundle", sign=one.signing_key, part_bytes=1 << 30)
+    build(ifonly.ray.build, tables, tmp_path / "ray.bundle", signing_key=one.signing_key, part_bytes=1 << 30)
     assert len(list(marks.iterdir())) >= 3
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
 
 
-def test_a_part_that_costs_every_worker_is_given_up(cluster: None, tables: list[Path], tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_part_that_kills_every_worker_is_abandoned(cluster: None, tables: list[Path], tmp_path: Path, monkeypatch: Any) -> None:
     import ifonly.ray
     from ifonly.ray import _build
 
@@ -126,12 +129,12 @@ def test_a_part_that_costs_every_worker_is_given_up(cluster: None, tables: list[
         os._exit(1)
 
     monkeypatch.setattr(_build, "_encode", deadly)
-    with pytest.raises(ifonly.MachineError, match="encoding: part 1 was begun 6 times, and each time its worker was lost"):
+    with pytest.raises(ifonly.MachineError, match="encoding: part 1 was started 6 times and its worker died each time"):
         build(ifonly.ray.build, tables, tmp_path / "bad.bundle", part_bytes=1 << 30)
     assert not (tmp_path / "bad.bundle").exists() and nothing_is_left(tmp_path)
 
 
-def test_faults_of_workers_name_the_file_and_the_row(cluster: None, tables: list[Path], tmp_path: Path) -> None:
+def test_errors_of_workers_name_the_file_and_the_row(cluster: None, tables: list[Path], tmp_path: Path) -> None:
     import ifonly.ray
 
     bad = tmp_path / "bad.csv"
@@ -166,7 +169,7 @@ def people(count: int, start: int = 0) -> Any:
 
 
 def cut(table: Any, seed: int) -> list[Any]:
-    """A table in blocks of random lengths, some of them empty."""
+    """Divides a table into blocks of random lengths, some of them empty."""
     lengths = random.Random(seed)
     blocks, start = [], 0
     while start < table.num_rows:
@@ -177,7 +180,7 @@ def cut(table: Any, seed: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_dataset_gives_the_bytes_of_its_table_in_any_blocks(cluster: None, tmp_path: Path, seed: int) -> None:
+def test_a_dataset_gives_the_bytes_of_its_table_with_any_blocks(cluster: None, tmp_path: Path, seed: int) -> None:
     import ifonly.ray
 
     table = people(1000)
@@ -187,7 +190,7 @@ def test_a_dataset_gives_the_bytes_of_its_table_in_any_blocks(cluster: None, tmp
     dataset = ray.data.from_arrow(cut(table, seed))
     part_bytes = [1, 5000, 1 << 30][seed - 1]
     report = ifonly.ray.build(
-        dataset, tmp_path / "ray" / ".." / "people.bundle", **wanted, sign=one.signing_key, part_bytes=part_bytes, replace=True
+        dataset, tmp_path / "ray" / ".." / "people.bundle", **wanted, signing_key=one.signing_key, part_bytes=part_bytes, replace=True
     )
     assert contents(tmp_path / "people.bundle") == right, f"seed {seed}"
     assert report.rows_read == one.rows_read == 1000 and report.accepted == one.accepted
@@ -195,7 +198,7 @@ def test_a_dataset_gives_the_bytes_of_its_table_in_any_blocks(cluster: None, tmp
     assert nothing_is_left(tmp_path)
 
 
-def test_what_was_read_filtered_and_mapped_is_built_in_its_order(cluster: None, tables: list[Path], tmp_path: Path) -> None:
+def test_a_filtered_and_mapped_dataset_is_built_in_order(cluster: None, tables: list[Path], tmp_path: Path) -> None:
     import pyarrow.compute as pc
 
     import ifonly.ray
@@ -205,7 +208,7 @@ def test_what_was_read_filtered_and_mapped_is_built_in_its_order(cluster: None, 
     one = ifonly.build(table, tmp_path / "one.bundle", "ok", accept="yes", name="people")
 
     def slowly(batch: Any) -> Any:
-        # The first come last.
+        # The first batch is finished last.
         import time
 
         time.sleep(0.5 if batch["age"][0].as_py() == 32 else 0)
@@ -214,7 +217,7 @@ def test_what_was_read_filtered_and_mapped_is_built_in_its_order(cluster: None, 
     dataset = ray.data.read_parquet([str(file) for file in sorted(tables[0].iterdir())])
     dataset = dataset.filter(lambda row: row["age"] > 30 and row["debt"] is not None and row["debt"] < 120)
     dataset = dataset.map_batches(slowly, batch_format="pyarrow")
-    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", accept="yes", name="people", sign=one.signing_key)
+    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", accept="yes", name="people", signing_key=one.signing_key)
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
 
 
@@ -224,7 +227,7 @@ def test_blocks_of_different_types_are_one_table(cluster: None, tmp_path: Path) 
     def block(count: int, money: Any, word: Any, more: Any) -> Any:
         numbers = [(n * 13) % 40 for n in range(count)]
         words = pa.array([None if word == pa.null() else "ab"[n % 2] for n in numbers], word)
-        # A quarter is a number of every size; a tenth is another one for 32 bits.
+        # A quarter is exact in every width; a tenth has another value in 32 bits.
         amounts = pa.array([n if pa.types.is_integer(money) else n / (4 if n % 3 else 10) for n in numbers], money)
         return pa.table({"amount": amounts, "word": words, "more": pa.array(numbers, more)})
 
@@ -237,18 +240,18 @@ def test_blocks_of_different_types_are_one_table(cluster: None, tmp_path: Path) 
     assert table.schema.field("amount").type == pa.float64()
     words: Any = {"missing": "most-common", "name": "people"}
     one = ifonly.build(table, tmp_path / "one.bundle", **words)
-    # A dictionary is the same words.
+    # Dictionary encoding does not change the words.
     place = table.schema.get_field_index("word")
     blocks[0] = blocks[0].set_column(place, "word", blocks[0]["word"].dictionary_encode())
-    ifonly.ray.build(ray.data.from_arrow(blocks), tmp_path / "ray.bundle", sign=one.signing_key, part_bytes=1 << 30, **words)
+    ifonly.ray.build(ray.data.from_arrow(blocks), tmp_path / "ray.bundle", signing_key=one.signing_key, part_bytes=1 << 30, **words)
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
 
     for other, why in [
-        (pa.table({"a": ["x", "y"], "b": [1, 2]}), "column 'a': it is int64 and string in different blocks"),
+        (pa.table({"a": ["x", "y"], "b": [1, 2]}), "column 'a': its type is int64 and string in different blocks"),
         (pa.table({"a": [1, 2]}), "it has no column 'b'"),
-        (pa.table({"b": [1, 2], "a": [1, 2]}), "they are in another order"),
-        (pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]}), "it has a column 'c' too"),
-        (pa.table({"a": [0.5, 1.5], "b": [1, 2]}), "column 'a': some of its int64 are no double"),
+        (pa.table({"b": [1, 2], "a": [1, 2]}), "their order differs"),
+        (pa.table({"a": [1, 2], "b": [1, 2], "c": [1, 2]}), "it also has a column 'c'"),
+        (pa.table({"a": [0.5, 1.5], "b": [1, 2]}), "column 'a': some values of type int64 cannot be cast to double"),
     ]:
         first = pa.table({"a": [1, (1 << 53) + 1], "b": [1, 2]})
         with pytest.raises(ifonly.InputError, match=f"the table.*{why}"):
@@ -256,7 +259,7 @@ def test_blocks_of_different_types_are_one_table(cluster: None, tmp_path: Path) 
     assert not (tmp_path / "bad.bundle").exists() and nothing_is_left(tmp_path)
 
 
-def test_datasets_of_pandas_frames_and_of_rows_are_tables_too(cluster: None, tmp_path: Path) -> None:
+def test_datasets_of_pandas_frames_and_of_rows_are_tables(cluster: None, tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     import ifonly.ray
 
@@ -264,11 +267,11 @@ def test_datasets_of_pandas_frames_and_of_rows_are_tables_too(cluster: None, tmp
     one = ifonly.build(pa.Table.from_pylist(rows), tmp_path / "one.bundle", name="people")
     frames = [pd.DataFrame(rows[:33]), pd.DataFrame(rows[33:])]
     for dataset in (ray.data.from_items(rows), ray.data.from_pandas(frames), ray.data.from_pandas(frames).materialize()):
-        ifonly.ray.build(dataset, tmp_path / "ray.bundle", name="people", sign=one.signing_key, replace=True)
+        ifonly.ray.build(dataset, tmp_path / "ray.bundle", name="people", signing_key=one.signing_key, replace=True)
         assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
 
 
-def test_a_dataset_is_carried_out_once(cluster: None, tmp_path: Path) -> None:
+def test_a_dataset_is_executed_once(cluster: None, tmp_path: Path) -> None:
     import ifonly.ray
 
     marks = tmp_path / "marks"
@@ -284,13 +287,13 @@ def test_a_dataset_is_carried_out_once(cluster: None, tmp_path: Path) -> None:
     dataset = ray.data.range(600, override_num_blocks=6).random_shuffle().map_batches(chance, batch_size=None)
     report = ifonly.ray.build(dataset, tmp_path / "chance.bundle", part_bytes=1)
     assert report.rows_accepted == 600
-    # Had the passes seen different rows, records and levels would not fit.
+    # If the passes had seen different rows, records and levels would not match.
     ifonly.inspect(tmp_path / "chance.bundle", check=True)
-    # Not once for each pass; a worker that Ray replaced may have begun a block again.
+    # Once, not once per pass. Ray may repeat a block if it replaces a worker.
     assert 6 <= len(list(marks.iterdir())) < 12
 
 
-def test_killed_workers_change_nothing_of_a_dataset(cluster: None, tmp_path: Path, monkeypatch: Any) -> None:
+def test_killed_workers_change_nothing_for_a_dataset(cluster: None, tmp_path: Path, monkeypatch: Any) -> None:
     import ifonly.ray
     from ifonly.ray import _blocks, _build
 
@@ -298,29 +301,29 @@ def test_killed_workers_change_nothing_of_a_dataset(cluster: None, tmp_path: Pat
     one = ifonly.build(table, tmp_path / "one.bundle", "ok", missing="drop", name="people")
     marks = tmp_path / "marks"
     marks.mkdir()
-    for module, name in ((_blocks, "keep"), (_build, "_learn"), (_build, "_encode"), (_build, "_sign")):
+    for module, name in ((_blocks, "store"), (_build, "_learn"), (_build, "_encode"), (_build, "_sign")):
         monkeypatch.setattr(module, name, mortal(getattr(module, name), str(marks)))
     dataset = ray.data.from_arrow([table.slice(0, 100), table.slice(100)])
-    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", missing="drop", name="people", sign=one.signing_key)
+    ifonly.ray.build(dataset, tmp_path / "ray.bundle", "ok", missing="drop", name="people", signing_key=one.signing_key)
     assert len(list(marks.iterdir())) == 5
     assert contents(tmp_path / "ray.bundle") == contents(tmp_path / "one.bundle")
     assert nothing_is_left(tmp_path)
 
 
-def test_faults_in_a_dataset_are_those_of_its_table(cluster: None, tmp_path: Path) -> None:
+def test_errors_in_a_dataset_are_those_of_its_table(cluster: None, tmp_path: Path) -> None:
     import ifonly.ray
 
     table = people(400)
-    # Of several faults the first in the data is told, whoever finds another one earlier.
+    # Of several errors the first in the data is raised, whichever worker finishes first.
     beyond = table.set_column(3, "born", pa.array([1 << 60 if n in (120, 333) else 1 for n in range(400)], pa.timestamp("s")))
     unknown = table.set_column(6, "ok", pa.array([None if n == 201 else "yes" for n in range(400)]))
-    # Those who were not accepted may be anybody.
-    nobody = table.set_column(6, "ok", pa.array(["no"] * 400))
+    # No row is accepted.
+    rejected = table.set_column(6, "ok", pa.array(["no"] * 400))
     for given, wanted, why in [
         (table, {"accepted": "ok"}, 'the table, row 4, column "debt": the value is missing'),
         (beyond, {"accepted": "ok"}, 'the table, row 121, column "born": this date lies beyond all calendars'),
         (unknown, {"accepted": "ok", "accept": "yes"}, 'the table, row 202, column "ok": the target is missing'),
-        (nobody, {"accepted": "ok", "accept": "yes"}, "no row is accepted"),
+        (rejected, {"accepted": "ok", "accept": "yes"}, "no row is accepted"),
         (table, {"accepted": "okay"}, 'no column "okay"'),
         (table, {"categorical": ["jobs"]}, 'no column "jobs"'),
         (table.select(["path"]), {}, "there are no columns with single values"),
@@ -331,16 +334,17 @@ def test_faults_in_a_dataset_are_those_of_its_table(cluster: None, tmp_path: Pat
                 by(data, tmp_path / "bad.bundle", part_bytes=1, **wanted) if by is ifonly.ray.build else by(data, tmp_path / "bad.bundle", **wanted)
             messages.append(str(error.value))
         assert messages[0] == messages[1] and why in messages[0]
-    with pytest.raises(ifonly.InputError, match="the table: there are no rows in this dataset"):
+    with pytest.raises(ifonly.InputError, match="the table: this dataset has no rows"):
         ifonly.ray.build(ray.data.from_arrow(table).filter(lambda row: False), tmp_path / "bad.bundle")
     with pytest.raises(ifonly.InputError, match="ifonly.ray.build"):
         ifonly.build(ray.data.from_arrow(table), tmp_path / "bad.bundle")
     with pytest.raises(ifonly.InputError, match="write it into a column"):
-        ifonly.ray.build(ray.data.from_arrow(table), tmp_path / "bad.bundle", [True] * 400)  # type: ignore[arg-type]
+        dataset = ray.data.from_arrow(table)
+        ifonly.ray.build(dataset, tmp_path / "bad.bundle", [True] * 400)  # type: ignore[arg-type]
     assert not (tmp_path / "bad.bundle").exists() and nothing_is_left(tmp_path)
 
     def never(batch: Any) -> Any:
-        raise AssertionError("a dataset is not carried out for a bundle that is there already")
+        raise AssertionError("the dataset must not be executed if the bundle already exists")
 
     ifonly.build(table, tmp_path / "there.bundle", "ok", missing="drop")
     with pytest.raises(ifonly.InputError, match="exists already"):
@@ -355,27 +359,27 @@ def test_faults_in_a_dataset_are_those_of_its_table(cluster: None, tmp_path: Pat
     assert nothing_is_left(tmp_path)
 
 
-def test_kept_rows_that_change_are_noticed(tmp_path: Path) -> None:
+def test_changed_rows_in_storage_are_detected(tmp_path: Path) -> None:
     from ifonly.ray import _blocks
 
     table = people(50)
     schema = table.schema.serialize().to_pybytes()
-    told = _blocks.keep(table, str(tmp_path))
-    (part,) = _blocks.parts([_blocks.Kept(**json.loads(told["kept"][0]))], 1)
+    stored = _blocks.store(table, str(tmp_path))
+    (part,) = _blocks.parts([_blocks.StoredBlock(**json.loads(stored["stored"][0]))], 1)
     assert _blocks.read(part, str(tmp_path), schema)[0].equals(table)
     (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     damaged = bytearray(file.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     file.write_bytes(damaged)
-    with pytest.raises(ifonly.MachineError, match="are others now"):
+    with pytest.raises(ifonly.MachineError, match="the stored rows have changed"):
         _blocks.read(part, str(tmp_path), schema)
     file.unlink()
-    with pytest.raises(ifonly.MachineError, match="cannot read rows that were kept"):
+    with pytest.raises(ifonly.MachineError, match="cannot read stored rows"):
         _blocks.read(part, str(tmp_path), schema)
 
 
-def test_settings_of_ray_data_stay_as_they_were(cluster: None, tmp_path: Path) -> None:
+def test_settings_of_ray_data_are_restored(cluster: None, tmp_path: Path) -> None:
     import ifonly.ray
 
     def settings() -> list[Any]:
@@ -388,11 +392,11 @@ def test_settings_of_ray_data_stay_as_they_were(cluster: None, tmp_path: Path) -
     before = settings()
     ifonly.ray.build(dataset, tmp_path / "people.bundle", "ok", missing="drop")
     with contextlib.suppress(ifonly.InputError):
-        ifonly.ray.build(dataset, tmp_path / "bad.bundle", "nobody")
+        ifonly.ray.build(dataset, tmp_path / "bad.bundle", "missing")
     assert settings() == before
 
 
-def test_ray_runs_for_the_time_of_a_build_and_says_nothing_of_datasets(tmp_path: Path) -> None:
+def test_ray_runs_only_during_a_build_and_prints_nothing_about_datasets(tmp_path: Path) -> None:
     program = """
 import logging, ray, ifonly.ray
 
@@ -401,19 +405,19 @@ if __name__ == "__main__":
     assert not ray.is_initialized()
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     dataset = ray.data.read_parquet("people.parquet")
-    ifonly.ray.build(dataset, "dataset.bundle", "ok", missing="drop", name="people", sign="people.bundle.signing.key")
+    ifonly.ray.build(dataset, "dataset.bundle", "ok", missing="drop", name="people", signing_key="people.bundle.signing.key")
     assert ray.is_initialized()
 """
     pq.write_table(people(200), tmp_path / "people.parquet")
     (tmp_path / "program.py").write_text(program)
     done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    said = done.stdout + done.stderr
-    assert not re.search("dataset|progress", said, re.IGNORECASE), said
+    printed = done.stdout + done.stderr
+    assert not re.search("dataset|progress", printed, re.IGNORECASE), printed
     assert (tmp_path / "dataset.bundle" / "checksums").exists() and nothing_is_left(tmp_path)
 
 
-def test_the_signing_key_does_not_go_through_ray(cluster: None, tables: list[Path], tmp_path: Path, monkeypatch: Any) -> None:
+def test_the_signing_key_does_not_pass_through_ray(cluster: None, tables: list[Path], tmp_path: Path, monkeypatch: Any) -> None:
     import ifonly.ray
     from ifonly.ray import _build
 

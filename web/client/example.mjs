@@ -1,5 +1,5 @@
-// A question from Node: node example.mjs PROFILE.json WISHES.json URL URL …
-// Prints the answer as `ifonly ask --json` does, and how far it is on standard error.
+// A search from Node: node example.mjs PROFILE.json WISHES.json URL URL …
+// Prints the answer as `ifonly ask --json` does, and the progress on standard error.
 
 import { readFileSync } from "node:fs";
 import { connect, IfonlyError } from "./dist/index.js";
@@ -9,7 +9,7 @@ const read = (path) => JSON.parse(readFileSync(path, "utf8"));
 try {
   const connection = await connect(servers);
   const { dataset, rows } = await connection.inspect();
-  console.error(`${rows} accepted people in ${dataset.name}`);
+  console.error(`${rows} accepted rows in ${dataset.name}`);
   const onProgress = ({ server, step, received, of }) => console.error(`${server}: step ${step}, ${received} of ${of} bytes`);
   console.log(JSON.stringify(await connection.ask(read(profile), read(wishes), { onProgress })));
   connection.close();

@@ -1,10 +1,11 @@
 //! From the servers' answers to the values at 0, with silent and lying servers.
 //!
-//! Each row's answers are a codeword: a polynomial of degree ≤ κ at the servers' points. Normally κ+1 answers are
-//! interpolated at 0 with precomputed weights. With more, all rows share the same liars: one random linear combination
-//! of the rows is error-corrected (Berlekamp–Welch), the liars are dropped, and *all* rows are checked; a chance
-//! cancellation in the combination is met with another one. The combination is drawn locally and seen by no server.
-//! The same code serves F_q (distances) and GF(2^8) (records).
+//! Each row's answers are a codeword: a polynomial of degree ≤ κ at the servers' points. Normally
+//! κ+1 answers are interpolated at 0 with precomputed weights. With more, all rows share the same
+//! liars: one random linear combination of the rows is error-corrected (Berlekamp–Welch), the liars
+//! are dropped, and *all* rows are checked; a chance cancellation in the combination is met with
+//! another one. The combination is drawn locally and seen by no server. The same code serves F_q
+//! (distances) and GF(2^8) (records).
 
 use crate::field::{Field, FieldElement};
 use crate::random::RandomSource;
@@ -74,10 +75,10 @@ pub enum DecodeError {
         need: usize,
     },
     /// More servers lied than the deployment corrects, and they are known.
-    #[error("servers {liars:?} lied, but the deployment corrects only {allowed}")]
+    #[error("servers {lying_servers:?} lied, but the deployment corrects only {allowed}")]
     Liars {
         /// Counted from 1.
-        liars: Vec<usize>,
+        lying_servers: Vec<usize>,
         /// B.
         allowed: usize,
     },
@@ -86,7 +87,8 @@ pub enum DecodeError {
     TooManyLies,
 }
 
-/// Another combination after so many chance cancellations; at q = 3 the last one is reached with probability 3^-64.
+/// Another combination after so many chance cancellations; at q = 3 the last one is reached with
+/// probability 3^-64.
 const TRIES: usize = 64;
 
 /// Answers that agree with each other in every row.
@@ -95,7 +97,7 @@ pub struct ConsistentAnswers<'a, E> {
     /// The point and the answer of `degree + 1` servers.
     columns: Vec<(E, &'a [E])>,
     /// Servers whose answers were wrong and have been left out, counted from 1.
-    pub liars: Vec<usize>,
+    pub lying_servers: Vec<usize>,
 }
 
 /// Finds servers that agree on polynomials of degree ≤ `degree` (`None` is a silent server).
@@ -125,12 +127,12 @@ pub fn select_consistent<'a, F: FieldArithmetic>(
         if !consistent(field, &honest, degree) {
             continue;
         }
-        let liars: Vec<usize> = wrong.iter().map(|&n| spoke[n] + 1).collect();
-        if liars.len() > lying {
-            return Err(DecodeError::Liars { liars, allowed: lying });
+        let lying_servers: Vec<usize> = wrong.iter().map(|&n| spoke[n] + 1).collect();
+        if lying_servers.len() > lying {
+            return Err(DecodeError::Liars { lying_servers, allowed: lying });
         }
         honest.truncate(degree + 1);
-        return Ok(ConsistentAnswers { columns: honest, liars });
+        return Ok(ConsistentAnswers { columns: honest, lying_servers });
     }
     Err(DecodeError::TooManyLies)
 }
@@ -143,7 +145,8 @@ impl<E: Copy + Default + PartialEq> ConsistentAnswers<'_, E> {
     }
 }
 
-/// The w_n with `coefficient = Σ w_n·f(α_n)` for every polynomial f with as many coefficients as there are points.
+/// The w_n with `coefficient = Σ w_n·f(α_n)` for every polynomial f with as many coefficients as
+/// there are points.
 pub fn coefficient_weights<F: FieldArithmetic>(field: &F, points: &[F::Element], number: usize) -> Vec<F::Element> {
     // Σ_n w_n·α_n^i = 1[i = number], a Vandermonde system.
     let equation = |i: usize| {
@@ -190,7 +193,8 @@ fn consistent<F: FieldArithmetic>(field: &F, columns: &[(F::Element, &[F::Elemen
     extra.iter().all(|&(point, column)| combine(field, base, &value_weights(field, &points, point)) == column)
 }
 
-/// The columns that are off in a random combination of the rows; `None` when no few columns explain it.
+/// The columns that are off in a random combination of the rows; `None` when no few columns explain
+/// it.
 fn find_liars<F: FieldArithmetic>(
     field: &F,
     columns: &[(F::Element, &[F::Element])],
@@ -211,8 +215,8 @@ fn find_liars<F: FieldArithmetic>(
     (0..=(columns.len() - degree - 1) / 2).find_map(|errors| correct(field, &points, &combined, degree, errors))
 }
 
-/// Berlekamp–Welch: `Q(α) = y·E(α)` with E monic of degree `errors` and deg Q ≤ degree + errors. The wrong places are the
-/// roots of E; what is left must lie on a polynomial.
+/// Berlekamp–Welch: `Q(α) = y·E(α)` with E monic of degree `errors` and deg Q ≤ degree + errors.
+/// The wrong places are the roots of E; what is left must lie on a polynomial.
 fn correct<F: FieldArithmetic>(
     field: &F,
     points: &[F::Element],
@@ -242,7 +246,8 @@ fn power<F: FieldArithmetic>(field: &F, base: F::Element, exponent: usize) -> F:
     (0..exponent).fold(field.one(), |product, _| field.mul(product, base))
 }
 
-/// One solution of the linear system whose rows end with the right-hand side, by Gauss–Jordan; free unknowns are 0.
+/// One solution of the linear system whose rows end with the right-hand side, by Gauss–Jordan; free
+/// unknowns are 0.
 fn solve<F: FieldArithmetic>(field: &F, mut rows: Vec<Vec<F::Element>>, unknowns: usize) -> Option<Vec<F::Element>> {
     let zero = F::Element::default();
     let mut pivots = vec![];
@@ -296,7 +301,7 @@ mod tests {
             random: &mut SeededRandom,
         ) -> Result<(Vec<FieldElement>, Vec<usize>), DecodeError> {
             let agreed = select_consistent(&self.field, self.points.as_slice(), kappa, lying, &self.answers, random)?;
-            Ok((agreed.coefficient(&self.field, 0), agreed.liars))
+            Ok((agreed.coefficient(&self.field, 0), agreed.lying_servers))
         }
     }
 
@@ -311,8 +316,8 @@ mod tests {
     }
 
     fn spoil(field: &Field, answer: &mut Option<Vec<FieldElement>>, random: &mut SeededRandom) {
-        for symbol in answer.iter_mut().flatten() {
-            *symbol = field.add(*symbol, field.sample_nonzero(random));
+        for element in answer.iter_mut().flatten() {
+            *element = field.add(*element, field.sample_nonzero(random));
         }
     }
 
@@ -330,9 +335,9 @@ mod tests {
                     for n in silent..silent + lying {
                         spoil(&case.field, &mut case.answers[n], &mut random);
                     }
-                    let (values, liars) = case.decode(kappa, lying, &mut random).unwrap();
+                    let (values, lying_servers) = case.decode(kappa, lying, &mut random).unwrap();
                     assert_eq!(values, case.truth);
-                    assert_eq!(liars, (silent + 1..=silent + lying).collect::<Vec<_>>());
+                    assert_eq!(lying_servers, (silent + 1..=silent + lying).collect::<Vec<_>>());
                 }
             }
         }
@@ -354,7 +359,8 @@ mod tests {
         }
     }
 
-    /// Calls `test` with every choice of `count` servers and every non-zero lie of each in a field of 7, in one row.
+    /// Calls `test` with every choice of `count` servers and every non-zero lie of each in a field
+    /// of 7, in one row.
     fn every_lie(servers: usize, count: usize, mut test: impl FnMut(&[(usize, u64)])) {
         let mut all = ExhaustiveRandom::default();
         while all.next_run() {
@@ -368,8 +374,9 @@ mod tests {
 
     #[test]
     fn no_lie_makes_an_innocent_server_a_liar() {
-        // n servers on polynomials of degree κ are n − κ − 1 to spare. Half of these can be named; beyond that, and as long as
-        // liars and named together could not be all the spare ones, there is nobody to name. Every lie is played.
+        // n servers on polynomials of degree κ are n − κ − 1 to spare. Half of these can be named;
+        // beyond that, and as long as liars and named together could not be all the spare ones,
+        // there is nobody to name. Every lie is played.
         let mut random = SeededRandom::new(6);
         for (kappa, servers) in [(1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (2, 4), (2, 5), (2, 6), (3, 6)] {
             let spare = servers - kappa - 1;
@@ -381,16 +388,16 @@ mod tests {
                         let answer = case.answers[server].as_mut().unwrap();
                         answer[0] = case.field.add(answer[0], case.field.reduce(lie));
                     }
-                    let liars: Vec<usize> = lies.iter().map(|(server, _)| server + 1).collect();
+                    let lying_servers: Vec<usize> = lies.iter().map(|(server, _)| server + 1).collect();
                     let expected = if lying > named {
                         Err(DecodeError::TooManyLies)
                     } else {
-                        Ok((case.truth.clone(), liars.clone()))
+                        Ok((case.truth.clone(), lying_servers.clone()))
                     };
                     assert_eq!(case.decode(kappa, named, &mut random), expected, "κ = {kappa}, {lies:?}");
                     if (1..=named).contains(&lying) {
                         // Who corrects fewer names the same and decodes nothing.
-                        let error = DecodeError::Liars { liars, allowed: lying - 1 };
+                        let error = DecodeError::Liars { lying_servers, allowed: lying - 1 };
                         assert_eq!(case.decode(kappa, lying - 1, &mut random), Err(error));
                     }
                 });
@@ -411,13 +418,14 @@ mod tests {
 
     #[test]
     fn lies_that_cancel_between_rows_are_found_in_bytes_too() {
-        // The constant polynomial 0 at four servers; the third lies in two rows, and its lies sum to nothing.
+        // The constant polynomial 0 at four servers; the third lies in two rows, and its lies sum
+        // to nothing.
         let mut random = SeededRandom::new(7);
         for lie in 1..=255 {
             let answer = |server| Some(if server == 2 { vec![lie, 0, lie] } else { vec![0; 3] });
             let answers: Vec<Option<Vec<u8>>> = (0..4).map(answer).collect();
             let agreed = select_consistent(&crate::gf256::Gf256, &[1, 2, 3, 4], 1, 1, &answers, &mut random).unwrap();
-            assert_eq!(agreed.liars, [3]);
+            assert_eq!(agreed.lying_servers, [3]);
         }
     }
 

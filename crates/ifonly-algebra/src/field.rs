@@ -1,7 +1,8 @@
 //! The field F_q for any prime q < 2^62, and its reduced symbols.
 //!
-//! Products are reduced by Barrett's method: with `m = ⌊2^64/q⌋` and one high product for q < 2^32, with a 128-bit
-//! product above. Nothing here is written for secrets' timing beyond what follows from straight-line arithmetic.
+//! Products are reduced by Barrett's method: with `m = ⌊2^64/q⌋` and one high product for q < 2^32,
+//! with a 128-bit product above. Nothing here is written for secrets' timing beyond what follows
+//! from straight-line arithmetic.
 
 use crate::prime::{self, MAX_BITS};
 use crate::random::RandomSource;

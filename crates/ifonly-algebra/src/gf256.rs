@@ -7,7 +7,8 @@ use crate::random::RandomSource;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gf256;
 
-/// The generator 3's powers, twice over so that sums of logarithms need no reduction, and its logarithms.
+/// The generator 3's powers, twice over so that sums of logarithms need no reduction, and its
+/// logarithms.
 const TABLES: ([u8; 510], [u8; 256]) = tables();
 
 const fn tables() -> ([u8; 510], [u8; 256]) {

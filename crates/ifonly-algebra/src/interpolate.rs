@@ -1,13 +1,15 @@
 //! The common case of decoding: as many answers as it needs and none to check them by.
 //!
-//! Then there is nothing to correct, and every value is one linear combination of the servers' symbols. Who can compute it
-//! faster than [`agree`](crate::decode::agree) on unpacked symbols, and as the answers arrive, is an [`Interpolate`]; a
-//! a search uses it where it applies and falls back where an answer cannot be read.
+//! Then there is nothing to correct, and every value is one linear combination of the servers'
+//! symbols. Who can compute it faster than [`agree`](crate::decode::agree) on unpacked symbols, and
+//! as the answers arrive, is an [`Interpolate`]; a a search uses it where it applies and falls back
+//! where an answer cannot be read.
 
 use crate::field::{Field, FieldElement};
 use zeroize::Zeroize;
 
-/// How the symbols of N servers become values: `value = constant + Σ_n w_n·A_n`, one constant per symbol of a row.
+/// How the symbols of N servers become values: `value = constant + Σ_n w_n·A_n`, one constant per
+/// symbol of a row.
 #[derive(Clone, Debug)]
 pub struct InterpolationPlan {
     /// F_q.
@@ -45,9 +47,10 @@ pub trait Interpolator: Sync {
 
 /// One phase's answers on their way to values.
 pub trait InterpolationStream: Send {
-    /// Hands the values of rows that all answers hold by now, and that were not visited before, to `visit`, in order and in
-    /// runs of whole rows. `answers` are the packed answers from their beginning, one per weight and none longer than the
-    /// right length; once all of them are whole, every row has been visited. Values may have been visited before an answer
-    /// turns out unreadable.
+    /// Hands the values of rows that all answers hold by now, and that were not visited before, to
+    /// `visit`, in order and in runs of whole rows. `answers` are the packed answers from their
+    /// beginning, one per weight and none longer than the right length; once all of them are whole,
+    /// every row has been visited. Values may have been visited before an answer turns out
+    /// unreadable.
     fn advance(&mut self, answers: &[&[u8]], visit: &mut dyn FnMut(DecodedWords<'_>)) -> Result<(), MalformedAnswer>;
 }

@@ -1,17 +1,19 @@
 //! The randomness that the servers share: root keys, epochs, and labelled random-access streams.
 //!
-//! `K_τ = BLAKE3_keyed(root, "transcript" ‖ τ)`. Every purpose has a stream of its own under K_τ: AES-128 in counter mode,
-//! with the key from `BLAKE3_keyed(K_τ, label)`. A label is a [`Purpose`], six bytes that no two purposes share, and a
-//! purpose fixes what its numbers are (uniform, non-zero, below d_min), so one index cannot serve two ends.
+//! `K_τ = BLAKE3_keyed(root, "transcript" ‖ τ)`. Every purpose has a stream of its own under K_τ:
+//! AES-128 in counter mode, with the key from `BLAKE3_keyed(K_τ, label)`. A label is a [`Purpose`],
+//! six bytes that no two purposes share, and a purpose fixes what its numbers are (uniform,
+//! non-zero, below d_min), so one index cannot serve two ends.
 //!
-//! A number of position i is the little-endian word at offset `i·width` of the stream, masked to the bits it needs; its
-//! width is as many bytes as hold these bits, or 8 if that is more than 4. Words that are not below the limit are drawn
-//! again from blocks that no position reaches: block counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and
-//! every row can be computed anywhere.
+//! A number of position i is the little-endian word at offset `i·width` of the stream, masked to
+//! the bits it needs; its width is as many bytes as hold these bits, or 8 if that is more than 4.
+//! Words that are not below the limit are drawn again from blocks that no position reaches: block
+//! counter `2^127 + i·2^32 + attempt`. The result is exactly uniform and every row can be computed
+//! anywhere.
 
 use crate::field::{Field, FieldElement};
-use crate::row_function::RowRandomness;
 use crate::random::{RandomSource, mask_for};
+use crate::row_function::RowRandomness;
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -59,7 +61,8 @@ impl RootKey {
         TranscriptKeys { key: derive(&self.bytes, &[b"transcript", &self.epoch.to_le_bytes(), tau]) }
     }
 
-    /// What shows that a search with this scheme and this τ of its first phase was begun at a server with this key.
+    /// What shows that a search with this scheme and this τ of its first phase was begun at a
+    /// server with this key.
     pub fn ticket(&self, scheme: &str, tau: &[u8; 32]) -> [u8; TICKET_LENGTH] {
         let whole = derive(&self.bytes, &[b"ticket", &self.epoch.to_le_bytes(), scheme.as_bytes(), tau]);
         let mut ticket = [0; TICKET_LENGTH];
@@ -67,7 +70,8 @@ impl RootKey {
         ticket
     }
 
-    /// A key for the all-or-nothing encoding of stored record `row`, the same at all servers of this epoch.
+    /// A key for the all-or-nothing encoding of stored record `row`, the same at all servers of
+    /// this epoch.
     pub fn record(&self, digest: &[u8; 32], row: u64) -> [u8; 16] {
         let key: [u8; 32] = derive(&self.bytes, &[b"record", &self.epoch.to_le_bytes(), digest, &row.to_le_bytes()]);
         let mut short = [0; 16];
@@ -82,7 +86,8 @@ impl std::fmt::Debug for RootKey {
     }
 }
 
-/// BLAKE3 keyed by `key` over the parts, each preceded by its length so that no two lists of parts collide.
+/// BLAKE3 keyed by `key` over the parts, each preceded by its length so that no two lists of parts
+/// collide.
 fn derive(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_keyed(key);
     for part in parts {
@@ -200,7 +205,8 @@ impl TranscriptKeys {
     }
 }
 
-/// AES-128 in counter mode with random access: block c is the cipher of c as 16 little-endian bytes.
+/// AES-128 in counter mode with random access: block c is the cipher of c as 16 little-endian
+/// bytes.
 #[derive(Clone)]
 pub struct KeyStream {
     // Wipes its round keys on drop.
@@ -225,7 +231,8 @@ impl KeyStream {
         self.cipher.encrypt_blocks(aes::Block::cast_slice_from_core_mut(blocks));
     }
 
-    /// The counters of these blocks, which are the same for all streams, for [`KeyStream::blocks_of`].
+    /// The counters of these blocks, which are the same for all streams, for
+    /// [`KeyStream::blocks_of`].
     pub fn count(first: u128, blocks: &mut [[u8; 16]]) {
         for (counter, block) in (first..).zip(blocks) {
             *block = counter.to_le_bytes();
@@ -301,7 +308,8 @@ impl FieldElementStream {
         FieldElementStream { stream, field: field.clone(), width, limit, shift }
     }
 
-    /// What is left of a word before it is compared with the limit: the smallest 2^b − 1 that covers it.
+    /// What is left of a word before it is compared with the limit: the smallest 2^b − 1 that
+    /// covers it.
     pub fn mask(&self) -> u64 {
         mask_for(self.limit)
     }

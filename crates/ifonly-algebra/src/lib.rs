@@ -1,8 +1,11 @@
-//! What lies under the protocol: numbers, sharing, row functions, and the randomness that servers have in common.
+//! What lies under the protocol: numbers, sharing, row functions, and the randomness that servers
+//! have in common.
 //!
-//! A question is [shared](share) at N points of a [`field`]; a server evaluates a small [program](row_function::Program) on every row and adds
-//! pads from [keyed streams](keys), in an [order] that only the servers know; whoever asked [decodes](decode) the values. Kernels need all
-//! of this and nothing of schemes, messages or searches, which are `ifonly-core`'s: that is the line between the two crates.
+//! A question is [shared](share) at N points of a [`field`]; a server evaluates a small
+//! [program](row_function::Program) on every row and adds pads from [keyed streams](keys), in an
+//! [order] that only the servers know; whoever asked [decodes](decode) the values. Kernels need all
+//! of this and nothing of schemes, messages or searches, which are `ifonly-core`'s: that is the
+//! line between the two crates.
 //!
 //! ```
 //! use ifonly_algebra::{decode::agree, field::Field, random::OsRandom, share::{Points, share}};
@@ -19,12 +22,12 @@
 
 pub mod decode;
 pub mod field;
-pub mod row_function;
 pub mod gf256;
 pub mod interpolate;
 pub mod keys;
-pub mod shuffle;
 mod prime;
 pub mod random;
+pub mod row_function;
 pub mod share;
+pub mod shuffle;
 pub mod wire;

@@ -1,14 +1,16 @@
 //! Primes: a test that is right for every 64-bit number, and the two rules that choose q.
 //!
-//! The deployment rule takes the largest prime below 2^b, with b the smallest bit length that holds the bound: b bits
-//! per symbol and almost no rejection when sampling. The paper's rule takes the smallest prime above the bound.
+//! The deployment rule takes the largest prime below 2^b, with b the smallest bit length that holds
+//! the bound: b bits per symbol and almost no rejection when sampling. The paper's rule takes the
+//! smallest prime above the bound.
 
 use crate::field::ModulusRule;
 
 /// Fields stop here: sums of two symbols and balanced limbs still fit into 64 bits.
 pub(crate) const MAX_BITS: u32 = 62;
 
-/// Miller–Rabin with the first twelve primes as bases, which is exact below 3.3·10^24 (Sorenson and Webster, 2015).
+/// Miller–Rabin with the first twelve primes as bases, which is exact below 3.3·10^24 (Sorenson and
+/// Webster, 2015).
 pub(crate) fn is_prime(n: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     if n < 2 {
@@ -75,8 +77,8 @@ mod tests {
 
     #[test]
     fn knows_strong_pseudoprimes_and_the_ends_of_the_range() {
-        // The smallest strong pseudoprimes to the first k prime bases, k = 1..9 (Jaeschke; Jiang and Deng), and
-        // Carmichael numbers, one of them without a small factor: 211·421·631.
+        // The smallest strong pseudoprimes to the first k prime bases, k = 1..9 (Jaeschke; Jiang
+        // and Deng), and Carmichael numbers, one of them without a small factor: 211·421·631.
         for n in [
             2047u64,
             1373653,

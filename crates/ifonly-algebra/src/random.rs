@@ -1,7 +1,8 @@
 //! Where uniform numbers come from.
 //!
-//! A user's shares draw from the operating system's generator and nothing else: a seed expanded by a generator would
-//! make the user's privacy computational. The trait exists so that proofs can enumerate every draw.
+//! A user's shares draw from the operating system's generator and nothing else: a seed expanded by
+//! a generator would make the user's privacy computational. The trait exists so that proofs can
+//! enumerate every draw.
 
 use zeroize::Zeroize;
 
@@ -57,7 +58,8 @@ impl std::fmt::Debug for Buffer {
 
 impl RandomSource for OsRandom {
     /// # Panics
-    /// If the operating system has no randomness: going on without it would break the promise of the protocol.
+    /// If the operating system has no randomness: going on without it would break the promise of
+    /// the protocol.
     fn fill(&mut self, bytes: &mut [u8]) {
         let buffer = &mut self.buffer;
         if bytes.len() >= buffer.bytes.len() {
@@ -74,7 +76,8 @@ impl RandomSource for OsRandom {
     }
 }
 
-/// A reproducible source for test vectors, demonstrations and experiments. **Never for a person's query.**
+/// A reproducible source for test vectors, demonstrations and experiments. **Never for a person's
+/// query.**
 pub struct SeededRandom(blake3::OutputReader);
 
 impl SeededRandom {
@@ -92,10 +95,11 @@ impl RandomSource for SeededRandom {
     }
 }
 
-/// Plays every sequence of draws once: an odometer whose digits are the draws, each with its own base.
+/// Plays every sequence of draws once: an odometer whose digits are the draws, each with its own
+/// base.
 ///
-/// Run the code under proof once per [`Exhaustive::turn`]; the runs together cover the sample space with equal weight
-/// as long as the bases along one prefix do not change.
+/// Run the code under proof once per [`Exhaustive::turn`]; the runs together cover the sample space
+/// with equal weight as long as the bases along one prefix do not change.
 ///
 /// ```
 /// use ifonly_algebra::random::{Exhaustive, Random};
@@ -182,7 +186,8 @@ mod tests {
 
     #[test]
     fn the_operating_system_fills_everything() {
-        // At once, and in pieces of every way to come across the buffer's ends: no 32 bytes are left as they were or come twice.
+        // At once, and in pieces of every way to come across the buffer's ends: no 32 bytes are
+        // left as they were or come twice.
         for piece in [4096, 512, 511, 33, 32, 8, 1] {
             let mut random = OsRandom::default();
             let mut bytes = vec![0; 4096];

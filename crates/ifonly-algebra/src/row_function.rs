@@ -1,8 +1,10 @@
-//! Row functions, the programs made of them, and the plain evaluator that every faster scan must equal.
+//! Row functions, the programs made of them, and the plain evaluator that every faster scan must
+//! equal.
 //!
-//! A row function is always `v_i = constant + Σ_k f_k(y_ik)` with f_k from the query. Three shapes cover all schemes:
-//! linear, polynomial and table. A scheme turns the shares that a server received into a [`Program`]: some forms, and
-//! what becomes of their values in each row. It never loops over features itself; a scan does, here or elsewhere.
+//! A row function is always `v_i = constant + Σ_k f_k(y_ik)` with f_k from the query. Three shapes
+//! cover all schemes: linear, polynomial and table. A scheme turns the shares that a server
+//! received into a [`Program`]: some forms, and what becomes of their values in each row. It never
+//! loops over features itself; a scan does, here or elsewhere.
 
 use crate::field::{Field, FieldElement};
 use zeroize::Zeroize;
@@ -33,7 +35,8 @@ pub enum RowFunctionKind {
 }
 
 impl RowFunction {
-    /// The form at one row. Table entries beyond a table count as 0; rows are checked against their ranges when loaded.
+    /// The form at one row. Table entries beyond a table count as 0; rows are checked against their
+    /// ranges when loaded.
     pub fn evaluate(&self, field: &Field, row: &[u16]) -> FieldElement {
         let level = |y: u16| field.reduce(u64::from(y));
         let features = match &self.shape {
@@ -65,7 +68,7 @@ pub enum OutputExpr {
     /// `v + μ_i·unit`.
     Masked {
         /// The masked form.
-        form: usize,
+        function: usize,
         /// 1, or a share of it.
         unit: FieldElement,
     },
@@ -95,7 +98,7 @@ pub enum OutputExpr {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowProgram {
     /// The row functions.
-    pub forms: Vec<RowFunction>,
+    pub functions: Vec<RowFunction>,
     /// The symbols of one row's answer, in order.
     pub outputs: Vec<OutputExpr>,
     /// One share per position for [`Output::Selected`], empty otherwise.
@@ -104,9 +107,9 @@ pub struct RowProgram {
 
 impl Zeroize for RowProgram {
     fn zeroize(&mut self) {
-        for form in &mut self.forms {
-            form.constant.zeroize();
-            match &mut form.shape {
+        for function in &mut self.functions {
+            function.constant.zeroize();
+            match &mut function.shape {
                 RowFunctionKind::Linear { norm, slope } => {
                     norm.zeroize();
                     slope.zeroize();
@@ -120,8 +123,8 @@ impl Zeroize for RowProgram {
 
 impl RowProgram {
     /// A program without row shares.
-    pub fn new(forms: impl Into<Vec<RowFunction>>, outputs: impl Into<Vec<OutputExpr>>) -> RowProgram {
-        RowProgram { forms: forms.into(), outputs: outputs.into(), row_shares: vec![] }
+    pub fn new(functions: impl Into<Vec<RowFunction>>, outputs: impl Into<Vec<OutputExpr>>) -> RowProgram {
+        RowProgram { functions: functions.into(), outputs: outputs.into(), row_shares: vec![] }
     }
 
     /// How many rows the answer has for a database of `rows` rows.
@@ -130,12 +133,13 @@ impl RowProgram {
         if differs { rows.saturating_sub(1) } else { rows }
     }
 
-    /// The part of an output that has neither y nor a server's secret in it. Whoever made the shares can compute it.
+    /// The part of an output that has neither y nor a server's secret in it. Whoever made the
+    /// shares can compute it.
     pub fn known_part(&self, output: usize) -> FieldElement {
         match self.outputs[output] {
-            OutputExpr::Plain(form) | OutputExpr::Masked { form, .. } | OutputExpr::Hidden { cost: form, .. } => {
-                self.forms[form].constant
-            }
+            OutputExpr::Plain(function)
+            | OutputExpr::Masked { function, .. }
+            | OutputExpr::Hidden { cost: function, .. } => self.functions[function].constant,
             OutputExpr::Difference(_) | OutputExpr::Blinded(_) => FieldElement::ZERO,
             OutputExpr::Selected { constant, .. } => constant,
         }
@@ -143,13 +147,13 @@ impl RowProgram {
 
     /// This program followed by another, whose forms are renumbered.
     pub fn followed_by(mut self, other: RowProgram) -> RowProgram {
-        let shift = self.forms.len();
-        self.forms.extend(other.forms);
+        let shift = self.functions.len();
+        self.functions.extend(other.functions);
         self.outputs.extend(other.outputs.into_iter().map(|output| match output {
-            OutputExpr::Plain(form) => OutputExpr::Plain(form + shift),
-            OutputExpr::Masked { form, unit } => OutputExpr::Masked { form: form + shift, unit },
-            OutputExpr::Difference(form) => OutputExpr::Difference(form + shift),
-            OutputExpr::Blinded(form) => OutputExpr::Blinded(form + shift),
+            OutputExpr::Plain(function) => OutputExpr::Plain(function + shift),
+            OutputExpr::Masked { function, unit } => OutputExpr::Masked { function: function + shift, unit },
+            OutputExpr::Difference(function) => OutputExpr::Difference(function + shift),
+            OutputExpr::Blinded(function) => OutputExpr::Blinded(function + shift),
             OutputExpr::Hidden { cost, gate } => OutputExpr::Hidden { cost: cost + shift, gate: gate + shift },
             OutputExpr::Selected { square, linear, constant } => {
                 OutputExpr::Selected { square: square + shift, linear: linear + shift, constant }
@@ -259,19 +263,20 @@ pub struct ScanJob<'a> {
     pub order: Option<&'a [u32]>,
 }
 
-/// The answer of one server: for each position, its outputs one after another. Plain and slow; the definition.
+/// The answer of one server: for each position, its outputs one after another. Plain and slow; the
+/// definition.
 pub fn answer(job: &ScanJob<'_>, rows: &Rows, randomness: &impl RowRandomness) -> Vec<FieldElement> {
     let ScanJob { field, program, .. } = job;
     let row_at = |position: usize| rows.row(job.order.map_or(position, |order| order[position] as usize));
-    let value = |form: usize, position| program.forms[form].evaluate(field, row_at(position));
-    let mut symbols = Vec::with_capacity(program.answered_rows(rows.len()) * program.outputs.len());
+    let value = |function: usize, position| program.functions[function].evaluate(field, row_at(position));
+    let mut elements = Vec::with_capacity(program.answered_rows(rows.len()) * program.outputs.len());
     for i in 0..program.answered_rows(rows.len()) {
         for (number, output) in program.outputs.iter().enumerate() {
             let bare = match *output {
-                OutputExpr::Plain(form) => value(form, i),
-                OutputExpr::Masked { form, unit } => field.mul_add(randomness.mu(i), unit, value(form, i)),
-                OutputExpr::Difference(form) => field.sub(value(form, i), value(form, i + 1)),
-                OutputExpr::Blinded(form) => field.mul(randomness.rho(i), value(form, i)),
+                OutputExpr::Plain(function) => value(function, i),
+                OutputExpr::Masked { function, unit } => field.mul_add(randomness.mu(i), unit, value(function, i)),
+                OutputExpr::Difference(function) => field.sub(value(function, i), value(function, i + 1)),
+                OutputExpr::Blinded(function) => field.mul(randomness.rho(i), value(function, i)),
                 OutputExpr::Hidden { cost, gate } => field.mul_add(randomness.sigma(i), value(gate, i), value(cost, i)),
                 OutputExpr::Selected { square, linear, constant } => {
                     let s = program.row_shares[i];
@@ -283,10 +288,10 @@ pub fn answer(job: &ScanJob<'_>, rows: &Rows, randomness: &impl RowRandomness) -
             let pads = (1..=job.kappa)
                 .rev()
                 .fold(FieldElement::ZERO, |sum, j| field.mul(job.alpha, field.add(sum, randomness.pad(number, j, i))));
-            symbols.push(field.add(bare, pads));
+            elements.push(field.add(bare, pads));
         }
     }
-    symbols
+    elements
 }
 
 #[cfg(test)]
@@ -297,7 +302,7 @@ mod tests {
         Field::new(10_007).unwrap()
     }
 
-    fn symbols(values: &[u64]) -> Vec<FieldElement> {
+    fn elements(values: &[u64]) -> Vec<FieldElement> {
         values.iter().map(|&v| field().element(v).unwrap()).collect()
     }
 
@@ -305,11 +310,11 @@ mod tests {
     fn the_three_shapes_are_their_formulas() {
         let constant = FieldElement::ONE;
         let row = [3, 5];
-        let linear = RowFunctionKind::Linear { norm: symbols(&[2])[0], slope: symbols(&[10, 100]) };
+        let linear = RowFunctionKind::Linear { norm: elements(&[2])[0], slope: elements(&[10, 100]) };
         assert_eq!(RowFunction { shape: linear, constant }.evaluate(&field(), &row).value(), 1 + 2 * 34 + 30 + 500);
-        let cubic = RowFunctionKind::Polynomial(vec![symbols(&[1, 2]), symbols(&[0, 3]), symbols(&[4, 0])]);
+        let cubic = RowFunctionKind::Polynomial(vec![elements(&[1, 2]), elements(&[0, 3]), elements(&[4, 0])]);
         assert_eq!(RowFunction { shape: cubic, constant }.evaluate(&field(), &row).value(), 1 + 3 + 10 + 75 + 4 * 27);
-        let table = RowFunctionKind::Table(vec![symbols(&[0, 0, 0, 7]), symbols(&[0, 0, 0, 0, 0, 11])]);
+        let table = RowFunctionKind::Table(vec![elements(&[0, 0, 0, 7]), elements(&[0, 0, 0, 0, 0, 11])]);
         assert_eq!(RowFunction { shape: table, constant }.evaluate(&field(), &row).value(), 19);
     }
 

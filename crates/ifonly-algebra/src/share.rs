@@ -109,13 +109,13 @@ pub fn share(
 ) -> Vec<Vec<FieldElement>> {
     let mut shares: Vec<Vec<FieldElement>> = points.iter().map(|_| Vec::with_capacity(secret.len())).collect();
     let mut noise = vec![FieldElement::ZERO; threshold];
-    for &symbol in secret {
+    for &element in secret {
         for z in &mut noise {
             *z = field.sample(random);
         }
         for (share, &alpha) in shares.iter_mut().zip(points) {
             let masked = noise.iter().rev().fold(FieldElement::ZERO, |sum, &z| field.mul(alpha, field.add(sum, z)));
-            share.push(field.add(symbol, masked));
+            share.push(field.add(element, masked));
         }
     }
     noise.zeroize();

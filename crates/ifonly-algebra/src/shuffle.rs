@@ -1,7 +1,9 @@
-//! The order in which a shuffled answer lists the rows: a uniform permutation from the transcript's keys.
+//! The order in which a shuffled answer lists the rows: a uniform permutation from the transcript's
+//! keys.
 //!
-//! Up to 2^16 rows: Fisher–Yates. Above, each row first draws one of 256 buckets and each bucket is then shuffled on its
-//! own (Rao 1961, Sandelius 1962): as uniform, but every bucket fits into the cache.
+//! Up to 2^16 rows: Fisher–Yates. Above, each row first draws one of 256 buckets and each bucket is
+//! then shuffled on its own (Rao 1961, Sandelius 1962): as uniform, but every bucket fits into the
+//! cache.
 
 use crate::keys::{KeyStream, Purpose, TranscriptKeys};
 use std::ops::Range;
@@ -36,11 +38,13 @@ pub fn permutation(keys: &TranscriptKeys, rows: usize) -> Vec<u32> {
     order
 }
 
-/// The steps of the permutation, for whoever has something else than row numbers to bring into its order: one item per
-/// row to its place of [`Shuffle::scatter`], then every bucket through [`Shuffle::shuffle_bucket`]. The item of
-/// stored row `order[p]` then stands at p. This moves memory in order, where picking by `order` jumps for every row.
+/// The steps of the permutation, for whoever has something else than row numbers to bring into its
+/// order: one item per row to its place of [`Shuffle::scatter`], then every bucket through
+/// [`Shuffle::shuffle_bucket`]. The item of stored row `order[p]` then stands at p. This moves
+/// memory in order, where picking by `order` jumps for every row.
 ///
-/// The rows may be scattered in parts, by several threads: a bucket is then what the parts have for it, one after the other.
+/// The rows may be scattered in parts, by several threads: a bucket is then what the parts have for
+/// it, one after the other.
 #[derive(Debug)]
 pub struct Shuffle<'a> {
     keys: &'a TranscriptKeys,
@@ -48,8 +52,8 @@ pub struct Shuffle<'a> {
     digits: Option<BucketIndices>,
 }
 
-/// The bucket of every row, one byte each. Whoever holds some of the rows needs no more to bring theirs into the buckets, and learns
-/// from it nothing about the order inside a bucket.
+/// The bucket of every row, one byte each. Whoever holds some of the rows needs no more to bring
+/// theirs into the buckets, and learns from it nothing about the order inside a bucket.
 ///
 /// Read twice, to count and to scatter: making the bytes again costs less than keeping them.
 #[derive(Clone)]
@@ -134,8 +138,8 @@ impl BucketScatter<'_> {
         self.starts.windows(2).map(|pair| pair[0]..pair[1]).collect()
     }
 
-    /// The places of the next rows. They stand apart from the moves: look-ups that need not wait for moves are faster,
-    /// and whoever moves knows far ahead which memory he will touch.
+    /// The places of the next rows. They stand apart from the moves: look-ups that need not wait
+    /// for moves are faster, and whoever moves knows far ahead which memory he will touch.
     pub fn places(&mut self, places: &mut [u32]) {
         let mut digits = [0; READ];
         for places in places.chunks_mut(READ) {
@@ -155,8 +159,8 @@ impl BucketScatter<'_> {
     }
 }
 
-/// For each digit the next place of its bucket. Two at a time: each step reads what the one before wrote, so half as many
-/// steps wait half as long.
+/// For each digit the next place of its bucket. Two at a time: each step reads what the one before
+/// wrote, so half as many steps wait half as long.
 fn next_places(next: &mut [u32; BUCKETS], digits: &[u8], places: &mut [u32]) {
     let (pairs, rest) = digits.as_chunks::<2>();
     let (place_pairs, place_rest) = places.as_chunks_mut::<2>();
@@ -187,8 +191,8 @@ fn next_of(starts: &[usize]) -> [u32; BUCKETS] {
     std::array::from_fn(|bucket| starts.get(bucket).map_or(0, |&start| start as u32))
 }
 
-/// How often each digit occurs in `rows` digits, which `fill` gives from any of them on. Four counters each, so that
-/// equal neighbours do not wait for each other.
+/// How often each digit occurs in `rows` digits, which `fill` gives from any of them on. Four
+/// counters each, so that equal neighbours do not wait for each other.
 fn count(rows: usize, fill: impl Fn(usize, &mut [u8])) -> [usize; BUCKETS] {
     let mut counters = [[0u32; BUCKETS]; 4];
     let mut digits = [0; READ];
@@ -208,7 +212,8 @@ fn count(rows: usize, fill: impl Fn(usize, &mut [u8])) -> [usize; BUCKETS] {
     std::array::from_fn(|digit| counters.iter().map(|counter| counter[digit] as usize).sum())
 }
 
-/// Fisher–Yates; `below(n)` must be uniform on `0..n`. The definition; [`Words::shuffle`] does the same faster.
+/// Fisher–Yates; `below(n)` must be uniform on `0..n`. The definition; [`Words::shuffle`] does the
+/// same faster.
 #[cfg(test)]
 fn shuffle<T: Copy>(items: &mut [T], mut below: impl FnMut(u32) -> u32) {
     for last in (1..items.len()).rev() {
@@ -243,7 +248,8 @@ impl Words {
         &self.buffer.as_flattened().as_chunks().0[self.used..]
     }
 
-    /// Uniform on `0..n` (Lemire 2019): the high half of `word·n`, redrawn when the low half falls below `2^32 mod n`.
+    /// Uniform on `0..n` (Lemire 2019): the high half of `word·n`, redrawn when the low half falls
+    /// below `2^32 mod n`.
     fn below(&mut self, n: u32) -> u32 {
         loop {
             let word = u32::from_le_bytes(self.ready()[0]);
@@ -256,8 +262,8 @@ impl Words {
         }
     }
 
-    /// Fisher–Yates with one [`Words::below`] per step. Choices are computed ahead of the swaps as long as no word could
-    /// be one to draw again.
+    /// Fisher–Yates with one [`Words::below`] per step. Choices are computed ahead of the swaps as
+    /// long as no word could be one to draw again.
     fn shuffle<T: Copy>(&mut self, items: &mut [T]) {
         let mut choices = [0; AHEAD];
         let mut left = items.len();
@@ -284,7 +290,8 @@ impl Words {
 /// Swaps whose choices are computed together.
 const AHEAD: usize = 64;
 
-/// What [`Words::below`] makes of the words for `n`, `n − 1`, and so on; false if one of them might have to be drawn again.
+/// What [`Words::below`] makes of the words for `n`, `n − 1`, and so on; false if one of them might
+/// have to be drawn again.
 fn surely_below(n: u32, words: &[[u8; 4]; AHEAD], choices: &mut [u32; AHEAD]) -> bool {
     let mut doubtful = 0;
     for ((choice, word), less) in choices.iter_mut().zip(words).zip(0..) {

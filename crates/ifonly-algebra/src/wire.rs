@@ -1,7 +1,8 @@
 //! Bytes on the wire: bit-packed symbols and a strict reader.
 //!
-//! Symbols are a plain little-endian bit stream, ⌈log2 q⌉ bits each, the last byte filled up with zeros. Reading refuses
-//! trailing bytes, symbols that are not reduced and padding that is not zero, and checks lengths before it allocates.
+//! Symbols are a plain little-endian bit stream, ⌈log2 q⌉ bits each, the last byte filled up with
+//! zeros. Reading refuses trailing bytes, symbols that are not reduced and padding that is not
+//! zero, and checks lengths before it allocates.
 
 use crate::field::{Field, FieldElement};
 
@@ -49,12 +50,14 @@ pub fn packed_length(field: &Field, count: usize) -> Option<usize> {
 
 /// Bytes of `count` packed numbers of so many bits; `None` if that number does not fit.
 pub fn numbers_length(bits: u32, count: usize) -> Option<usize> {
-    // Eight numbers take `bits` bytes; apart from the rest, so that nothing overflows before the length itself would.
+    // Eight numbers take `bits` bytes; apart from the rest, so that nothing overflows before the
+    // length itself would.
     let (eights, rest, bits) = (count / 8, count % 8, bits as usize);
     eights.checked_mul(bits)?.checked_add((rest * bits).div_ceil(8))
 }
 
-/// Whether `count` symbols may be packed in these bytes: their number is right and the padding is zero.
+/// Whether `count` symbols may be packed in these bytes: their number is right and the padding is
+/// zero.
 pub fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
     let spare = count.wrapping_mul(field.bits() as usize) % 8;
     let padded = spare == 0 || bytes.last().is_some_and(|last| last >> spare == 0);
@@ -62,8 +65,8 @@ pub fn has_packed_shape(field: &Field, bytes: &[u8], count: usize) -> bool {
 }
 
 /// The packed symbols.
-pub fn pack<'a>(field: &Field, symbols: impl IntoIterator<Item = &'a FieldElement>) -> Vec<u8> {
-    pack_numbers(field.bits(), symbols.into_iter().map(|symbol| symbol.value()))
+pub fn pack<'a>(field: &Field, elements: impl IntoIterator<Item = &'a FieldElement>) -> Vec<u8> {
+    pack_numbers(field.bits(), elements.into_iter().map(|element| element.value()))
 }
 
 /// Numbers of so many bits, at most 63, packed.
@@ -89,8 +92,8 @@ pub fn pack_numbers(bits: u32, numbers: impl Iterator<Item = u64>) -> Vec<u8> {
 
 /// Exactly `count` symbols from exactly as many bytes as they need.
 pub fn unpack(field: &Field, bytes: &[u8], count: usize) -> Result<Vec<FieldElement>, WireError> {
-    let symbol = |(place, number)| field.element(number).ok_or(WireError::NotReduced { place });
-    read_numbers(field.bits(), bytes, count, symbol)
+    let element = |(place, number)| field.element(number).ok_or(WireError::NotReduced { place });
+    read_numbers(field.bits(), bytes, count, element)
 }
 
 /// Exactly `count` numbers of so many bits, at most 63, from exactly as many bytes as they need.
@@ -180,10 +183,10 @@ mod tests {
         for q in [2, 3, 5, 127, 257, 65_537, 4_294_967_291, (1 << 61) - 1, 4_611_686_018_427_387_847] {
             let field = Field::new(q).unwrap();
             for count in [0, 1, 2, 7, 8, 9, 100] {
-                let symbols: Vec<FieldElement> = (0..count).map(|_| field.sample(&mut random)).collect();
-                let bytes = pack(&field, &symbols);
+                let elements: Vec<FieldElement> = (0..count).map(|_| field.sample(&mut random)).collect();
+                let bytes = pack(&field, &elements);
                 assert_eq!(bytes.len(), (count * field.bits() as usize).div_ceil(8));
-                assert_eq!(unpack(&field, &bytes, count), Ok(symbols));
+                assert_eq!(unpack(&field, &bytes, count), Ok(elements));
             }
         }
     }

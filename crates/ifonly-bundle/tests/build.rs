@@ -88,8 +88,13 @@ fn the_same_input_and_key_give_the_same_bytes() {
     let sign = Some(desk.path("key"));
     save_key(&desk.path("key"), &SigningKey::new(&[8; 32])).unwrap();
     for name in ["one", "two"] {
-        quietly(&BuildOptions { data: vec![data.clone()], output: desk.path(name), sign: sign.clone(), ..loans() })
-            .unwrap();
+        quietly(&BuildOptions {
+            data: vec![data.clone()],
+            output: desk.path(name),
+            signing_key: sign.clone(),
+            ..loans()
+        })
+        .unwrap();
     }
     for file in ["manifest.json", "rows", "records", "checksums"] {
         let read = |name: &str| std::fs::read(desk.path(name).join(file)).unwrap();
@@ -120,7 +125,7 @@ fn a_key_is_made_beside_the_bundle_used_again_and_never_goes_into_it() {
     assert_eq!(second.manifest.digest(), first.manifest.digest());
     check_records(&Bundle::open(&options.output).unwrap());
     // Another key that is not there is an error, found before anything is read.
-    options.sign = Some(desk.path("nowhere"));
+    options.signing_key = Some(desk.path("nowhere"));
     assert!(quietly(&options).unwrap_err().to_string().contains("keygen --sign"));
 }
 
@@ -256,7 +261,7 @@ fn the_deployment_is_as_asked() {
     assert_eq!((contents.terms.weight_limit, contents.terms.top_limit, contents.operators.len()), (3, 7, 4));
     // Two features share 40 bits.
     assert_eq!((contents.terms.cost_limit >> 38, contents.default_scheme.as_str()), (1, "gated"));
-    assert_eq!((contents.epochs, contents.dataset.version.as_str()), (vec![5, 4], "2026-11"));
+    assert_eq!((contents.key_epochs, contents.dataset.version.as_str()), (vec![5, 4], "2026-11"));
     assert_eq!(contents.schemes.len(), 2);
 }
 

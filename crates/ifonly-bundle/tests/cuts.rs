@@ -49,11 +49,14 @@ fn parts_together_are_the_bundle() {
             next = rows.end;
         }
         assert_eq!(next, 200);
-        let front = BundleMetadata::open(&output.join("front")).unwrap();
-        assert_eq!((front.manifest().digest(), front.data_digest()), (whole.manifest().digest(), whole.data_digest()));
+        let frontend = BundleMetadata::open(&output.join("frontend")).unwrap();
+        assert_eq!(
+            (frontend.manifest().digest(), frontend.data_digest()),
+            (whole.manifest().digest(), whole.data_digest())
+        );
         let refused = |name: &str| Bundle::open(&output.join(name)).unwrap_err().to_string();
-        assert!(refused("front").contains("--shards") && refused("part-0").contains("ifonly shard"));
-        assert!(BundlePart::open(&output.join("front"), None).is_err());
+        assert!(refused("frontend").contains("--shards") && refused("part-0").contains("ifonly shard"));
+        assert!(BundlePart::open(&output.join("frontend"), None).is_err());
     }
     for parts in [0, 201] {
         let refused = Bundle::split(&whole_at, parts, &desk.path().join("none"), false);
@@ -75,9 +78,9 @@ fn parts_are_replaced_when_asked_and_nothing_else_is() {
     Bundle::split(&whole, 3, &output, false).unwrap();
     let refused = |output: &Path, replace| Bundle::split(&whole, 2, output, replace).unwrap_err().to_string();
     assert!(refused(&output, false).contains("exists already"));
-    assert_eq!(names(&output), ["front", "part-0", "part-1", "part-2"]);
+    assert_eq!(names(&output), ["frontend", "part-0", "part-1", "part-2"]);
     Bundle::split(&whole, 2, &output, true).unwrap();
-    assert_eq!(names(&output), ["front", "part-0", "part-1"]);
+    assert_eq!(names(&output), ["frontend", "part-0", "part-1"]);
     assert_eq!(BundlePart::open(&output.join("part-1"), None).unwrap().rows(), 100..200);
     // Too many parts: the earlier ones stay.
     assert!(Bundle::split(&whole, 201, &output, true).is_err());
@@ -85,7 +88,7 @@ fn parts_are_replaced_when_asked_and_nothing_else_is() {
     assert!(refused(&whole, true).contains("not replaced"));
     fs::write(output.join("notes"), "mine").unwrap();
     assert!(refused(&output, true).contains("not replaced"));
-    assert_eq!(names(&output), ["front", "notes", "part-0", "part-1"]);
+    assert_eq!(names(&output), ["frontend", "notes", "part-0", "part-1"]);
     let beside: Vec<String> = names(desk.path()).into_iter().filter(|name| name.starts_with('.')).collect();
     assert!(beside.is_empty(), "{beside:?}");
     // All of them together are no bundle.
@@ -95,7 +98,7 @@ fn parts_are_replaced_when_asked_and_nothing_else_is() {
         BundleMetadata::open(&output).unwrap_err().to_string(),
         Bundle::split(&output, 2, &desk.path().join("again"), false).unwrap_err().to_string(),
     ] {
-        assert!(said.contains("parts/part-0") && said.contains("parts/front"), "{said}");
+        assert!(said.contains("parts/part-0") && said.contains("parts/frontend"), "{said}");
     }
 }
 
@@ -158,7 +161,8 @@ fn files_of_two_splits_never_pass_for_a_part() {
     let [old_whole, new_whole] = [&old, &new].map(|whole| Bundle::open(whole).unwrap());
     assert_eq!(old_whole.manifest().digest(), new_whole.manifest().digest());
     assert_ne!(old_whole.data_digest(), new_whole.data_digest());
-    // Every way in which a copy of the new part over the old one can break off, but for none and all of it.
+    // Every way in which a copy of the new part over the old one can break off, but for none and
+    // all of it.
     const FILES: [&str; 5] = ["manifest.json", "checksums", "rows", "records", "part"];
     let mixed = desk.path().join("mixed");
     for number in 0..2 {

@@ -53,7 +53,8 @@ fn every_cut_file_is_noticed() {
     }
 }
 
-/// Replaces one file and writes checksums that agree with it: somebody who means it, not a broken disk.
+/// Replaces one file and writes checksums that agree with it: somebody who means it, not a broken
+/// disk.
 fn forge(bundle: &std::path::Path, file: &str, bytes: &[u8]) {
     std::fs::write(bundle.join(file), bytes).unwrap();
     let line = |name: &str| format!("{}  {name}\n", blake3::hash(&std::fs::read(bundle.join(name)).unwrap()).to_hex());
@@ -81,7 +82,8 @@ fn right_checksums_do_not_make_wrong_files_right() {
     assert!(with(64 + 3 * 4 + 2, 1).contains("padding"), "{}", error());
     assert!(with(64 + 4 * 4, 1).contains("padding"), "{}", error());
 
-    // Another magic, format, width of levels, number of rows and of features, block, range of a feature, padding.
+    // Another magic, format, width of levels, number of rows and of features, block, range of a
+    // feature, padding.
     assert!(with(0, b'i').contains("build the bundle again"), "{}", error());
     assert!(with(8, 2).contains("build the bundle again"), "{}", error());
     assert!(with(12, 2).contains("bytes per level"), "{}", error());

@@ -13,7 +13,7 @@ const CSV: &str = "a,b\n1,x\n2,y\n5,z\n4,z\n3,y\n";
 #[test]
 fn values_in_memory_and_a_file_of_them_make_the_same_bundle() {
     let (desk, key) = (Desk::new(), SigningKey::new(&[4; 32]));
-    let options = BuildOptions { sign: Some(desk.path("key")), ..desk.csv(CSV, "") };
+    let options = BuildOptions { signing_key: Some(desk.path("key")), ..desk.csv(CSV, "") };
     save_key(&desk.path("key"), &key).unwrap();
     quietly(&options).unwrap();
     let built = Bundle::open(&options.output).unwrap();

@@ -1,5 +1,5 @@
-//! Compressed tables give the bundle of the table itself; what is cut off, damaged or meant to fill the disk gives an error that
-//! names the file, and leaves nothing behind.
+//! Compressed tables give the bundle of the table itself; what is cut off, damaged or meant to fill
+//! the disk gives an error that names the file, and leaves nothing behind.
 
 mod common;
 
@@ -36,17 +36,17 @@ fn compressed_tables_give_the_same_bundle() {
     let desk = Desk::new();
     let text = csv();
     let sign = Some(signing_key(&desk));
-    let right = built(&BuildOptions { sign: sign.clone(), ..desk.options(&desk.write("data.csv", &text)) });
-    let (front, back) = text.as_bytes().split_at(777);
+    let right = built(&BuildOptions { signing_key: sign.clone(), ..desk.options(&desk.write("data.csv", &text)) });
+    let (frontend, back) = text.as_bytes().split_at(777);
     for (name, bytes) in [
         ("data.csv.gz", gzip(text.as_bytes())),
         ("data.csv.zst", zstandard(text.as_bytes())),
         // Several members or frames are one file, and a name is only a name.
-        ("data.data", [gzip(front), gzip(back)].concat()),
-        ("data.gz", [zstandard(front), zstandard(back)].concat()),
+        ("data.data", [gzip(frontend), gzip(back)].concat()),
+        ("data.gz", [zstandard(frontend), zstandard(back)].concat()),
     ] {
         let mut options = desk.options(&desk.write(name, bytes));
-        options.sign.clone_from(&sign);
+        options.signing_key.clone_from(&sign);
         options.output = desk.path(&format!("{name}.bundle"));
         assert_eq!(built(&options), right, "{name}");
     }
@@ -68,7 +68,8 @@ fn files_that_are_cut_off_or_damaged_are_named_and_nothing_is_left() {
             let error = refused(&whole[..length], &format!("{length} bytes"));
             assert!(error.contains("cannot be unpacked as") && error.contains("cut off"), "{error}");
         }
-        // The last bytes are a checksum; before them nearly every bit matters, and what it changes must not become a bundle.
+        // The last bytes are a checksum; before them nearly every bit matters, and what it changes
+        // must not become a bundle.
         for place in (10..whole.len()).step_by(13) {
             let mut bent = whole.clone();
             bent[place] ^= 0x10;

@@ -1,4 +1,5 @@
-//! Bundles of what a program decided: a mask in place of a target, settings in place of a schema file, and a build that is stopped.
+//! Bundles of what a program decided: a mask in place of a target, settings in place of a schema
+//! file, and a build that is stopped.
 
 #![allow(clippy::needless_update, reason = "with the feature `arrow` inputs have a field more")]
 
@@ -23,7 +24,7 @@ fn a_mask_accepts_the_rows_that_a_target_would_and_the_manifest_says_who_decided
     let desk = Desk::new();
     let data = desk.write("data.csv", TABLE);
     let settings = SchemaFile::parse("exclude = ['decision']").unwrap();
-    let options = BuildOptions { sign: Some(signing_key(&desk)), ..desk.options(&data) };
+    let options = BuildOptions { signing_key: Some(signing_key(&desk)), ..desk.options(&data) };
     let mine = [true, false, true, false, true];
     masked(&options, BuildInputs { mask: mask(&mine), settings: Some(settings), ..BuildInputs::default() }).unwrap();
     let by_mask = Bundle::open(&options.output).unwrap();

@@ -1,4 +1,5 @@
-//! Whatever bytes come in, a build ends with a bundle that opens or with an error that leaves nothing behind.
+//! Whatever bytes come in, a build ends with a bundle that opens or with an error that leaves
+//! nothing behind.
 
 mod common;
 

@@ -59,7 +59,7 @@ fn parquet_and_csv_give_the_same_bundle() {
         options.schema = Some(desk.write("schema.toml", schema));
         options.output = desk.path(&format!("{name}.bundle"));
         options.name = Some("data".into());
-        options.sign = Some(key.clone());
+        options.signing_key = Some(key.clone());
         quietly(&options).unwrap_or_else(|error| panic!("{name}: {error}"));
         let bundle = Bundle::open(&options.output).unwrap();
         assert_eq!(bundle.manifest().json(), expected.manifest().json(), "{name}");

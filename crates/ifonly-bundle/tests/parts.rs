@@ -1,18 +1,19 @@
-//! However the data is cut, whoever works on the parts, and in which order: the bundle has the bytes that one process writes.
+//! However the data is cut, whoever works on the parts, and in which order: the bundle has the
+//! bytes that one process writes.
 
 mod common;
 
 use common::*;
 use ifonly_bundle::{
-    Build, BuildError, BuildInputs, BuildOptions, BuildReport, BuildTask, EncodingPlan, LevelCounts, PartFiles,
-    SigningJob, TablePart, TableStats,
+    Build, BuildError, BuildInputs, BuildOptions, BuildProgress, BuildReport, BuildTask, EncodingPlan, LevelCounts,
+    PartFiles, SigningJob, TablePart, TableStats, build, load_key,
 };
-use ifonly_bundle::{BuildProgress, build, load_key};
 use parquet::data_type::{ByteArray, ByteArrayType};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,7 +77,8 @@ enum Signed {
     AtLast,
 }
 
-/// Builds in parts of about so many bytes, each step as if by another process, and every part's second pass twice.
+/// Builds in parts of about so many bytes, each step as if by another process, and every part's
+/// second pass twice.
 fn in_parts(options: &BuildOptions, bytes: u64, by: Signed) -> Result<(BuildReport, usize), BuildError> {
     let watch = &mut |_: BuildProgress| ControlFlow::Continue(());
     let build = Build::new(options.clone(), BuildInputs::default(), watch)?;
@@ -120,7 +122,7 @@ fn options(desk: &Desk, data: Vec<PathBuf>, missing: &str, output: &str) -> Buil
         data,
         output: desk.path(output),
         name: Some("people".into()),
-        sign: Some(desk.path("key")),
+        signing_key: Some(desk.path("key")),
         schema: Some(schema),
         target: Some("ok".into()),
         accept: vec!["yes".into()],

@@ -1,15 +1,16 @@
-//! From a CSV to an answer: whole private searches over a built bundle, against brute force over its rows.
+//! From a CSV to an answer: whole private searches over a built bundle, against brute force over
+//! its rows.
 
 mod common;
 
 use common::*;
-use ifonly_algebra::row_function::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::SeededRandom;
+use ifonly_algebra::row_function::Rows;
 use ifonly_bundle::{Bundle, DeploymentOptions};
 use ifonly_core::candidates::DecodedCost;
-use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_core::search::{Search, confirm};
+use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_values::record::Record;
 use ifonly_values::schema::Value;
 use ifonly_values::wishes::Wishes;

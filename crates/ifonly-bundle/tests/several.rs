@@ -1,4 +1,5 @@
-//! Several files and directories are one table: the bundle is that of one file with all their rows, and errors name the file and its row.
+//! Several files and directories are one table: the bundle is that of one file with all their rows,
+//! and errors name the file and its row.
 
 mod common;
 
@@ -18,7 +19,7 @@ fn options(desk: &Desk, data: Vec<PathBuf>, output: &str) -> BuildOptions {
         data,
         output: desk.path(output),
         name: Some("people".into()),
-        sign: Some(desk.path("key")),
+        signing_key: Some(desk.path("key")),
         target: Some("ok".into()),
         accept: vec![">=1".into()],
         ..BuildOptions::default()
@@ -40,7 +41,8 @@ fn files_and_directories_are_one_table_in_the_order_of_their_names() {
 
     let first = desk.write("z.csv", format!("{HEAD}{}", rows(0..77)));
     std::fs::create_dir(desk.path("more")).unwrap();
-    // Names decide, not the time of writing; what other programs leave behind is passed over; an empty table adds nothing.
+    // Names decide, not the time of writing; what other programs leave behind is passed over; an
+    // empty table adds nothing.
     desk.write("more/b.tsv", format!("{HEAD}{}", rows(150..151)).replace(',', "\t"));
     desk.write("more/a.csv", format!("{HEAD}{}", rows(77..150)).replace('\n', "\r\n"));
     desk.write("more/aa.csv", HEAD);

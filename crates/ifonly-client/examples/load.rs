@@ -1,5 +1,5 @@
-//! Sustained concurrent searches against real servers on loopback, in this process: how long they take, whether any
-//! fails, and whether memory stays flat. Bounded by time; talks to nobody else.
+//! Sustained concurrent searches against real servers on loopback, in this process: how long they
+//! take, whether any fails, and whether memory stays flat. Bounded by time; talks to nobody else.
 //!
 //! `cargo run --release -p ifonly-client --example load -- [ROWS] [PEOPLE] [SECONDS]`
 
@@ -11,9 +11,9 @@ use ifonly_client::transport::http;
 use ifonly_client::transport::http::TlsTrust;
 use ifonly_client::{Client, Pins, RetryPolicy, Transport, WishList};
 use ifonly_server::Server;
+use ifonly_server::auth::tokens::Tokens;
 use ifonly_server::config::Limits;
 use ifonly_server::http::routes::AppState;
-use ifonly_server::auth::tokens::Tokens;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::World;
@@ -30,13 +30,13 @@ async fn load(rows: usize, people: u64, seconds: u64) -> Result<(), Box<dyn std:
     let mut urls = vec![];
     for index in [1, 2] {
         let limits = Limits { queue: 1024, ..Limits::default() };
-        let app = AppState::new(world.holding(index), Tokens::new(vec![], None)?, limits, vec![]);
+        let app = AppState::new(world.loaded(index), Tokens::new(vec![], None)?, limits, vec![]);
         let server = Server::bind(app, ([127, 0, 0, 1], 0).into(), None, None).await?;
         urls.push(format!("http://{}", server.address()));
         tokio::spawn(server.run(std::future::pending()));
     }
-    let deployment = world.manifest.default_scheme().scans().unwrap();
-    println!("{rows} rows, 2 servers, scheme {}, {people} people at once, {seconds} s", deployment.scheme().name);
+    let instance = world.manifest.default_scheme().scans().unwrap();
+    println!("{rows} rows, 2 servers, scheme {}, {people} people at once, {seconds} s", instance.scheme().name);
     let started = Instant::now();
     let until = started + Duration::from_secs(seconds);
     let tasks: Vec<_> = (0..people)

@@ -1,7 +1,8 @@
-//! People who ask servers that run elsewhere, all at once and again and again: how many searches a second, how long they take, and why
-//! any fails. `checks/fronts.py` starts the servers.
+//! People who ask servers that run elsewhere, all at once and again and again: how many searches a
+//! second, how long they take, and why any fails. `checks/fronts.py` starts the servers.
 //!
-//! `cargo run --release -p ifonly-client --example visitors -- CA.pem PROFILE.json PEOPLE SECONDS TOKEN|- URL…`
+//! `cargo run --release -p ifonly-client --example visitors -- CA.pem PROFILE.json PEOPLE SECONDS
+//! TOKEN|- URL…`
 
 use ifonly_client::transport::http;
 use ifonly_client::transport::http::TlsTrust;

@@ -1,21 +1,21 @@
 //! Meeting the servers: who is who, do they all offer the same, and is it what was promised?
 //!
-//! A client asks all servers at once for what they offer: their manifest, and for a while after a reload the ones before it. It takes
-//! the newest that all of them offer. If there is none, nothing is asked and the error
-//! says who says what, however many silent and lying servers the deployment bears: those numbers stand in the manifest itself, and
-//! colluding servers that are the most could write into it that fewer of them learn nothing. Whoever was promised something can
-//! [pin](Pins) it: a manifest that offers less is refused.
+//! A client asks all servers at once for what they offer: their manifest, and for a while after a
+//! reload the ones before it. It takes the newest that all of them offer. If there is none, nothing
+//! is asked and the error says who says what, however many silent and lying servers the deployment
+//! bears: those numbers stand in the manifest itself, and colluding servers that are the most could
+//! write into it that fewer of them learn nothing. Whoever was promised something can [pin](Pins)
+//! it: a manifest that offers less is refused.
 
 use crate::answer::Answer;
-use crate::error::{ClientError, ServerFailure};
 use crate::answer::explanation::Explanation;
-use crate::search::pacing;
-use crate::search::pacing::Clock;
+use crate::error::{ClientError, ServerFailure};
 use crate::query::profile::{Profile, ProfileValues};
-use crate::search::run::SearchReport;
-use crate::search::server_assignment;
-use crate::transport::{ManifestResponse, Transport};
 use crate::query::wish_list::WishList;
+use crate::search::pacing::Clock;
+use crate::search::run::SearchReport;
+use crate::search::{pacing, server_assignment};
+use crate::transport::{ManifestResponse, Transport};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use ifonly_core::signature::PublicKey;
@@ -88,14 +88,14 @@ fn digest(manifest: &[u8]) -> String {
 pub struct Client {
     pub(crate) manifest: Manifest,
     /// Server n at place n − 1; empty where nobody answered.
-    pub(crate) seats: Vec<Option<Arc<dyn Transport>>>,
-    pub(crate) troubles: Vec<ServerFailure>,
+    pub(crate) assigned: Vec<Option<Arc<dyn Transport>>>,
+    pub(crate) server_failures: Vec<ServerFailure>,
     pub(crate) clock: Option<Arc<dyn Clock>>,
 }
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Client({:?}, {:?})", self.manifest.fields().dataset, self.troubles)
+        write!(f, "Client({:?}, {:?})", self.manifest.fields().dataset, self.server_failures)
     }
 }
 
@@ -104,14 +104,14 @@ impl Client {
     pub async fn connect(servers: Vec<Arc<dyn Transport>>, pins: &Pins) -> Result<Client, ClientError> {
         let greetings = join_all(servers.iter().map(|server| server.greet())).await;
         let mut present: Vec<(Arc<dyn Transport>, ManifestResponse)> = vec![];
-        let mut troubles = vec![];
+        let mut server_failures = vec![];
         for (server, greeting) in servers.into_iter().zip(greetings) {
             match greeting {
                 Ok(greeting) => present.push((server, greeting)),
-                Err(error) => troubles.push(ServerFailure { server: server.name(), error }),
+                Err(error) => server_failures.push(ServerFailure { server: server.name(), error }),
             }
         }
-        let Some((_, first)) = present.first() else { return Err(ClientError::NobodyThere(troubles)) };
+        let Some((_, first)) = present.first() else { return Err(ClientError::NobodyThere(server_failures)) };
         let offered_by_all =
             |offer: &&Bytes| present.iter().all(|(_, other)| other.offers().any(|other| other == *offer));
         let Some(offer) = first.offers().find(offered_by_all) else {
@@ -120,10 +120,10 @@ impl Client {
         };
         let manifest = Manifest::from_json(offer)?;
         pins.check(&manifest)?;
-        let (seats, odd) = server_assignment::assign_servers(present, &manifest)?;
-        troubles.extend(odd);
-        let clock = seats.iter().flatten().find_map(|server| server.clock());
-        Ok(Client { manifest, seats, troubles, clock })
+        let (assigned, odd) = server_assignment::assign_servers(present, &manifest)?;
+        server_failures.extend(odd);
+        let clock = assigned.iter().flatten().find_map(|server| server.clock());
+        Ok(Client { manifest, assigned, server_failures, clock })
     }
 
     /// What they offer.
@@ -133,16 +133,17 @@ impl Client {
 
     /// Who could not be met, and why.
     pub fn failures(&self) -> &[ServerFailure] {
-        &self.troubles
+        &self.server_failures
     }
 
     /// How many servers were met.
     pub fn servers(&self) -> usize {
-        self.seats.iter().flatten().count()
+        self.assigned.iter().flatten().count()
     }
 
-    /// Asks for the nearest rows that fit the wishes. Servers have been met by now, so they must not see somebody stop because of
-    /// a mistake in a profile: a question that cannot be is followed by a [decoy](Client::decoy), and then by its error.
+    /// Asks for the nearest rows that fit the wishes. Servers have been met by now, so they must
+    /// not see somebody stop because of a mistake in a profile: a question that cannot be is
+    /// followed by a [decoy](Client::decoy), and then by its error.
     pub async fn ask(&self, values: &ProfileValues, wishes: &WishList) -> Result<Answer, ClientError> {
         let question = match self.question(values, wishes) {
             Ok(question) => question,
@@ -157,7 +158,7 @@ impl Client {
             // Nothing was sent for it, so it is a mistake like any other.
             self.dummy_search(wishes).await;
         }
-        let SearchReport { outcome, traffic, troubles } = report?;
+        let SearchReport { outcome, traffic, server_failures } = report?;
         let mut found = vec![];
         for near in &outcome.found {
             let explanation = Explanation::new(&self.manifest, &question, near)?;
@@ -172,18 +173,18 @@ impl Client {
             scheme: offered.scheme().name,
             servers: offered.servers(),
             traffic,
-            qualifying: outcome.qualifying,
+            matching_rows: outcome.matching_rows,
             rows: self.manifest.rows(),
             dataset: self.manifest.fields().dataset.clone(),
-            liars: outcome.liars,
-            troubles,
+            lying_servers: outcome.lying_servers,
+            server_failures,
             wishes: wishes.in_words(),
             notes: self.notes(values, profile, &compiled.notes),
         })
     }
 
-    /// Whether this question can be, and what the person should know about it. Nothing is sent, so a form may check as often as it
-    /// likes.
+    /// Whether this question can be, and what the person should know about it. Nothing is sent, so
+    /// a form may check as often as it likes.
     pub fn check(&self, values: &ProfileValues, wishes: &WishList) -> Result<Vec<String>, ClientError> {
         let question = self.question(values, wishes).map_err(|error| self.advised(error, values, wishes))?;
         let PreparedSearch { offered, profile, compiled, .. } = question;
@@ -191,7 +192,8 @@ impl Client {
         Ok(self.notes(values, &profile, &compiled.notes))
     }
 
-    /// A search that looks to the servers like any other with this scheme and this number of records, and looks for nothing.
+    /// A search that looks to the servers like any other with this scheme and this number of
+    /// records, and looks for nothing.
     pub async fn dummy_search(&self, wishes: &WishList) {
         let named = wishes.scheme.as_ref().and_then(|name| self.manifest.scheme(name).ok());
         let offered = named.unwrap_or_else(|| self.manifest.default_scheme());
@@ -211,8 +213,8 @@ impl Client {
         Ok(PreparedSearch { offered, profile, wishes, compiled })
     }
 
-    /// The error with the name of a scheme that these servers offer, where one could carry the wishes. Looking for it takes time, so
-    /// it comes after everything that servers see.
+    /// The error with the name of a scheme that these servers offer, where one could carry the
+    /// wishes. Looking for it takes time, so it comes after everything that servers see.
     fn advised(&self, error: ClientError, values: &ProfileValues, wishes: &WishList) -> ClientError {
         let ClientError::Wish(WishError::NotCarried { scheme, what, instead }) = error else { return error };
         let named = |offer: &OfferedScheme| WishList { scheme: Some(offer.scheme().name.into()), ..wishes.clone() };
@@ -228,6 +230,6 @@ impl Client {
         let ignored = (!unknown.is_empty()).then(|| format!("the database has no {}; ignored", unknown.join(", ")));
         let missing = profile.missing(schema);
         let wishes = missing.iter().chain(wishes).map(ToString::to_string);
-        ignored.into_iter().chain(wishes).chain(self.troubles.iter().map(ToString::to_string)).collect()
+        ignored.into_iter().chain(wishes).chain(self.server_failures.iter().map(ToString::to_string)).collect()
     }
 }

@@ -103,7 +103,7 @@ pub enum ClientError {
         limit: u128,
     },
     /// Fewer servers than the scheme needs.
-    #[error("scheme {scheme} needs servers 1 to {need}; missing: {}{}", numbers(.missing), because(.troubles))]
+    #[error("scheme {scheme} needs servers 1 to {need}; missing: {}{}", numbers(.missing), because(.server_failures))]
     TooFewServers {
         /// The scheme.
         scheme: &'static str,
@@ -112,7 +112,7 @@ pub enum ClientError {
         /// Who is missing, counted from 1.
         missing: Vec<usize>,
         /// What happened to those that were named.
-        troubles: Vec<ServerFailure>,
+        server_failures: Vec<ServerFailure>,
     },
     /// A scheme that the manifest does not offer.
     #[error(transparent)]
@@ -130,12 +130,12 @@ pub enum ClientError {
     #[error("{0}")]
     Secret(#[from] SecretQueryError),
     /// The search failed.
-    #[error("{fault}{}", because(.troubles))]
+    #[error("{fault}{}", because(.server_failures))]
     Search {
         /// What the protocol says.
         fault: SearchError,
         /// What happened on the way.
-        troubles: Vec<ServerFailure>,
+        server_failures: Vec<ServerFailure>,
     },
 }
 
@@ -165,20 +165,20 @@ impl ClientError {
     /// Servers that gave nothing, and why, where that is part of it.
     pub fn failures(&self) -> &[ServerFailure] {
         match self {
-            ClientError::NobodyThere(troubles)
-            | ClientError::TooFewServers { troubles, .. }
-            | ClientError::Search { troubles, .. } => troubles,
+            ClientError::NobodyThere(server_failures)
+            | ClientError::TooFewServers { server_failures, .. }
+            | ClientError::Search { server_failures, .. } => server_failures,
             _ => &[],
         }
     }
 }
 
-fn list(troubles: &[ServerFailure]) -> String {
-    troubles.iter().map(ServerFailure::to_string).collect::<Vec<_>>().join("; ")
+fn list(server_failures: &[ServerFailure]) -> String {
+    server_failures.iter().map(ServerFailure::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn because(troubles: &[ServerFailure]) -> String {
-    if troubles.is_empty() { String::new() } else { format!(" ({})", list(troubles)) }
+fn because(server_failures: &[ServerFailure]) -> String {
+    if server_failures.is_empty() { String::new() } else { format!(" ({})", list(server_failures)) }
 }
 
 fn numbers(servers: &[usize]) -> String {

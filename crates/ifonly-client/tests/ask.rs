@@ -1,4 +1,5 @@
-//! Asking as people do: values and wishes in, explanations out; pins, notes, and randomness that is nobody's choice.
+//! Asking as people do: values and wishes in, explanations out; pins, notes, and randomness that is
+//! nobody's choice.
 
 mod support;
 
@@ -27,7 +28,8 @@ async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so
         ..WishList::default()
     };
     let answer = client.ask(&values, &wishes).await.unwrap();
-    // Income is clamped to its highest level, 9. Debts of level 3 reach up to 3.5, so they are across the limit.
+    // Income is clamped to its highest level, 9. Debts of level 3 reach up to 3.5, so they are
+    // across the limit.
     let cost = |row: &Vec<u16>| {
         let fits = row[2] == 4 && row[1] < 3;
         let share = |k: usize, x: f64, spread: f64| ((f64::from(row[k]) - x) / spread).powi(2);
@@ -35,7 +37,7 @@ async fn the_answer_is_the_nearest_row_that_fits_the_wishes_and_its_json_says_so
     };
     let mut costs: Vec<f64> = world.levels.iter().filter_map(cost).collect();
     costs.sort_by(f64::total_cmp);
-    assert_eq!(answer.qualifying, Some(costs.len()));
+    assert_eq!(answer.matching_rows, Some(costs.len()));
     for (found, right) in answer.found.iter().zip(&costs) {
         assert!((found.cost - right).abs() < 1e-9, "{} {right}", found.cost);
         let contributions: f64 = found.changes.iter().filter_map(|change| change.contribution).sum();

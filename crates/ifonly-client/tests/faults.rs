@@ -1,4 +1,5 @@
-//! A fault changes nothing that servers see: every phase and every record fetch that would have come still comes.
+//! A fault changes nothing that servers see: every phase and every record fetch that would have
+//! come still comes.
 
 mod support;
 
@@ -18,8 +19,8 @@ async fn shape(world: &World, scheme: &str, fault: Option<Fault>) -> (Vec<(usize
         Arc::new(Recorder { inner, number, log: log.clone() })
     });
     let client = Client::connect(servers.collect(), &Pins::default()).await.unwrap();
-    let deployment = world.manifest.instance(scheme).unwrap();
-    let result = client.search(deployment, SecretQuery::new(vec![3, 2, 4, 1]), 2).await;
+    let instance = world.manifest.instance(scheme).unwrap();
+    let result = client.search(instance, SecretQuery::new(vec![3, 2, 4, 1]), 2).await;
     let seen = log.lock().unwrap().clone();
     (seen, result.is_ok())
 }

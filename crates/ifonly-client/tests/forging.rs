@@ -1,4 +1,5 @@
-//! A server that lies as well as it can shows a person somebody who does not exist, unless records are signed.
+//! A server that lies as well as it can shows a person somebody who does not exist, unless records
+//! are signed.
 
 mod support;
 
@@ -6,16 +7,16 @@ use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::wire;
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Answer, Client, ClientError, ManifestResponse, Pins, ResponseSink, Route, Transport, WishList};
-use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_core::search::SearchError;
+use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::MessageKind;
 use ifonly_values::manifest::ManifestFields;
 use std::sync::{Arc, Mutex};
 use support::{Recorder, Seen, World, signing_key};
 
-/// Server 1 with all that an operator has: data, order and root key. It hides every row but one, so it knows which one is fetched,
-/// and adds to its answer what turns that record into another.
+/// Server 1 with all that an operator has: data, order and root key. It hides every row but one, so
+/// it knows which one is fetched, and adds to its answer what turns that record into another.
 struct Forger {
     inner: Arc<dyn Transport>,
     world: World,
@@ -24,14 +25,14 @@ struct Forger {
 }
 
 impl Forger {
-    /// A forged record of `row`, signed with whatever key the forger has. The rows are in stored order; with the root key, the
-    /// forger would know any other.
+    /// A forged record of `row`, signed with whatever key the forger has. The rows are in stored
+    /// order; with the root key, the forger would know any other.
     fn new(world: &World, row: usize, forged: &[String], key: &SigningKey) -> Forger {
         let manifest = &world.manifest;
         let mut hasher = blake3::Hasher::new_keyed(&world.key);
         hasher.update(b"ifonly bundle v1").update(&world.bundle().data_digest());
         let root = RootKey::new(0, *hasher.finalize().as_bytes());
-        let replica = ServerProtocol::new(
+        let protocol = ServerProtocol::new(
             1,
             manifest.digest(),
             manifest.instances().cloned(),
@@ -40,7 +41,7 @@ impl Forger {
         );
         let seal = |texts: &[String], key: &SigningKey| {
             let records = vec![world.record(texts, key); row + 1];
-            replica.encode_records(&root, records.iter().map(Vec::as_slice)).swap_remove(row)
+            protocol.encode_records(&root, records.iter().map(Vec::as_slice)).swap_remove(row)
         };
         let (true_record, forgery) = (seal(&world.texts[row], &signing_key()), seal(forged, key));
         let difference = true_record.iter().zip(&forgery).map(|(a, b)| a ^ b).collect();
@@ -53,14 +54,14 @@ impl Forger {
         match route {
             Route::Record => body.iter_mut().zip(&self.difference).for_each(|(byte, bits)| *byte ^= bits),
             Route::Answer => {
-                let deployment = self.world.manifest.default_scheme().scans().unwrap();
-                let field = deployment.field();
-                let mut symbols = wire::unpack(field, body, deployment.answer_length(0)).unwrap();
+                let instance = self.world.manifest.default_scheme().scans().unwrap();
+                let field = instance.field();
+                let mut elements = wire::unpack(field, body, instance.answer_length(0)).unwrap();
                 let one = field.element(1).unwrap();
-                for (_, pair) in symbols.chunks_exact_mut(2).enumerate().filter(|(row, _)| *row != self.row) {
+                for (_, pair) in elements.chunks_exact_mut(2).enumerate().filter(|(row, _)| *row != self.row) {
                     pair[0] = field.add(pair[0], one);
                 }
-                body.copy_from_slice(&wire::pack(field, &symbols));
+                body.copy_from_slice(&wire::pack(field, &elements));
             }
         }
     }
@@ -97,7 +98,8 @@ async fn ask(world: &World, first: Arc<dyn Transport>) -> (Result<Answer, Client
     (answer, seen)
 }
 
-/// Rows in stored order, and a record of row 7 with another income of the same level, so that its cost is right.
+/// Rows in stored order, and a record of row 7 with another income of the same level, so that its
+/// cost is right.
 fn scene(tune: impl Fn(&mut ManifestFields)) -> (World, Vec<String>) {
     let world = World::new(30, 2, 41, |contents| {
         contents.terms.shuffle = false;
@@ -116,7 +118,7 @@ async fn unsigned_records_can_be_forged_so_the_attack_is_a_real_one() {
     });
     let (answer, _) = ask(&world, Arc::new(Forger::new(&world, 7, &forged, &signing_key()))).await;
     let answer = answer.unwrap();
-    assert_eq!(answer.qualifying, Some(1), "all rows but one are hidden");
+    assert_eq!(answer.matching_rows, Some(1), "all rows but one are hidden");
     assert_eq!(answer.found[0].record[0].1.to_string(), forged[0], "nobody has this income");
 }
 
@@ -124,7 +126,7 @@ async fn unsigned_records_can_be_forged_so_the_attack_is_a_real_one() {
 async fn a_forged_record_is_refused_and_nothing_shows_it() {
     let (world, forged) = scene(|_| {});
     let (honest, usual) = ask(&world, Arc::new(world.server(1))).await;
-    assert!(honest.unwrap().qualifying > Some(1));
+    assert!(honest.unwrap().matching_rows > Some(1));
     let stranger = SigningKey::new(&[1; 32]);
     let (answer, seen) = ask(&world, Arc::new(Forger::new(&world, 7, &forged, &stranger))).await;
     let error = answer.unwrap_err();

@@ -11,7 +11,8 @@ use support::World;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Stands still but for a tick whenever somebody looks at it: that long everything takes between two looks.
+/// Stands still but for a tick whenever somebody looks at it: that long everything takes between
+/// two looks.
 #[derive(Default)]
 struct Clockwork {
     now: Mutex<Duration>,
@@ -71,8 +72,8 @@ impl Exchange for Watched {
     }
 }
 
-/// From the end of each step's answers to the next step's request, for somebody whose answers take `tick` to read on a machine
-/// that took `rehearsal` for the empty ones.
+/// From the end of each step's answers to the next step's request, for somebody whose answers take
+/// `tick` to read on a machine that took `rehearsal` for the empty ones.
 async fn pauses(
     world: &World,
     scheme: &str,
@@ -86,15 +87,16 @@ async fn pauses(
     let watched =
         |inner| -> Arc<dyn Transport> { Arc::new(Watched { inner, clock: clock.clone(), tick, log: log.clone() }) };
     let client = Client::connect(world.servers().into_iter().map(watched).collect(), &Pins::default()).await.unwrap();
-    let deployment = world.manifest.instance(scheme).unwrap();
-    client.search(deployment, secret, 3).await.unwrap();
+    let instance = world.manifest.instance(scheme).unwrap();
+    client.search(instance, secret, 3).await.unwrap();
     let log = log.lock().unwrap();
-    // Every step asks as many servers, and is over when the last has answered; who is polled when is nobody's to say.
+    // Every step asks as many servers, and is over when the last has answered; who is polled when
+    // is nobody's to say.
     let step = |requests: &[(Route, Duration, Duration)]| {
         let came = requests.iter().map(|request| request.1).min().unwrap();
         (came, requests.iter().map(|request| request.2).max().unwrap())
     };
-    let steps: Vec<(Duration, Duration)> = log.chunks(deployment.servers()).map(step).collect();
+    let steps: Vec<(Duration, Duration)> = log.chunks(instance.servers()).map(step).collect();
     steps.windows(2).map(|pair| pair[1].0 - pair[0].1).collect()
 }
 
@@ -112,7 +114,8 @@ async fn every_request_leaves_a_step_after_the_last_answer_however_long_reading_
             }
         }
     }
-    // Another machine, another step; and whoever is slower than the step leaves at one of its multiples.
+    // Another machine, another step; and whoever is slower than the step leaves at one of its
+    // multiples.
     assert_eq!(pauses(&world, "gated", anybody.clone(), MS, MS).await, [2 * MS; 3]);
     assert_eq!(pauses(&world, "gated", anybody, MS, 3 * MS).await, [4 * MS; 3]);
 }

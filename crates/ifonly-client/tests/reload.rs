@@ -1,4 +1,5 @@
-//! Servers are reloaded one after another; people who ask in between take what all of them still offer.
+//! Servers are reloaded one after another; people who ask in between take what all of them still
+//! offer.
 #![cfg(feature = "http")]
 
 mod support;
@@ -7,10 +8,10 @@ use ifonly_client::transport::http::{TlsTrust, servers};
 use ifonly_client::{Client, ClientError, Pins, RetryPolicy};
 use ifonly_core::secret_query::SecretQuery;
 use ifonly_server::Server;
-use ifonly_server::config::Limits;
-use ifonly_server::http::routes::AppState;
-use ifonly_server::http::listener::ServerHandle;
 use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::config::Limits;
+use ifonly_server::http::listener::ServerHandle;
+use ifonly_server::http::routes::AppState;
 use support::World;
 
 /// A version of the database; the later ones have other rows too.
@@ -25,7 +26,7 @@ fn no_tokens() -> Tokens {
 /// A server over HTTP: its address, and what reloads it.
 async fn start(world: &World, index: u8, grace_seconds: u64) -> (String, ServerHandle) {
     let limits = Limits { grace_seconds, ..Limits::default() };
-    let app = AppState::new(world.holding(index), no_tokens(), limits, vec![]);
+    let app = AppState::new(world.loaded(index), no_tokens(), limits, vec![]);
     let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, None).await.unwrap();
     let started = (format!("http://{}", server.address()), server.control());
     tokio::spawn(server.run(std::future::pending()));
@@ -52,10 +53,10 @@ async fn connect(urls: &[String], pins: &Pins) -> Result<Client, ClientError> {
 async fn asked(urls: &[String], worlds: &[World]) -> String {
     let client = connect(urls, &Pins::default()).await.unwrap();
     let world = worlds.iter().find(|world| world.manifest.digest() == client.manifest().digest()).unwrap();
-    let deployment = client.manifest().instance("gated").unwrap();
+    let instance = client.manifest().instance("gated").unwrap();
     let secret = SecretQuery::new(vec![3, 2, 4, 1]);
-    let report = client.search(deployment, secret.clone(), 1).await.unwrap();
-    let costs = world.levels.iter().map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
+    let report = client.search(instance, secret.clone(), 1).await.unwrap();
+    let costs = world.levels.iter().map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
     let found = &report.outcome.found[0];
     let best = costs.flatten().min().unwrap();
     assert_eq!(found.price, ifonly_core::candidates::DecodedCost::Exactly(best));
@@ -68,7 +69,7 @@ async fn whoever_asks_between_two_reloads_takes_the_newest_that_all_offer() {
     let (urls, controls) = all(&worlds[0], 3600).await;
     assert_eq!(asked(&urls, &worlds).await, "1");
     for (place, control) in controls.iter().enumerate() {
-        control.reload(worlds[1].holding(place as u8 + 1), no_tokens(), None).unwrap();
+        control.reload(worlds[1].loaded(place as u8 + 1), no_tokens(), None).unwrap();
         assert_eq!(asked(&urls, &worlds).await, if place < 3 { "1" } else { "2" });
         // In whatever order the servers are named.
         let mut turned = urls.clone();
@@ -78,9 +79,9 @@ async fn whoever_asks_between_two_reloads_takes_the_newest_that_all_offer() {
     // One server is two versions ahead of another: the one in between is what both offer.
     let (urls, controls) = all(&worlds[0], 3600).await;
     for (place, control) in controls.iter().enumerate() {
-        control.reload(worlds[1].holding(place as u8 + 1), no_tokens(), None).unwrap();
+        control.reload(worlds[1].loaded(place as u8 + 1), no_tokens(), None).unwrap();
     }
-    controls[0].reload(worlds[2].holding(1), no_tokens(), None).unwrap();
+    controls[0].reload(worlds[2].loaded(1), no_tokens(), None).unwrap();
     assert_eq!(asked(&urls, &worlds).await, "2");
 }
 
@@ -88,7 +89,7 @@ async fn whoever_asks_between_two_reloads_takes_the_newest_that_all_offer() {
 async fn what_was_promised_is_compared_with_what_was_chosen() {
     let worlds = [version(1), version(2)];
     let (urls, controls) = all(&worlds[0], 3600).await;
-    controls[1].reload(worlds[1].holding(2), no_tokens(), None).unwrap();
+    controls[1].reload(worlds[1].loaded(2), no_tokens(), None).unwrap();
     let pin = |world: &World| Pins { manifest: Some(hex::encode(world.manifest.digest())), ..Pins::default() };
     assert!(connect(&urls, &pin(&worlds[0])).await.is_ok());
     let refused = connect(&urls, &pin(&worlds[1])).await.unwrap_err();
@@ -99,7 +100,7 @@ async fn what_was_promised_is_compared_with_what_was_chosen() {
 async fn after_the_grace_nothing_is_asked_of_servers_that_differ() {
     let worlds = [version(1), version(2)];
     let (urls, controls) = all(&worlds[0], 0).await;
-    controls[1].reload(worlds[1].holding(2), no_tokens(), None).unwrap();
+    controls[1].reload(worlds[1].loaded(2), no_tokens(), None).unwrap();
     let refused = connect(&urls, &Pins::default()).await.unwrap_err();
     assert!(matches!(refused, ClientError::ManifestsDiffer(ref said) if said.len() == 4), "{refused}");
 }

@@ -1,4 +1,5 @@
-//! Whole searches against servers in this process: right for every scheme, alike for everybody, honest about faults.
+//! Whole searches against servers in this process: right for every scheme, alike for everybody,
+//! honest about faults.
 
 mod support;
 
@@ -14,18 +15,18 @@ use ifonly_core::secret_query::SecretQuery;
 use ifonly_values::record::Record;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::{Fault, Misbehaving, Recorder, Seen, World, patient};
+use support::{Fault, Misbehaving, Recorder, Seen, World, retrying};
 
 /// The cost of a found record, if it is the one that was decoded.
 fn confirmed(
     world: &World,
-    deployment: &SchemeInstance,
+    instance: &SchemeInstance,
     secret: &SecretQuery,
     found: &NearestRow,
 ) -> Result<u64, SearchFault> {
     let schema = world.manifest.schema();
     let record = Record::decode(schema, &found.record).expect("a record");
-    confirm(deployment, secret, found, &record.levels(schema).expect("a row"))
+    confirm(instance, secret, found, &record.levels(schema).expect("a row"))
 }
 
 /// A random person with wishes that the scheme carries.
@@ -52,16 +53,16 @@ async fn every_scheme_finds_what_brute_force_finds() {
     let client = world.connect().await;
     let mut random = SeededRandom::new(11);
     let mut empty = 0;
-    for deployment in world.manifest.instances() {
+    for instance in world.manifest.instances() {
         for _ in 0..8 {
-            let (_, secret) = person(&world, deployment.scheme(), &mut random);
-            let report = client.search(deployment, secret.clone(), 1).await.unwrap();
+            let (_, secret) = person(&world, instance.scheme(), &mut random);
+            let report = client.search(instance, secret.clone(), 1).await.unwrap();
             let costs =
-                world.levels.iter().filter_map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
-            let best = if deployment.scheme().cost_model == CostModel::Product { costs.max() } else { costs.min() };
+                world.levels.iter().filter_map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
+            let best = if instance.scheme().cost_model == CostModel::Product { costs.max() } else { costs.min() };
             let found = report.outcome.found.first();
-            let cost = found.map(|found| confirmed(&world, deployment, &secret, found).unwrap());
-            assert_eq!(cost, best, "{}", deployment.scheme().name);
+            let cost = found.map(|found| confirmed(&world, instance, &secret, found).unwrap());
+            assert_eq!(cost, best, "{}", instance.scheme().name);
             let Some(found) = found else {
                 empty += 1;
                 continue;
@@ -78,13 +79,13 @@ async fn every_scheme_finds_what_brute_force_finds() {
 async fn servers_see_the_same_shape_of_traffic_from_everybody() {
     let world = World::new(40, 4, 5, |_| {});
     let mut random = SeededRandom::new(12);
-    for deployment in world.manifest.instances() {
+    for instance in world.manifest.instances() {
         for top in [1, 3] {
             let mut shapes: Vec<Vec<(usize, Seen)>> = vec![];
             let (mut with, mut without) = (0, 0);
             for number in 0..12 {
-                let (x, mut secret) = person(&world, deployment.scheme(), &mut random);
-                if number % 3 == 0 && deployment.scheme().constraint != ConstraintKind::None {
+                let (x, mut secret) = person(&world, instance.scheme(), &mut random);
+                if number % 3 == 0 && instance.scheme().constraint != ConstraintKind::None {
                     // Everything fixed at values that hardly anybody has: nothing qualifies.
                     secret = SecretQuery::new(x).immutable(vec![true; 4]);
                 }
@@ -93,24 +94,24 @@ async fn servers_see_the_same_shape_of_traffic_from_everybody() {
                     |(number, inner)| -> Arc<dyn Transport> { Arc::new(Recorder { inner, number, log: log.clone() }) };
                 let servers = world.servers().into_iter().enumerate().map(record).collect();
                 let client = Client::connect(servers, &Pins::default()).await.unwrap();
-                let report = client.search(deployment, secret, top).await.unwrap();
+                let report = client.search(instance, secret, top).await.unwrap();
                 *if report.outcome.found.is_empty() { &mut without } else { &mut with } += 1;
                 shapes.push(log.lock().unwrap().clone());
             }
             assert!(
-                with > 0 && (without > 0 || deployment.scheme().constraint == ConstraintKind::None),
+                with > 0 && (without > 0 || instance.scheme().constraint == ConstraintKind::None),
                 "{}",
-                deployment.scheme().name
+                instance.scheme().name
             );
-            assert!(shapes.iter().all(|shape| *shape == shapes[0]), "{}", deployment.scheme().name);
+            assert!(shapes.iter().all(|shape| *shape == shapes[0]), "{}", instance.scheme().name);
             let count = |wanted| {
                 shapes[0]
                     .iter()
                     .filter(|(_, seen)| matches!(seen, Seen::Message { route, .. } if *route == wanted))
                     .count()
             };
-            let answers: usize = (0..deployment.phases()).map(|phase| deployment.responders(phase)).sum();
-            assert_eq!((count(Route::Answer), count(Route::Record)), (answers, top * deployment.servers()));
+            let answers: usize = (0..instance.phases()).map(|phase| instance.responders(phase)).sum();
+            assert_eq!((count(Route::Answer), count(Route::Record)), (answers, top * instance.servers()));
         }
     }
 }
@@ -123,19 +124,19 @@ async fn under(world: &World, scheme: &str, faults: &[(usize, Fault)]) -> Result
         servers[number - 1] = Arc::new(Misbehaving { inner, fault, attempts: Mutex::default() });
     }
     let policy = RetryPolicy { deadline: Duration::from_secs(5), ..RetryPolicy::default() };
-    let client = Client::connect(patient(servers, policy), &Pins::default()).await?;
-    let deployment = world.manifest.instance(scheme).unwrap();
+    let client = Client::connect(retrying(servers, policy), &Pins::default()).await?;
+    let instance = world.manifest.instance(scheme).unwrap();
     let secret = SecretQuery::new(vec![3, 2, 4, 1]);
-    let report = client.search(deployment, secret.clone(), 1).await?;
+    let report = client.search(instance, secret.clone(), 1).await?;
     let Some(found) = report.outcome.found.first() else { return Ok(None) };
-    let cost = confirmed(world, deployment, &secret, found);
-    cost.map(Some).map_err(|fault| ClientError::Search { fault, troubles: vec![] })
+    let cost = confirmed(world, instance, &secret, found);
+    cost.map(Some).map_err(|fault| ClientError::Search { fault, server_failures: vec![] })
 }
 
 fn best(world: &World, scheme: &str) -> Option<u64> {
-    let deployment = world.manifest.instance(scheme).unwrap();
+    let instance = world.manifest.instance(scheme).unwrap();
     let secret = SecretQuery::new(vec![3, 2, 4, 1]);
-    let costs = world.levels.iter().filter_map(|row| secret.plain_cost(deployment.scheme(), deployment.params(), row));
+    let costs = world.levels.iter().filter_map(|row| secret.plain_cost(instance.scheme(), instance.params(), row));
     costs.min()
 }
 
@@ -172,13 +173,13 @@ async fn without_redundancy_every_fault_is_an_error_and_never_a_wrong_explanatio
 
 #[tokio::test]
 async fn an_undetected_lie_can_hide_rows_but_never_invent_one() {
-    // S = B = 0 and nothing verified: a server that lies about the gate makes rows look as if they did not qualify. What is
-    // shown is still a row of the database at its true cost.
+    // S = B = 0 and nothing verified: a server that lies about the gate makes rows look as if they
+    // did not qualify. What is shown is still a row of the database at its true cost.
     let world = World::new(50, 4, 16, |_| {});
     for scheme in ["gated-tables", "gated+", "baseline", "diff", "two-phase", "single-phase+"] {
-        let deployment = world.manifest.instance(scheme).unwrap();
+        let instance = world.manifest.instance(scheme).unwrap();
         let secret = SecretQuery::new(vec![3, 2, 4, 1]);
-        let plain = |row: &Vec<u16>| secret.plain_cost(deployment.scheme(), deployment.params(), row);
+        let plain = |row: &Vec<u16>| secret.plain_cost(instance.scheme(), instance.params(), row);
         let costs: Vec<u64> = world.levels.iter().filter_map(plain).collect();
         for fault in [Fault::SpoilsAnswer, Fault::SpoilsRecord] {
             for server in [1, 2] {
@@ -220,9 +221,9 @@ async fn silent_and_lying_servers_are_borne_as_far_as_the_manifest_says() {
 #[tokio::test]
 async fn verified_answers_detect_a_lie_with_two_servers() {
     let world = World::new(50, 2, 9, |contents| contents.terms.verified = true);
-    for deployment in world.manifest.instances() {
-        let scheme = deployment.scheme().name;
-        if matches!(deployment.scheme().cost_model, CostModel::Product) {
+    for instance in world.manifest.instances() {
+        let scheme = instance.scheme().name;
+        if matches!(instance.scheme().cost_model, CostModel::Product) {
             continue;
         }
         assert_eq!(under(&world, scheme, &[]).await, Ok(best(&world, scheme)), "{scheme}");
@@ -238,9 +239,9 @@ async fn a_retry_sends_the_same_bytes() {
     let flaky = Arc::new(Misbehaving { inner: servers[0].clone(), fault: Fault::DiesOnce, attempts: Mutex::default() });
     servers[0] = flaky.clone();
     let policy = RetryPolicy { pause: Duration::ZERO, ..RetryPolicy::default() };
-    let client = Client::connect(patient(servers, policy), &Pins::default()).await.unwrap();
-    let deployment = world.manifest.default_scheme().scans().unwrap();
-    client.search(deployment, SecretQuery::new(vec![0; 4]), 1).await.unwrap();
+    let client = Client::connect(retrying(servers, policy), &Pins::default()).await.unwrap();
+    let instance = world.manifest.default_scheme().scans().unwrap();
+    client.search(instance, SecretQuery::new(vec![0; 4]), 1).await.unwrap();
     let attempts = flaky.attempts.lock().unwrap();
     assert_eq!(attempts.len(), 3, "phase, phase again, record");
     assert_eq!(attempts[0], attempts[1]);
@@ -251,13 +252,13 @@ async fn a_retry_sends_the_same_bytes() {
 async fn servers_that_do_not_belong_together_are_named() {
     let world = World::new(30, 2, 13, |_| {});
     let secret = || SecretQuery::new(vec![1, 1, 0, 1]);
-    let deployment = world.manifest.default_scheme().scans().unwrap();
+    let instance = world.manifest.default_scheme().scans().unwrap();
     // Another root key: the manifests agree, the key-check values do not.
     let mut foreign = world.clone();
     foreign.key = [8; 32];
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(foreign.server(2))];
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
-    let error = client.search(deployment, secret(), 1).await.unwrap_err();
+    let error = client.search(instance, secret(), 1).await.unwrap_err();
     assert!(
         matches!(error, ClientError::Search { fault: SearchFault::KeyCheck { first: 1, second: 2 }, .. }),
         "{error}"
@@ -267,7 +268,7 @@ async fn servers_that_do_not_belong_together_are_named() {
     edited.levels[0][0] ^= 1;
     let servers: Vec<Arc<dyn Transport>> = vec![Arc::new(world.server(1)), Arc::new(edited.server(2))];
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
-    let error = client.search(deployment, secret(), 1).await.unwrap_err();
+    let error = client.search(instance, secret(), 1).await.unwrap_err();
     assert!(matches!(error, ClientError::Search { fault: SearchFault::KeyCheck { .. }, .. }), "{error}");
     // Another bundle: the manifests differ.
     let other = World::new(31, 2, 13, |_| {});
@@ -279,7 +280,7 @@ async fn servers_that_do_not_belong_together_are_named() {
     let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::SameIndex { index: 1, .. }), "{error}");
     let client = Client::connect(vec![Arc::new(world.server(2))], &Pins::default()).await.unwrap();
-    let error = client.search(deployment, secret(), 1).await.unwrap_err();
+    let error = client.search(instance, secret(), 1).await.unwrap_err();
     assert!(matches!(&error, ClientError::TooFewServers { missing, .. } if *missing == [1]), "{error}");
     let error = Client::connect(vec![], &Pins::default()).await.unwrap_err();
     assert!(matches!(error, ClientError::NobodyThere(_)));
@@ -289,16 +290,16 @@ async fn servers_that_do_not_belong_together_are_named() {
 async fn the_k_nearest_come_in_order_and_k_is_bounded() {
     let world = World::new(30, 2, 14, |contents| contents.terms.top_limit = 5);
     let client = world.connect().await;
-    let deployment = world.manifest.default_scheme().scans().unwrap();
+    let instance = world.manifest.default_scheme().scans().unwrap();
     let secret = SecretQuery::new(vec![5, 3, 0, 1]);
     for top in [0, 6] {
-        let error = client.search(deployment, secret.clone(), top).await.unwrap_err();
+        let error = client.search(instance, secret.clone(), top).await.unwrap_err();
         assert!(matches!(error, ClientError::Top { limit: 5, .. }));
     }
-    let report = client.search(deployment, secret.clone(), 5).await.unwrap();
+    let report = client.search(instance, secret.clone(), 5).await.unwrap();
     let costs: Vec<u64> =
-        report.outcome.found.iter().map(|found| confirmed(&world, deployment, &secret, found).unwrap()).collect();
-    let plain = |row: &Vec<u16>| secret.plain_cost(deployment.scheme(), deployment.params(), row);
+        report.outcome.found.iter().map(|found| confirmed(&world, instance, &secret, found).unwrap()).collect();
+    let plain = |row: &Vec<u16>| secret.plain_cost(instance.scheme(), instance.params(), row);
     let mut all: Vec<u64> = world.levels.iter().filter_map(plain).collect();
     all.sort_unstable();
     assert_eq!(costs, all[..5]);
@@ -329,9 +330,9 @@ async fn a_manifest_cannot_make_a_client_take_more_than_it_should() {
         let json = Bytes::from(manifest.json().to_owned());
         let servers = (1..=2).map(|n| Arc::new(OnlyGreets(n, json.clone())) as Arc<dyn Transport>).collect();
         let client = Client::connect(servers, &Pins::default()).await.unwrap();
-        let deployment = manifest.instance("baseline").unwrap();
+        let instance = manifest.instance("baseline").unwrap();
         let secret = SecretQuery::new(vec![1, 1, 0, 1]);
-        let error = client.search(deployment, secret, top).await.unwrap_err();
+        let error = client.search(instance, secret, top).await.unwrap_err();
         assert!(matches!(error, ClientError::TooLarge { bytes, limit } if bytes > limit), "{rows} rows: {error}");
     }
 }

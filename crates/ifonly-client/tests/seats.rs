@@ -45,12 +45,12 @@ fn claiming(world: &World, claims: &[u8], addresses: &[&str]) -> Vec<Arc<dyn Tra
 #[tokio::test]
 async fn a_server_that_claims_anothers_number_does_not_end_a_search_that_bears_lies() {
     let world = World::new(30, 4, 61, |contents| contents.terms.lying = 1);
-    let deployment = world.manifest.default_scheme().scans().unwrap();
-    assert_eq!(deployment.servers(), 4);
+    let instance = world.manifest.default_scheme().scans().unwrap();
+    assert_eq!(instance.servers(), 4);
     for claims in [[1, 2, 2, 4], [4, 2, 3, 4], [1, 1, 3, 4], [1, 2, 3, 0], [1, 2, 3, 200]] {
         let client = Client::connect(claiming(&world, &claims, &[]), &Pins::default()).await.unwrap();
         assert!(!client.failures().is_empty());
-        let found = client.search(deployment, SecretQuery::new(vec![3, 2, 4, 1]), 1).await;
+        let found = client.search(instance, SecretQuery::new(vec![3, 2, 4, 1]), 1).await;
         assert_eq!(found.unwrap().outcome.found.len(), 1, "{claims:?}");
     }
     // Where no lie is borne, nobody can say who is right.
@@ -68,8 +68,8 @@ async fn the_manifests_addresses_decide_and_other_ones_are_refused() {
     // Both claim the same number; their addresses say who they are.
     let servers = claiming(&world, &[2, 2], &["https://A.example:443/", LISTED[1]]);
     let client = Client::connect(servers, &Pins::default()).await.unwrap();
-    let deployment = world.manifest.default_scheme().scans().unwrap();
-    assert_eq!(client.search(deployment, SecretQuery::new(vec![3, 2, 4, 1]), 1).await.unwrap().outcome.found.len(), 1);
+    let instance = world.manifest.default_scheme().scans().unwrap();
+    assert_eq!(client.search(instance, SecretQuery::new(vec![3, 2, 4, 1]), 1).await.unwrap().outcome.found.len(), 1);
     let servers = claiming(&world, &[1, 2], &[LISTED[0], "https://c.example"]);
     let error = Client::connect(servers, &Pins::default()).await.unwrap_err();
     assert!(

@@ -1,8 +1,10 @@
-//! The all-or-nothing encoding of records, so that a sum of several records (a cheating client) is noise.
+//! The all-or-nothing encoding of records, so that a sum of several records (a cheating client) is
+//! noise.
 //!
-//! Rivest's package transform: `body = (record ‖ 0^8) ⊕ XOF(k)`, `tail = k ⊕ H(body)`. Whoever has the whole encoding finds k
-//! and the record; whoever has the sum of two finds neither k. The zeros show whether decoding met one whole record.
-//! k comes from the servers' root key, so equal records have unrelated encodings and nobody can guess one.
+//! Rivest's package transform: `body = (record ‖ 0^8) ⊕ XOF(k)`, `tail = k ⊕ H(body)`. Whoever has
+//! the whole encoding finds k and the record; whoever has the sum of two finds neither k. The zeros
+//! show whether decoding met one whole record. k comes from the servers' root key, so equal records
+//! have unrelated encodings and nobody can guess one.
 
 const ZEROS: usize = 8;
 const KEY: usize = 16;
@@ -37,7 +39,8 @@ pub fn decode(sealed: &[u8]) -> Option<Vec<u8>> {
     unmask(sealed).filter(|(_, whole)| *whole).map(|(record, _)| record)
 }
 
-/// What the bytes decode to, and whether they are one whole encoding; `None` if they are too short for any.
+/// What the bytes decode to, and whether they are one whole encoding; `None` if they are too short
+/// for any.
 pub(crate) fn unmask(sealed: &[u8]) -> Option<(Vec<u8>, bool)> {
     let (body, tail) = sealed.split_at_checked(sealed.len().checked_sub(KEY)?)?;
     let mut key = [0; KEY];

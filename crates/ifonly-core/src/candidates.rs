@@ -1,21 +1,22 @@
 //! From decoded values to the nearest rows.
 //!
-//! Values pass through a `Sieve`, run by run, and are forgotten; what stays is which rows qualify and the k nearest. All rows
-//! are read by the same steps whatever they hold: no branch depends on a value, an impossible one ends nothing, and what was
-//! found is taken back by arithmetic. So the time until the next request tells servers nothing, a lying one included.
+//! Values pass through a `Sieve`, run by run, and are forgotten; what stays is which rows qualify
+//! and the k nearest. All rows are read by the same steps whatever they hold: no branch depends on
+//! a value, an impossible one ends nothing, and what was found is taken back by arithmetic. So the
+//! time until the next request tells servers nothing, a lying one included.
 
-use crate::scheme::instance::SchemeInstance;
 use crate::field::Field;
 use crate::interpolate::DecodedWords;
+use crate::oblivious_top_k::{OUT, ObliviousTopK, mask, smaller};
 use crate::phase::PhaseValues;
 use crate::scheme::DecodeRule;
-use crate::oblivious_top_k::{OUT, ObliviousTopK, mask, smaller};
+use crate::scheme::instance::SchemeInstance;
 use zeroize::{Zeroize, Zeroizing};
 
 /// Values that are read at a time; an even number, so that runs are of whole rows.
 const RUN: usize = 1024;
-/// Ranks are signed and below 2^62 in size; with this added, they compare as unsigned numbers below `OUT`. Larger ones are
-/// impossible, so it does not matter what becomes of them.
+/// Ranks are signed and below 2^62 in size; with this added, they compare as unsigned numbers below
+/// `OUT`. Larger ones are impossible, so it does not matter what becomes of them.
 const BIAS: u64 = 1 << 62;
 
 /// The rows that may be chosen, by position, and the nearest of them; a smaller rank is nearer.
@@ -71,16 +72,17 @@ pub struct ImpossibleValue {
 }
 
 impl Candidates {
-    /// Reads the values of a phase and keeps the k nearest rows. `theta` is what the phase before found, if there was one.
+    /// Reads the values of a phase and keeps the k nearest rows. `theta` is what the phase before
+    /// found, if there was one.
     pub fn read(
-        deployment: &SchemeInstance,
+        instance: &SchemeInstance,
         phase: usize,
         decoded: &PhaseValues,
         theta: &[bool],
         k: usize,
     ) -> Result<Candidates, ImpossibleValue> {
-        let empty = decoded.empty_row.first().map_or(0, |symbol| symbol.value());
-        let mut sieve = CandidateFilter::new(deployment, phase, theta, empty, k);
+        let empty = decoded.empty_row.first().map_or(0, |element| element.value());
+        let mut sieve = CandidateFilter::new(instance, phase, theta, empty, k);
         sieve.take_values(decoded);
         let (candidates, fault) = sieve.finish();
         fault.map_or(Ok(candidates), Err)
@@ -145,15 +147,16 @@ impl std::fmt::Debug for CandidateFilter {
 }
 
 impl CandidateFilter {
-    /// For one phase: `before` is what the phase before found, `empty` the value of a row that no share selects.
+    /// For one phase: `before` is what the phase before found, `empty` the value of a row that no
+    /// share selects.
     pub(crate) fn new(
-        deployment: &SchemeInstance,
+        instance: &SchemeInstance,
         phase: usize,
         before: &[bool],
         empty: u64,
         k: usize,
     ) -> CandidateFilter {
-        let (scheme, params) = (deployment.scheme(), deployment.params());
+        let (scheme, params) = (instance.scheme(), instance.params());
         let reading = scheme.phases[phase].decode_rule;
         let meaning = match reading {
             DecodeRule::Gain => Meaning::Negated,
@@ -168,7 +171,7 @@ impl CandidateFilter {
         let theta = Vec::with_capacity(params.rows);
         let mut sieve = CandidateFilter {
             reading,
-            field: deployment.field().clone(),
+            field: instance.field().clone(),
             bound: word((scheme.bound)(params)),
             most: word(most),
             before: Zeroizing::new(if matches!(reading, DecodeRule::Selected) { before.to_vec() } else { vec![] }),
@@ -200,7 +203,7 @@ impl CandidateFilter {
         let mut words = Zeroizing::new(Vec::with_capacity(RUN));
         for run in decoded.values.chunks(RUN) {
             words.clear();
-            words.extend(run.iter().map(|symbol| symbol.value()));
+            words.extend(run.iter().map(|element| element.value()));
             self.take(DecodedWords::Wide(&words));
         }
     }

@@ -1,21 +1,21 @@
-//! Schemes described for people, from nothing but their descriptions: cost formulas and the table of `docs/schemes.md`.
+//! Schemes described for people, from nothing but their descriptions: cost formulas and the table
+//! of `docs/schemes.md`.
 
-use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
 use crate::params::Params;
-use crate::scheme::{ALL, DecodeRule, Origin, Scheme, SlotLength};
-use crate::scheme::sealed;
+use crate::scheme::instance::SchemeInstance;
 use crate::scheme::sealed::SealedScheme;
+use crate::scheme::{ALL, DecodeRule, Origin, Scheme, SlotLength, sealed};
 use std::fmt::Write;
 
 /// The communication cost as a formula in d, M, R and p, such as `6d+4M+2`.
-pub(crate) fn formula(deployment: &SchemeInstance) -> String {
+pub(crate) fn formula(instance: &SchemeInstance) -> String {
     // Coefficients of d, (R+1)d, M and 1; ranges of different size make (R+1)d the sum Σ(R_k+1).
     let (mut features, mut levels, mut rows, mut ones) = (0i64, 0i64, 0i64, 0i64);
-    let params = deployment.params();
+    let params = instance.params();
     let copies = if params.verified { 2 } else { 1 };
-    for (number, phase) in deployment.scheme().phases.iter().enumerate() {
-        let servers = deployment.responders(number) as i64;
+    for (number, phase) in instance.scheme().phases.iter().enumerate() {
+        let servers = instance.responders(number) as i64;
         for slot in phase.slots.iter().filter(|slot| !slot.carried) {
             let (counter, times) = match slot.length {
                 SlotLength::One => (&mut ones, 1),
@@ -27,7 +27,7 @@ pub(crate) fn formula(deployment: &SchemeInstance) -> String {
             *counter += servers * copies * times;
         }
         ones += servers * (copies - 1);
-        let outputs = servers * deployment.outputs(number) as i64;
+        let outputs = servers * instance.outputs(number) as i64;
         rows += outputs;
         if matches!(phase.decode_rule, DecodeRule::Difference) {
             ones -= outputs;
@@ -49,7 +49,8 @@ pub(crate) fn formula(deployment: &SchemeInstance) -> String {
     formula
 }
 
-/// One row per scheme: servers, κ, rounds, symbols, bits, bytes and what the user learns, as Markdown.
+/// One row per scheme: servers, κ, rounds, symbols, bits, bytes and what the user learns, as
+/// Markdown.
 pub(crate) fn table(params: &Params) -> String {
     let mut table = String::from(
         "| scheme | from | servers N | κ | rounds | cost in symbols | up | down | bits per symbol | bytes up | bytes down | shared | the user learns |\n\
@@ -79,14 +80,14 @@ fn sealed_row(params: &Params) -> String {
 }
 
 fn row(scheme: &'static Scheme, params: &Params) -> String {
-    let deployment = match SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment) {
-        Ok(deployment) => deployment,
+    let instance = match SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment) {
+        Ok(instance) => instance,
         Err(error) => return format!("| {} | {error} |||||||||||", scheme.name),
     };
-    let phases = 0..deployment.phases();
+    let phases = 0..instance.phases();
     let list = |items: Vec<String>| items.join(", then ");
-    let kappas = list(phases.clone().map(|phase| deployment.kappa(phase).to_string()).collect());
-    let servers = phases.clone().map(|phase| deployment.responders(phase)).collect::<Vec<_>>();
+    let kappas = list(phases.clone().map(|phase| instance.kappa(phase).to_string()).collect());
+    let servers = phases.clone().map(|phase| instance.responders(phase)).collect::<Vec<_>>();
     let servers = if servers.windows(2).all(|pair| pair[0] == pair[1]) {
         servers[0].to_string()
     } else {
@@ -97,16 +98,16 @@ fn row(scheme: &'static Scheme, params: &Params) -> String {
         names.map(|slot| if slot.carried { format!("({})", slot.name) } else { slot.name.into() }).collect::<Vec<_>>()
     };
     let shared = list(phases.map(|phase| slots(phase).join(", ")).collect());
-    let (cost, bytes) = (deployment.cost(), deployment.bytes());
+    let (cost, bytes) = (instance.cost(), instance.bytes());
     let origin = if scheme.origin == Origin::Paper { "the paper" } else { "ifonly" };
     format!(
         "| {} | {origin} | {servers} | {kappas} | {} | {} | {} | {} | {} | {} | {} | {shared} | {} |",
         scheme.name,
-        deployment.phases(),
-        formula(&deployment),
+        instance.phases(),
+        formula(&instance),
         cost.up,
         cost.down,
-        deployment.field().bits(),
+        instance.field().bits(),
         bytes.up,
         bytes.down,
         scheme.learns,

@@ -1,12 +1,13 @@
-//! d_min, the room for Mask-PCR's noise: masks below d_min never change the order of distances that differ by d_min.
+//! d_min, the room for Mask-PCR's noise: masks below d_min never change the order of distances that
+//! differ by d_min.
 
 use crate::row_function::Rows;
 
 /// How d_min is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MaskRule {
-    /// The paper's: the smallest gap between the distances of two rows from one rejected sample. Ties make it 0, and real
-    /// data has ties.
+    /// The paper's: the smallest gap between the distances of two rows from one rejected sample.
+    /// Ties make it 0, and real data has ties.
     Closure,
     /// The smallest gap between *distinct* distances: exact up to the choice among tied rows.
     Distinct,
@@ -14,8 +15,8 @@ pub(crate) enum MaskRule {
     Given(u64),
 }
 
-/// d_min of the rows for the given rejected samples. Without two rows, or without a gap, there is nothing to confuse and
-/// the result is `None`; 0 means that no mask is safe.
+/// d_min of the rows for the given rejected samples. Without two rows, or without a gap, there is
+/// nothing to confuse and the result is `None`; 0 means that no mask is safe.
 pub(crate) fn d_min(rule: MaskRule, rows: &Rows, rejected: &[Vec<u16>]) -> Option<u64> {
     let gaps = |x: &Vec<u16>| {
         let mut distances: Vec<u64> = rows.iter().map(|y| distance(x, y)).collect();
@@ -31,8 +32,9 @@ pub(crate) fn d_min(rule: MaskRule, rows: &Rows, rejected: &[Vec<u16>]) -> Optio
     }
 }
 
-/// Whether x is in the closure of the rejected samples: no pair of rows is closer together, seen from x, than from a
-/// rejected sample, and x itself is not accepted. For such x the paper's d_min is safe.
+/// Whether x is in the closure of the rejected samples: no pair of rows is closer together, seen
+/// from x, than from a rejected sample, and x itself is not accepted. For such x the paper's d_min
+/// is safe.
 pub(crate) fn in_closure(x: &[u16], rows: &Rows, rejected: &[Vec<u16>]) -> bool {
     let spread = |x: &[u16]| {
         let distances: Vec<u64> = rows.iter().map(|y| distance(x, y)).collect();

@@ -1,14 +1,16 @@
-//! What a server offers over HTTP, said once for both sides: paths, header names, lengths and problem types.
+//! What a server offers over HTTP, said once for both sides: paths, header names, lengths and
+//! problem types.
 
 pub use ifonly_algebra::keys::{CHECK_LENGTH, TICKET_LENGTH};
 
 /// Where the manifest is.
 pub const MANIFEST_PATH: &str = "/v1/manifest";
-/// The header of the manifest's response that says which server speaks; the manifest is the same at all of them.
-pub const SERVER_HEADER: &str = "ifonly-server";
-/// The header of that response that names the digests of manifests before it, where they are still answered: hexadecimal, the newest
-/// first, with commas between.
-pub const EARLIER_HEADER: &str = "ifonly-earlier";
+/// The header of the manifest's response that says which server speaks; the manifest is the same at
+/// all of them.
+pub const SERVER_HEADER: &str = "ifonly-server-index";
+/// The header of that response that names the digests of manifests before it, where they are still
+/// answered: hexadecimal, the newest first, with commas between.
+pub const EARLIER_HEADER: &str = "ifonly-previous-manifests";
 /// The media type of messages and responses.
 pub const MESSAGE_TYPE: &str = "application/octet-stream";
 /// The media type of problem documents (RFC 9457).
@@ -62,9 +64,9 @@ macro_rules! problem_types {
 
 problem_types! {
     /// No token, or one that is not known.
-    Unauthorised = "unauthorised",
+    Unauthorized = "unauthorized",
     /// The token has no sessions left.
-    BudgetSpent = "budget-spent",
+    BudgetExhausted = "budget-exhausted",
     /// Spent sessions cannot be recorded at the moment.
     LedgerUnavailable = "ledger-unavailable",
     /// More requests than the server takes at once.
@@ -72,35 +74,35 @@ problem_types! {
     /// The body is longer than any message can be.
     TooLarge = "too-large",
     /// The body did not arrive in time.
-    TooSlow = "too-slow",
+    UploadTimeout = "upload-timeout",
     /// The body broke off.
-    Unreadable = "unreadable",
+    IncompleteBody = "incomplete-body",
     /// The query was made for another manifest.
-    OtherManifest = "other-manifest",
+    UnknownManifest = "unknown-manifest",
     /// The query was made for a key epoch that is not served.
-    OtherEpoch = "other-epoch",
+    UnknownKeyEpoch = "unknown-key-epoch",
     /// The scheme is not offered.
     SchemeNotOffered = "scheme-not-offered",
     /// The message is of a protocol version that the server does not speak.
-    OtherVersion = "other-version",
+    UnsupportedVersion = "unsupported-version",
     /// The message goes on with a search that the servers have not begun.
     WrongTicket = "wrong-ticket",
     /// The message is for another server.
-    OtherServer = "other-server",
+    WrongServer = "wrong-server",
     /// The message is none.
     Malformed = "malformed",
     /// A record query at the path of answers, or the other way round.
     WrongPath = "wrong-path",
     /// The servers of a sealed search did not bring it to its end.
-    Peers = "peers",
+    PeerFailure = "peer-failure",
     /// Some of the server's rows are on machines that are not there.
-    Shards = "shards",
+    ShardsUnavailable = "shards-unavailable",
     /// A fault of the server itself.
     Internal = "internal",
     /// No such path.
     NotFound = "not-found",
     /// A path with another method.
-    Method = "method",
+    MethodNotAllowed = "method-not-allowed",
 }
 
 impl ProblemType {

@@ -1,11 +1,13 @@
 //! Private counterfactual retrieval: the protocol without I/O.
 //!
-//! Somebody was turned down and wants to know the nearest accepted case, "if only I had …", without showing anyone who they
-//! are. An institution keeps its accepted samples on N servers run by parties that do not collude. The user's query is
-//! secret-shared ([`share`]); each server evaluates a small [program](row_function::Program) on every row and adds pads that only the
-//! servers know ([`keys`]); the user [decodes](round) the costs, takes the [nearest row](candidates), and fetches its record by
-//! symmetric PIR ([`spir`]). Any T servers see uniform noise whoever asks, whatever computing power they have; the user learns
-//! what the [`scheme`] decodes and one record.
+//! Somebody was turned down and wants to know the nearest accepted case, "if only I had …", without
+//! showing anyone who they are. An institution keeps its accepted samples on N servers run by
+//! parties that do not collude. The user's query is secret-shared ([`share`]); each server
+//! evaluates a small [program](row_function::Program) on every row and adds pads that only the
+//! servers know ([`keys`]); the user [decodes](round) the costs, takes the [nearest
+//! row](candidates), and fetches its record by symmetric PIR ([`spir`]). Any T servers see uniform
+//! noise whoever asks, whatever computing power they have; the user learns what the [`scheme`]
+//! decodes and one record.
 //!
 //! ```
 //! use ifonly_algebra::field::FieldRule;
@@ -43,40 +45,46 @@
 //!
 //! # From secret to answer
 //!
-//! 1. What somebody wants is a [`secret_query::Secret`] in levels; `ifonly-values` makes it of wishes in people's words.
-//! 2. A [`scheme::Scheme`], plain data, says which vectors are shared, what servers compute from their shares and how the
-//!    decoded values are read. With [`params`] it makes a [`scheme::instance::Deployment`], from which servers, field, sizes and
-//!    costs follow. Threshold, silent and lying servers, verified answers and shuffle are the engine's and work for all.
-//! 3. [`transcript`] binds the servers' randomness to the whole query by commitments, so that servers keep no state;
-//!    [`wire`] packs it.
-//! 4. [`replica`] checks a message and says what to scan; [`row_function::answer`] is the plain scan that faster ones must equal.
-//! 5. [`search`] runs all phases and fetches the record, always, so that traffic depends on nothing secret.
+//! 1. What somebody wants is a [`secret_query::Secret`] in levels; `ifonly-values` makes it of
+//!    wishes in people's words.
+//! 2. A [`scheme::Scheme`], plain data, says which vectors are shared, what servers compute from
+//!    their shares and how the decoded values are read. With [`params`] it makes a
+//!    [`scheme::instance::Deployment`], from which servers, field, sizes and costs follow.
+//!    Threshold, silent and lying servers, verified answers and shuffle are the engine's and work
+//!    for all.
+//! 3. [`transcript`] binds the servers' randomness to the whole query by commitments, so that
+//!    servers keep no state; [`wire`] packs it.
+//! 4. [`replica`] checks a message and says what to scan; [`row_function::answer`] is the plain
+//!    scan that faster ones must equal.
+//! 5. [`search`] runs all phases and fetches the record, always, so that traffic depends on nothing
+//!    secret.
 //!
-//! Tests in `src/tests/` prove exactness against brute force and privacy by enumerating all randomness on tiny fields.
+//! Tests in `src/tests/` prove exactness against brute force and privacy by enumerating all
+//! randomness on tiny fields.
 #![forbid(unsafe_code)]
 
 // Here under the names that they have there.
 use ifonly_algebra::{decode, field, gf256, interpolate, keys, random, row_function, share, shuffle, wire};
 
+pub mod aont;
 pub mod candidates;
 #[cfg(test)]
 mod describe;
 #[cfg(test)]
 mod dmin;
 mod error;
+pub mod http_api;
 pub mod memory;
-pub mod aont;
+mod oblivious_top_k;
 pub mod params;
-pub mod share_commitment;
-mod responses;
-pub mod server_protocol;
 pub mod phase;
+mod responses;
 pub mod scheme;
 pub mod search;
 pub mod secret_query;
-pub mod http_api;
+pub mod server_protocol;
+pub mod share_commitment;
 pub mod signature;
-mod oblivious_top_k;
 pub mod spir;
 #[cfg(test)]
 mod tests;

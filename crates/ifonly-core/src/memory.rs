@@ -1,56 +1,57 @@
 //! A whole server in memory, without network or files: for examples, experiments and tests.
 
-use crate::scheme::instance::SchemeInstance;
-use crate::row_function::Rows;
 use crate::keys::RootKey;
-use crate::server_protocol::{Refusal, ServerProtocol};
+use crate::row_function::Rows;
+use crate::scheme::instance::SchemeInstance;
 use crate::search::HeaderContext;
+use crate::server_protocol::{Refusal, ServerProtocol};
 
 /// One server with its replica of the rows.
 #[derive(Debug)]
 pub struct MemoryServer {
-    replica: ServerProtocol,
+    protocol: ServerProtocol,
     rows: Rows,
     sealed: Vec<Vec<u8>>,
-    audience: HeaderContext,
+    header_context: HeaderContext,
 }
 
 impl MemoryServer {
-    /// Server `index` (counted from 1). The record of a row is its levels, two little-endian bytes each.
-    pub fn new(index: u8, deployment: &SchemeInstance, key: &RootKey, rows: &Rows) -> MemoryServer {
+    /// Server `index` (counted from 1). The record of a row is its levels, two little-endian bytes
+    /// each.
+    pub fn new(index: u8, instance: &SchemeInstance, key: &RootKey, rows: &Rows) -> MemoryServer {
         let records: Vec<Vec<u8>> =
             rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
         // There is no manifest; all servers of one experiment share this digest.
-        let audience = HeaderContext {
+        let header_context = HeaderContext {
             digest: [0; 32],
             epoch: key.epoch(),
-            record_length: 2 * deployment.params().features(),
+            record_length: 2 * instance.params().features(),
             signer: None,
         };
-        let replica = ServerProtocol::new(
+        let protocol = ServerProtocol::new(
             index,
-            audience.digest,
-            vec![deployment.clone()],
+            header_context.digest,
+            vec![instance.clone()],
             vec![key.clone()],
-            audience.record_length,
+            header_context.record_length,
         );
-        let sealed = replica.encode_records(key, records.iter().map(Vec::as_slice));
-        MemoryServer { replica, rows: rows.clone(), sealed, audience }
+        let sealed = protocol.encode_records(key, records.iter().map(Vec::as_slice));
+        MemoryServer { protocol, rows: rows.clone(), sealed, header_context }
     }
 
     /// Whom a search must address.
     pub fn header_context(&self) -> HeaderContext {
-        self.audience
+        self.header_context
     }
 
     /// The response to a message.
     pub fn respond(&self, message: &[u8]) -> Result<Vec<u8>, Refusal> {
-        self.replica.respond(message, &self.rows, &self.sealed)
+        self.protocol.respond(message, &self.rows, &self.sealed)
     }
 
     #[cfg(test)]
     pub(crate) fn longest_message(&self) -> usize {
-        self.replica.longest_message()
+        self.protocol.longest_message()
     }
 }
 

@@ -1,13 +1,15 @@
-//! The k smallest of many ranks, by the same work whatever the ranks are: a running time that depended on them would tell
-//! servers what a person decoded.
+//! The k smallest of many ranks, by the same work whatever the ranks are: a running time that
+//! depended on them would tell servers what a person decoded.
 //!
-//! For one, two passes over each block: its minimum, then the first place that holds it. For more, a bitonic network: 2^b ≥ k
-//! keys are kept in order; as many new ones are sorted, and a merge of both leaves the smaller half. Every compare and exchange
-//! happens, and moves by arithmetic instead of a branch.
+//! For one, two passes over each block: its minimum, then the first place that holds it. For more,
+//! a bitonic network: 2^b ≥ k keys are kept in order; as many new ones are sorted, and a merge of
+//! both leaves the smaller half. Every compare and exchange happens, and moves by arithmetic
+//! instead of a branch.
 
 use zeroize::Zeroizing;
 
-/// The rank of a row that does not count; larger than any other. All are below 2^63, so that [`smaller`] can compare them.
+/// The rank of a row that does not count; larger than any other. All are below 2^63, so that
+/// [`smaller`] can compare them.
 pub(crate) const OUT: u64 = u64::MAX >> 1;
 
 /// No row.
@@ -79,14 +81,15 @@ fn key(rank: u64, position: u64) -> u128 {
     u128::from(rank) << 64 | u128::from(position)
 }
 
-/// The smaller of two numbers below 2^63, from their difference: compilers turn a comparison in a loop into a branch where they see
-/// fit, and they did.
+/// The smaller of two numbers below 2^63, from their difference: compilers turn a comparison in a
+/// loop into a branch where they see fit, and they did.
 pub(crate) fn smaller(a: u64, b: u64) -> u64 {
     let difference = b.wrapping_sub(a);
     a.wrapping_add(difference & ((difference as i64) >> 63) as u64)
 }
 
-/// All ones, or none. The compiler must not know that it is one of the two, or it would choose by a branch.
+/// All ones, or none. The compiler must not know that it is one of the two, or it would choose by a
+/// branch.
 pub(crate) fn mask(yes: bool) -> u64 {
     std::hint::black_box(u64::from(yes).wrapping_neg())
 }

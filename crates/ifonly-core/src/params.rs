@@ -1,11 +1,12 @@
 //! What a deployment fixes once for everybody: the shape of the database, thresholds and limits.
 //!
-//! All of it is public and stands in the manifest. Nothing here may be chosen per query: F, L or L1 chosen by the user
-//! would tell the servers |I| and max w.
+//! All of it is public and stands in the manifest. Nothing here may be chosen per query: F, L or L1
+//! chosen by the user would tell the servers |I| and max w.
 
-/// Three views of one list: with the rows' shape the engine's [`Params`], as the manifest has them the [`ManifestParams`], and with
-/// everything left open the [`ParamOptions`] of a build and of its command line. A parameter is one entry, its usual value and
-/// its flag included; `service` holds those that the engine need not know.
+/// Three views of one list: with the rows' shape the engine's [`Params`], as the manifest has them
+/// the [`ManifestParams`], and with everything left open the [`ParamOptions`] of a build and of its
+/// command line. A parameter is one entry, its usual value and its flag included; `service` holds
+/// those that the engine need not know.
 macro_rules! parameters {
     (
         engine { $($(#[doc = $doc:literal])+ $name:ident: $type:ty = $usual:expr, flag($($flag:tt)+);)+ }
@@ -81,7 +82,7 @@ parameters! {
         /// F, the most immutable features (Single-Phase only); all unless given.
         immutable_limit: usize = 0, flag(value_name = "F");
         /// d_min of the Mask schemes: masks are uniform on `0..d_min`.
-        mask: u64 = 1, flag(value_name = "D_MIN");
+        d_min: u64 = 1, flag(value_name = "D_MIN");
         /// p of the lp schemes, even.
         exponent: u32 = 4, flag(value_name = "P");
         /// The largest entry of a cost table; unless given, what weights and counted changes need.
@@ -118,7 +119,8 @@ impl Params {
     /// Exponents end here.
     const MAX_EXPONENT: u32 = 16;
 
-    /// The plain deployment: T = 1, S = B = 0, no weights, any feature may be immutable, masks of one value.
+    /// The plain deployment: T = 1, S = B = 0, no weights, any feature may be immutable, masks of
+    /// one value.
     pub fn new(ranges: Vec<u32>, rows: usize) -> Params {
         let widest = u64::from(ranges.iter().copied().max().unwrap_or(0));
         let terms = ManifestParams {
@@ -162,8 +164,8 @@ impl Params {
         u128::from(self.cost_limit).saturating_mul(self.features() as u128)
     }
 
-    /// Single-Phase's bound `F(L−1)R² + most` with `L = most + 1`, `most` the largest cost of the mutable features.
-    /// With ranges of their own, the F widest features count.
+    /// Single-Phase's bound `F(L−1)R² + most` with `L = most + 1`, `most` the largest cost of the
+    /// mutable features. With ranges of their own, the F widest features count.
     pub(crate) fn scaled_bound(&self, most: u128) -> u128 {
         let mut squares: Vec<u128> = self.ranges.iter().map(|&range| u128::from(range).pow(2)).collect();
         squares.sort_unstable_by(|a, b| b.cmp(a));
@@ -201,7 +203,7 @@ impl Params {
         if self.immutable_limit > self.ranges.len() {
             return refuse("immutable_limit", self.immutable_limit as u128, "exceeds the number of features");
         }
-        if self.mask == 0 {
+        if self.d_min == 0 {
             return refuse("mask", 0, "must be at least 1 (1 masks nothing)");
         }
         if self.exponent < 2 || self.exponent % 2 == 1 || self.exponent > Self::MAX_EXPONENT {

@@ -1,14 +1,14 @@
 //! What comes back to one step of a search, in any pieces and from all servers at once.
 //!
-//! Where nothing can be corrected, values are decoded as soon as every server's bytes are there. The bytes are kept until the
-//! step ends all the same: a response's checksum comes last, so that a transport may find out at its end that it was damaged
-//! and ask again. Then that server's bytes are [forgotten](Reception::forget) and decoding starts again with those of the
-//! others.
+//! Where nothing can be corrected, values are decoded as soon as every server's bytes are there.
+//! The bytes are kept until the step ends all the same: a response's checksum comes last, so that a
+//! transport may find out at its end that it was damaged and ask again. Then that server's bytes
+//! are [forgotten](Reception::forget) and decoding starts again with those of the others.
 
 use crate::candidates::{CandidateFilter, Candidates, ImpossibleValue};
+use crate::http_api::CHECK_LENGTH;
 use crate::interpolate::{InterpolationStream, MalformedAnswer};
 use crate::search::SearchError;
-use crate::http_api::CHECK_LENGTH;
 use crate::transcript::Ticket;
 use crate::vote::Plurality;
 use zeroize::Zeroizing;
@@ -40,7 +40,8 @@ impl StreamingDecoder {
     }
 }
 
-/// The responses to one step, whole or on their way. Together they hold the values that the user learns, so they are wiped.
+/// The responses to one step, whole or on their way. Together they hold the values that the user
+/// learns, so they are wiped.
 pub(crate) struct StepResponses {
     length: usize,
     lead: usize,
@@ -99,15 +100,17 @@ impl StepResponses {
         self.live.take()
     }
 
-    /// The ticket that most servers gave, whatever else they said; what a search shows depends on nothing but their words.
+    /// The ticket that most servers gave, whatever else they said; what a search shows depends on
+    /// nothing but their words.
     pub(crate) fn ticket(&self) -> Option<Ticket> {
         let leads: Vec<&[u8]> = self.responses.iter().filter_map(|response| response.get(..self.lead)).collect();
         let (_, ticket) = leads[Plurality::of(&leads)?.first].split_at_checked(CHECK_LENGTH)?;
         ticket.try_into().ok()
     }
 
-    /// The answers themselves, and who was left out (counted from 1) because their key-check value or their ticket is another than
-    /// most have, as long as the deployment bears so many silent and lying servers.
+    /// The answers themselves, and who was left out (counted from 1) because their key-check value
+    /// or their ticket is another than most have, as long as the deployment bears so many silent
+    /// and lying servers.
     pub(crate) fn bodies(&self, borne: usize) -> Result<(ResponseBodies<'_>, Vec<usize>), SearchError> {
         let parts: Vec<Option<(&[u8], &[u8])>> =
             self.responses.iter().map(|response| response.split_at_checked(self.lead)).collect();

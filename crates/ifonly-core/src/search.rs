@@ -7,33 +7,33 @@
 //! let outcome = search.finish()?;
 //! ```
 //!
-//! What servers see must not depend on what the user learns. So a phase that fails, an empty Θ, or fewer qualifying rows
-//! than wanted never stop the search: the remaining phases and fetches run with dummies of the same shape, and the fault
-//! is reported at the end, locally.
+//! What servers see must not depend on what the user learns. So a phase that fails, an empty Θ, or
+//! fewer qualifying rows than wanted never stop the search: the remaining phases and fetches run
+//! with dummies of the same shape, and the fault is reported at the end, locally.
 //!
-//! Nothing here waits, reads a clock or starts a thread, and no order of calls panics: what was not received before the next
-//! step is silence, what nobody asked for is ignored, and a search that was not led to its end has no outcome.
+//! Nothing here waits, reads a clock or starts a thread, and no order of calls panics: what was not
+//! received before the next step is silence, what nobody asked for is ignored, and a search that
+//! was not led to its end has no outcome.
 
 use crate::candidates::{CandidateFilter, Candidates, DecodedCost, ImpossibleValue};
 use crate::decode::DecodeError;
-use crate::scheme::instance::SchemeInstance;
 pub use crate::error::SearchError;
 use crate::field::FieldElement;
+use crate::http_api::Route;
 use crate::interpolate::Interpolator;
-use crate::aont;
 use crate::params::Params;
-use crate::share_commitment::ShareCommitments;
+use crate::phase::PhaseState;
 use crate::random::RandomSource;
 use crate::responses::{ResponseBodies, StepResponses, StreamingDecoder};
-use crate::phase::PhaseState;
 use crate::scheme::Scheme;
+use crate::scheme::instance::SchemeInstance;
 use crate::secret_query::{SecretQuery, SecretQueryError};
-use crate::http_api::Route;
 use crate::share::SlotVectors;
+use crate::share_commitment::ShareCommitments;
 use crate::signature::RecordVerifier;
 use crate::spir::RecordFetch;
 use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
-use crate::wire;
+use crate::{aont, wire};
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -51,7 +51,8 @@ pub struct HeaderContext {
 }
 
 impl HeaderContext {
-    /// The record in a sealed one, if it is whole and the institution's; by the same steps whether it is or not.
+    /// The record in a sealed one, if it is whole and the institution's; by the same steps whether
+    /// it is or not.
     pub fn open_record(&self, sealed: &[u8]) -> Result<Vec<u8>, SearchError> {
         let (record, whole) = aont::unmask(sealed).ok_or(SearchError::NotARecord)?;
         let (record, signed) = match &self.signer {
@@ -68,13 +69,13 @@ impl HeaderContext {
     /// The header of a stage that asks the first `responders` servers.
     pub fn header(
         &self,
-        deployment: &SchemeInstance,
+        instance: &SchemeInstance,
         stage: MessageKind,
         responders: usize,
         parent: SearchRef,
     ) -> Header {
         Header {
-            scheme: deployment.scheme().name.into(),
+            scheme: instance.scheme().name.into(),
             stage,
             epoch: self.epoch,
             digest: self.digest,
@@ -87,7 +88,8 @@ impl HeaderContext {
 /// One of the nearest rows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NearestRow {
-    /// Its position in the answer, which is its stored row only without shuffle; `None` where the scheme does not tell.
+    /// Its position in the answer, which is its stored row only without shuffle; `None` where the
+    /// scheme does not tell.
     pub position: Option<usize>,
     /// What the scheme says about its cost.
     pub price: DecodedCost,
@@ -107,17 +109,17 @@ pub struct SearchResult {
     /// Nearest first; empty when no row qualifies.
     pub found: Vec<NearestRow>,
     /// How many rows qualify; `None` where the scheme does not tell.
-    pub qualifying: Option<usize>,
+    pub matching_rows: Option<usize>,
     /// Who lied, answered rubbish or under another key, and was left out; counted from 1.
-    pub liars: Vec<usize>,
+    pub lying_servers: Vec<usize>,
 }
 
 /// What goes to the servers in one step.
 pub struct StepMessages {
     /// Where.
     pub route: Route,
-    /// One for each of the first servers, in their order: the first is for server 1. Together they hold the secret, so they
-    /// are wiped on drop.
+    /// One for each of the first servers, in their order: the first is for server 1. Together they
+    /// hold the secret, so they are wiped on drop.
     pub messages: Vec<Zeroizing<Vec<u8>>>,
     /// Bytes of every response, the key-check value included.
     pub response_length: usize,
@@ -131,8 +133,8 @@ impl std::fmt::Debug for StepMessages {
 
 /// A search in progress.
 pub struct Search {
-    deployment: Arc<SchemeInstance>,
-    audience: HeaderContext,
+    instance: Arc<SchemeInstance>,
+    header_context: HeaderContext,
     secret: SecretQuery,
     /// Steps begun: all phases, then as many records as are wanted.
     begun: usize,
@@ -145,7 +147,7 @@ pub struct Search {
     candidates: Candidates,
     wanted: Vec<Option<(usize, DecodedCost)>>,
     found: Vec<NearestRow>,
-    liars: Vec<usize>,
+    lying_servers: Vec<usize>,
     malformed: Vec<usize>,
     fault: Option<SearchError>,
     interpolate: Option<&'static dyn Interpolator>,
@@ -171,7 +173,7 @@ impl Step {
 // Θ, θ* and costs are as secret as x.
 impl std::fmt::Debug for Search {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Search({}, step {}, ..)", self.deployment.scheme().name, self.begun)
+        write!(f, "Search({}, step {}, ..)", self.instance.scheme().name, self.begun)
     }
 }
 
@@ -185,26 +187,27 @@ impl Drop for Search {
 impl Search {
     /// Starts a search for the nearest row. Nothing is sent if the scheme cannot carry the secret.
     pub fn new(
-        deployment: impl Into<Arc<SchemeInstance>>,
+        instance: impl Into<Arc<SchemeInstance>>,
         secret: SecretQuery,
-        audience: HeaderContext,
+        header_context: HeaderContext,
     ) -> Result<Search, SecretQueryError> {
-        Search::nearest(deployment, secret, audience, 1)
+        Search::nearest(instance, secret, header_context, 1)
     }
 
-    /// Starts a search for the `k` nearest rows; k is public and decides how many records are fetched.
+    /// Starts a search for the `k` nearest rows; k is public and decides how many records are
+    /// fetched.
     pub fn nearest(
-        deployment: impl Into<Arc<SchemeInstance>>,
+        instance: impl Into<Arc<SchemeInstance>>,
         secret: SecretQuery,
-        audience: HeaderContext,
+        header_context: HeaderContext,
         k: usize,
     ) -> Result<Search, SecretQueryError> {
-        let deployment = deployment.into();
-        secret.check(deployment.scheme(), deployment.params())?;
+        let instance = instance.into();
+        secret.check(instance.scheme(), instance.params())?;
         Ok(Search {
-            theta: vec![false; deployment.params().rows],
-            deployment,
-            audience,
+            theta: vec![false; instance.params().rows],
+            instance,
+            header_context,
             secret,
             begun: 0,
             open: None,
@@ -214,7 +217,7 @@ impl Search {
             candidates: Candidates::default(),
             wanted: vec![None; k.max(1)],
             found: vec![],
-            liars: vec![],
+            lying_servers: vec![],
             malformed: vec![],
             fault: None,
             interpolate: None,
@@ -228,8 +231,8 @@ impl Search {
         self
     }
 
-    /// The whole search with `send`, which takes a server (counted from 1) and its message and gives its response, or `None` if
-    /// there is none.
+    /// The whole search with `send`, which takes a server (counted from 1) and its message and
+    /// gives its response, or `None` if there is none.
     pub fn run(
         mut self,
         random: &mut impl RandomSource,
@@ -242,13 +245,13 @@ impl Search {
         self.finish()
     }
 
-    /// Reads the responses to the step before and gives the next step's messages; `None` when all steps are done. Every step
-    /// is taken in every search.
+    /// Reads the responses to the step before and gives the next step's messages; `None` when all
+    /// steps are done. Every step is taken in every search.
     pub fn next(&mut self, random: &mut impl RandomSource) -> Option<StepMessages> {
         if let Some((step, reception)) = self.open.take() {
             self.read(step, reception, random);
         }
-        let phases = self.deployment.phases();
+        let phases = self.instance.phases();
         let (step, outgoing) = match self.begun.checked_sub(phases) {
             None => (Step::Phase(self.begun), self.ask(self.begun, random)),
             Some(number) if number < self.wanted.len() => (Step::Record(number), self.fetch(number, random)),
@@ -271,15 +274,16 @@ impl Search {
         reception.advance();
     }
 
-    /// Takes the next bytes of a server's response, counted from 1, and decodes what is complete by now.
+    /// Takes the next bytes of a server's response, counted from 1, and decodes what is complete by
+    /// now.
     pub fn receive_part(&mut self, server: usize, bytes: &[u8]) {
         let Some((_, reception)) = &mut self.open else { return };
         reception.part(server, bytes);
         reception.advance();
     }
 
-    /// Takes back what came from a server in this step, because it was damaged or broke off. It may be received again, from
-    /// its beginning; otherwise it counts as silence.
+    /// Takes back what came from a server in this step, because it was damaged or broke off. It may
+    /// be received again, from its beginning; otherwise it counts as silence.
     pub fn forget(&mut self, server: usize) {
         let live = self.open.as_ref().and_then(|(step, _)| self.live(*step));
         if let Some((_, reception)) = &mut self.open {
@@ -287,41 +291,47 @@ impl Search {
         }
     }
 
-    /// Values read and compared, and bytes of records opened, until now. Public sizes decide it, and whose answers came: never what they
-    /// decode to. A test holds that against people, lies and results of every kind.
+    /// Values read and compared, and bytes of records opened, until now. Public sizes decide it,
+    /// and whose answers came: never what they decode to. A test holds that against people, lies
+    /// and results of every kind.
     pub fn work(&self) -> u64 {
         self.work
     }
 
-    /// The end: what was found, or the first fault. It comes after [`Search::next`] has given `None`.
+    /// The end: what was found, or the first fault. It comes after [`Search::next`] has given
+    /// `None`.
     pub fn finish(mut self) -> Result<SearchResult, SearchError> {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        if self.open.is_some() || self.begun < self.deployment.phases() + self.wanted.len() {
+        if self.open.is_some() || self.begun < self.instance.phases() + self.wanted.len() {
             return Err(SearchError::Unfinished);
         }
-        let mut liars = std::mem::take(&mut self.liars);
-        liars.sort_unstable();
-        liars.dedup();
-        Ok(SearchResult { found: std::mem::take(&mut self.found), qualifying: Some(self.candidates.count()), liars })
+        let mut lying_servers = std::mem::take(&mut self.lying_servers);
+        lying_servers.sort_unstable();
+        lying_servers.dedup();
+        Ok(SearchResult {
+            found: std::mem::take(&mut self.found),
+            matching_rows: Some(self.candidates.count()),
+            lying_servers,
+        })
     }
 
     /// The messages of a phase.
     fn ask(&mut self, phase: usize, random: &mut impl RandomSource) -> StepMessages {
-        let deployment = &self.deployment;
-        let round = PhaseState::new(deployment, phase, &self.secret, &self.theta, self.rounds.last(), random);
-        let field = deployment.field();
+        let instance = &self.instance;
+        let round = PhaseState::new(instance, phase, &self.secret, &self.theta, self.rounds.last(), random);
+        let field = instance.field();
         let packed = |share: &SlotVectors| {
-            let symbols: Zeroizing<Vec<FieldElement>> = Zeroizing::new(share.iter().flatten().copied().collect());
-            wire::pack(field, symbols.iter())
+            let elements: Zeroizing<Vec<FieldElement>> = Zeroizing::new(share.iter().flatten().copied().collect());
+            wire::pack(field, elements.iter())
         };
         let payloads = round.shares().iter().map(packed).collect();
         let stage = MessageKind::Phase(phase as u8);
         // Parameters were checked, so the length fits; a length of 0 would merely be refused.
         let response_length =
-            wire::packed_length(field, deployment.answer_length(phase)).map_or(0, |bytes| stage.lead() + bytes);
-        let header = self.header(stage, deployment.responders(phase));
+            wire::packed_length(field, instance.answer_length(phase)).map_or(0, |bytes| stage.lead() + bytes);
+        let header = self.header(stage, instance.responders(phase));
         let mut sent = messages(&header, payloads, random);
         if phase == 0 {
             let parts: Vec<_> = round.committed().iter().map(|part| Zeroizing::new(packed(part))).collect();
@@ -339,7 +349,7 @@ impl Search {
         let position = self.wanted[number].map(|(position, _)| position);
         let sizes = self.sizes();
         let payloads = sizes.queries(position, random);
-        let sent = messages(&self.header(MessageKind::Record, self.deployment.servers()), payloads, random);
+        let sent = messages(&self.header(MessageKind::Record, self.instance.servers()), payloads, random);
         outgoing(Route::Record, &sent, MessageKind::Record.lead() + sizes.stripe_length())
     }
 
@@ -352,7 +362,8 @@ impl Search {
 
     fn read_phase(&mut self, phase: usize, reception: StepResponses, random: &mut impl RandomSource) {
         if phase == 0 {
-            // Whatever the answers are worth: what the rest of the search shows follows from what servers said alone.
+            // Whatever the answers are worth: what the rest of the search shows follows from what
+            // servers said alone.
             self.parent.ticket = reception.ticket().unwrap_or_default();
         }
         let candidates = self.candidates_of(phase, reception, random);
@@ -368,11 +379,11 @@ impl Search {
             }
             Err(fault) => {
                 self.fault.get_or_insert(fault);
-                self.theta = vec![false; self.deployment.params().rows];
+                self.theta = vec![false; self.instance.params().rows];
                 self.candidates = Candidates::default();
             }
         }
-        if phase + 1 == self.deployment.phases() {
+        if phase + 1 == self.instance.phases() {
             let nearest = self.candidates.nearest(self.wanted.len());
             self.wanted.iter_mut().zip(nearest).for_each(|(wanted, near)| *wanted = Some(near));
         }
@@ -384,25 +395,25 @@ impl Search {
         mut reception: StepResponses,
         random: &mut impl RandomSource,
     ) -> Result<(Candidates, Option<ImpossibleValue>), SearchError> {
-        let deployment = self.deployment.clone();
+        let instance = self.instance.clone();
         let live = reception.take_live();
         let bodies = self.bodies(&reception)?;
         if let Some(candidates) = self.interpolated(phase, live, &bodies) {
             return Ok(candidates);
         }
-        let (field, count) = (deployment.field(), deployment.answer_length(phase));
+        let (field, count) = (instance.field(), instance.answer_length(phase));
         let answers = self.parse(&bodies, |body| wire::unpack(field, body, count).ok());
-        let values = self.rounds[phase].decode(&deployment, answers, random);
+        let values = self.rounds[phase].decode(&instance, answers, random);
         let values = values.map_err(|error| self.blame(error.into()))?;
-        self.liars.extend(&values.liars);
-        let empty = values.empty_row.first().map_or(0, |symbol| symbol.value());
-        let mut sieve = CandidateFilter::new(&deployment, phase, &self.theta, empty, self.wanted.len());
+        self.lying_servers.extend(&values.lying_servers);
+        let empty = values.empty_row.first().map_or(0, |element| element.value());
+        let mut sieve = CandidateFilter::new(&instance, phase, &self.theta, empty, self.wanted.len());
         sieve.take_values(&values);
         Ok(sieve.finish())
     }
 
-    /// The common case, decoded as the answers lie there. `None` where it does not apply or an answer cannot be read; then the
-    /// slower way names whose fault it is.
+    /// The common case, decoded as the answers lie there. `None` where it does not apply or an
+    /// answer cannot be read; then the slower way names whose fault it is.
     fn interpolated(
         &self,
         phase: usize,
@@ -411,36 +422,39 @@ impl Search {
     ) -> Option<(Candidates, Option<ImpossibleValue>)> {
         let spoke: Vec<usize> = (0..bodies.len()).filter(|&server| bodies[server].is_some()).collect();
         let answers: Vec<&[u8]> = bodies.iter().copied().flatten().collect();
-        let (field, count) = (self.deployment.field(), self.deployment.answer_length(phase));
+        let (field, count) = (self.instance.field(), self.instance.answer_length(phase));
         if !answers.iter().all(|answer| wire::has_packed_shape(field, answer, count)) {
             return None;
         }
-        // What is decoded as it arrives is everybody's answer; whom to interpolate is known earlier only where all are needed.
+        // What is decoded as it arrives is everybody's answer; whom to interpolate is known earlier
+        // only where all are needed.
         let live = if spoke.len() == bodies.len() { live } else { None };
         let mut live = live.or_else(|| self.begin(phase, &spoke))?;
         live.advance(&answers);
         live.finish()
     }
 
-    /// What decodes a step while its answers arrive: where every answer is needed, so that none is there to check it by.
+    /// What decodes a step while its answers arrive: where every answer is needed, so that none is
+    /// there to check it by.
     fn live(&self, step: Step) -> Option<StreamingDecoder> {
         match step {
-            Step::Phase(phase) => self.begin(phase, &(0..self.deployment.responders(phase)).collect::<Vec<_>>()),
+            Step::Phase(phase) => self.begin(phase, &(0..self.instance.responders(phase)).collect::<Vec<_>>()),
             Step::Record(_) => None,
         }
     }
 
     fn begin(&self, phase: usize, spoke: &[usize]) -> Option<StreamingDecoder> {
-        let (interpolation, empty_row) = self.rounds.get(phase)?.interpolation(&self.deployment, spoke)?;
-        let empty = empty_row.first().map_or(0, |symbol| symbol.value());
-        let rows = self.deployment.answer_length(phase) / interpolation.constants.len();
-        let sieve = CandidateFilter::new(&self.deployment, phase, &self.theta, empty, self.wanted.len());
+        let (interpolation, empty_row) = self.rounds.get(phase)?.interpolation(&self.instance, spoke)?;
+        let empty = empty_row.first().map_or(0, |element| element.value());
+        let rows = self.instance.answer_length(phase) / interpolation.constants.len();
+        let sieve = CandidateFilter::new(&self.instance, phase, &self.theta, empty, self.wanted.len());
         Some(StreamingDecoder::new(self.interpolate?.begin(interpolation, rows), sieve))
     }
 
     fn read_record(&mut self, number: usize, reception: &StepResponses, random: &mut impl RandomSource) {
         let opened = self.opened(reception, random);
-        // Nothing was wanted, so nothing can be learnt from the bytes; but reading them took as long as ever.
+        // Nothing was wanted, so nothing can be learnt from the bytes; but reading them took as
+        // long as ever.
         let Some((position, price)) = self.wanted[number] else { return };
         match opened {
             Ok(record) => self.found.push(NearestRow { position: Some(position), price, record }),
@@ -455,13 +469,14 @@ impl Search {
         let need = self.sizes().stripe_length();
         let answers = self.parse(&bodies, |body| (body.len() == need).then(|| body.to_vec()));
         let decoded = self.sizes().decode(&answers, random);
-        let (sealed, liars) = decoded.map_err(|error| self.blame(error.into()))?;
-        self.liars.extend(liars);
+        let (sealed, lying_servers) = decoded.map_err(|error| self.blame(error.into()))?;
+        self.lying_servers.extend(lying_servers);
         self.work += sealed.len() as u64;
-        self.audience.open_record(&sealed)
+        self.header_context.open_record(&sealed)
     }
 
-    /// A response that does not parse is worth as much as silence and is borne like it, but its server is remembered.
+    /// A response that does not parse is worth as much as silence and is borne like it, but its
+    /// server is remembered.
     fn parse<T>(&mut self, bodies: &ResponseBodies<'_>, parse: impl Fn(&[u8]) -> Option<T>) -> Vec<Option<T>> {
         let parsed: Vec<Option<T>> = bodies.iter().map(|body| parse((*body)?)).collect();
         self.malformed = (1..)
@@ -469,7 +484,7 @@ impl Search {
             .filter(|(_, (body, parsed))| body.is_some() && parsed.is_none())
             .map(|(server, _)| server)
             .collect();
-        self.liars.extend(&self.malformed);
+        self.lying_servers.extend(&self.malformed);
         parsed
     }
 
@@ -484,18 +499,18 @@ impl Search {
     }
 
     fn bodies<'r>(&mut self, reception: &'r StepResponses) -> Result<ResponseBodies<'r>, SearchError> {
-        let params = self.deployment.params();
+        let params = self.instance.params();
         let (bodies, odd) = reception.bodies(params.silent + params.lying)?;
-        self.liars.extend(odd);
+        self.lying_servers.extend(odd);
         Ok(bodies)
     }
 
     fn sizes(&self) -> RecordFetch {
-        RecordFetch::new(self.deployment.params(), self.deployment.servers(), self.audience.record_length)
+        RecordFetch::new(self.instance.params(), self.instance.servers(), self.header_context.record_length)
     }
 
     fn header(&self, stage: MessageKind, responders: usize) -> Header {
-        self.audience.header(&self.deployment, stage, responders, self.parent)
+        self.header_context.header(&self.instance, stage, responders, self.parent)
     }
 }
 
@@ -506,12 +521,12 @@ fn outgoing(route: Route, messages: &[Message], response_length: usize) -> StepM
 
 /// The cost of a found record, as levels, if it is the one that was decoded for it.
 pub fn confirm(
-    deployment: &SchemeInstance,
+    instance: &SchemeInstance,
     secret: &SecretQuery,
     found: &NearestRow,
     levels: &[u16],
 ) -> Result<u64, SearchError> {
-    confirm_under(deployment.scheme(), deployment.params(), secret, found, levels)
+    confirm_under(instance.scheme(), instance.params(), secret, found, levels)
 }
 
 /// The same for any scheme under its parameters.
@@ -527,7 +542,7 @@ pub fn confirm_under(
     let cost = if fits { secret.plain_cost(scheme, params, levels) } else { None };
     let agrees = |cost: &u64| match found.price {
         DecodedCost::Exactly(price) => price == *cost,
-        DecodedCost::AtMost(price) => *cost <= price && price - cost < params.mask,
+        DecodedCost::AtMost(price) => *cost <= price && price - cost < params.d_min,
         DecodedCost::Unknown => true,
     };
     cost.filter(agrees).ok_or(SearchError::WrongRecord)

@@ -21,7 +21,8 @@ impl std::fmt::Debug for SecretQuery {
     }
 }
 
-/// What is wrong with a secret. Counted features are from 0; values stay out of the text on purpose.
+/// What is wrong with a secret. Counted features are from 0; values stay out of the text on
+/// purpose.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretQueryError {
@@ -198,22 +199,22 @@ impl SecretQuery {
 
     /// All cost tables, one after another.
     pub(crate) fn cost(&self, field: &Field, params: &Params) -> Vec<FieldElement> {
-        let mut symbols = Vec::with_capacity(params.levels());
+        let mut elements = Vec::with_capacity(params.levels());
         for (k, &range) in params.ranges.iter().enumerate() {
-            symbols.extend(Zeroizing::new(self.cost_table(k, range)).iter().map(|&cost| field.reduce(cost)));
+            elements.extend(Zeroizing::new(self.cost_table(k, range)).iter().map(|&cost| field.reduce(cost)));
         }
-        symbols
+        elements
     }
 
     /// All gate tables, one after another; 1 is a violation.
     pub(crate) fn gate(&self, field: &Field, params: &Params) -> Vec<FieldElement> {
-        let mut symbols = Vec::with_capacity(params.levels());
+        let mut elements = Vec::with_capacity(params.levels());
         for (k, &range) in params.ranges.iter().enumerate() {
-            symbols.extend(
+            elements.extend(
                 Zeroizing::new(self.gate_table(k, range)).iter().map(|&violates| field.reduce(violates.into())),
             );
         }
-        symbols
+        elements
     }
 
     /// What every level of a feature costs, and which are forbidden.
@@ -249,8 +250,8 @@ impl SecretQuery {
         named || self.immutable[k] && v != self.x[k]
     }
 
-    /// What the protocol computes for a row, in the clear: the client's check of the record that it fetched.
-    /// `None` where a gate hides the row.
+    /// What the protocol computes for a row, in the clear: the client's check of the record that it
+    /// fetched. `None` where a gate hides the row.
     ///
     /// # Panics
     /// If the row does not fit the ranges, or the secret is not one that a search takes.

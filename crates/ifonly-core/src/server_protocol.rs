@@ -1,23 +1,22 @@
-//! One server's side of the protocol: open a message, check it, say what to compute. The scan itself is somebody else's.
+//! One server's side of the protocol: open a message, check it, say what to compute. The scan
+//! itself is somebody else's.
 
-use crate::scheme::instance::SchemeInstance;
 use crate::field::FieldElement;
-use crate::row_function::{self, RowProgram, Rows, ScanJob};
 use crate::keys::{RootKey, TranscriptKeys};
-use crate::shuffle;
-use crate::aont;
-use crate::share_commitment;
-use crate::scheme::Scheme;
-use crate::scheme::sealed;
+use crate::row_function::{self, RowProgram, Rows, ScanJob};
+use crate::scheme::instance::SchemeInstance;
 use crate::scheme::sealed::SealedScheme;
+use crate::scheme::{Scheme, sealed};
 use crate::share::SlotVectors;
 use crate::spir::RecordFetch;
 use crate::transcript::{Header, Message, MessageKind, SearchRef, Tau, Ticket, VERSION};
 use crate::wire::{self, WireError};
+use crate::{aont, share_commitment, shuffle};
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
-/// What a server refuses, and why. All of these are the client's fault; none depends on what the query hides.
+/// What a server refuses, and why. All of these are the client's fault; none depends on what the
+/// query hides.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -89,7 +88,7 @@ impl From<WireError> for Refusal {
 pub struct ServerProtocol {
     index: u8,
     digest: [u8; 32],
-    deployments: Vec<Arc<SchemeInstance>>,
+    instances: Vec<Arc<SchemeInstance>>,
     sealed: Option<Arc<SealedScheme>>,
     keys: Vec<RootKey>,
     record_length: usize,
@@ -99,7 +98,7 @@ pub struct ServerProtocol {
 #[derive(Debug)]
 pub struct PhaseRequest<'a> {
     /// The scheme's deployment.
-    pub deployment: &'a SchemeInstance,
+    pub instance: &'a SchemeInstance,
     /// Which phase.
     pub phase: usize,
     /// What to compute per row.
@@ -173,12 +172,12 @@ impl ServerProtocol {
     pub fn new(
         index: u8,
         digest: [u8; 32],
-        deployments: impl IntoIterator<Item = impl Into<Arc<SchemeInstance>>>,
+        instances: impl IntoIterator<Item = impl Into<Arc<SchemeInstance>>>,
         keys: Vec<RootKey>,
         record_length: usize,
     ) -> ServerProtocol {
-        let deployments = deployments.into_iter().map(Into::into).collect();
-        ServerProtocol { index, digest, deployments, sealed: None, keys, record_length }
+        let instances = instances.into_iter().map(Into::into).collect();
+        ServerProtocol { index, digest, instances, sealed: None, keys, record_length }
     }
 
     /// The same, one of three that also search among themselves.
@@ -194,22 +193,22 @@ impl ServerProtocol {
 
     /// The longest message that can be meant for this server: a limit before anything is read.
     pub fn longest_message(&self) -> usize {
-        let deployments = self.deployments.iter();
-        let lengths = deployments.flat_map(|deployment| {
-            let phases = (0..deployment.phases()).filter_map(|phase| {
-                let symbols = deployment.slot_lengths(phase).iter().sum();
-                let payload = wire::packed_length(deployment.field(), symbols)?;
-                Some(Message::overhead(deployment, MessageKind::Phase(phase as u8)) + payload)
+        let instances = self.instances.iter();
+        let lengths = instances.flat_map(|instance| {
+            let phases = (0..instance.phases()).filter_map(|phase| {
+                let elements = instance.slot_lengths(phase).iter().sum();
+                let payload = wire::packed_length(instance.field(), elements)?;
+                Some(Message::overhead(instance, MessageKind::Phase(phase as u8)) + payload)
             });
-            let record = Message::overhead(deployment, MessageKind::Record) + self.fetch(deployment).query_length();
+            let record = Message::overhead(instance, MessageKind::Record) + self.fetch(instance).query_length();
             phases.chain([record])
         });
         lengths.chain(self.sealed.iter().map(|sealed| sealed.message_length())).max().unwrap_or(0)
     }
 
     /// The sizes of a record fetch under one of the schemes.
-    pub fn fetch(&self, deployment: &SchemeInstance) -> RecordFetch {
-        RecordFetch::new(deployment.params(), deployment.servers(), self.record_length)
+    pub fn fetch(&self, instance: &SchemeInstance) -> RecordFetch {
+        RecordFetch::new(instance.params(), instance.servers(), self.record_length)
     }
 
     /// Reads a message, checks it and says what it asks for.
@@ -226,15 +225,13 @@ impl ServerProtocol {
         if let Some(sealed) = self.sealed.as_ref().filter(|_| header.scheme == sealed::SCHEME.name) {
             return self.check_sealed(sealed, &message).map(CheckedRequest::Sealed);
         }
-        let offered = |deployment: &&Arc<SchemeInstance>| deployment.scheme().name == header.scheme;
-        let deployment = self.deployments.iter().find(offered).ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
-        let scheme: &'static Scheme = deployment.scheme();
+        let offered = |instance: &&Arc<SchemeInstance>| instance.scheme().name == header.scheme;
+        let instance = self.instances.iter().find(offered).ok_or_else(|| Refusal::Scheme(header.scheme.clone()))?;
+        let scheme: &'static Scheme = instance.scheme();
         let need = match header.stage {
-            MessageKind::Phase(phase) if usize::from(phase) < deployment.phases() => {
-                deployment.responders(phase.into())
-            }
+            MessageKind::Phase(phase) if usize::from(phase) < instance.phases() => instance.responders(phase.into()),
             MessageKind::Phase(phase) => return Err(Refusal::Phase { scheme: scheme.name, phase }),
-            MessageKind::Record => deployment.servers(),
+            MessageKind::Record => instance.servers(),
         };
         if header.responders.len() != need || header.responders.iter().zip(1..).any(|(&n, place)| n != place) {
             return Err(Refusal::Responders { need });
@@ -252,10 +249,11 @@ impl ServerProtocol {
         if !is_first && blake3::hash(&header.parent.ticket) != blake3::hash(&given) {
             return Err(Refusal::Ticket);
         }
-        // Before the commitment, because it is cheaper: the payload must have exactly the size that the scheme says.
-        let fetch = self.fetch(deployment);
+        // Before the commitment, because it is cheaper: the payload must have exactly the size that
+        // the scheme says.
+        let fetch = self.fetch(instance);
         let vectors = match header.stage {
-            MessageKind::Phase(phase) => Some(vectors(deployment, phase.into(), &message.payload)?),
+            MessageKind::Phase(phase) => Some(vectors(instance, phase.into(), &message.payload)?),
             MessageKind::Record if fetch.is_query(&message.payload) => None,
             MessageKind::Record => {
                 let (have, need) = (message.payload.len(), fetch.query_length());
@@ -265,20 +263,20 @@ impl ServerProtocol {
         if !message.verify() {
             return Err(Refusal::Commitment);
         }
-        if !keeps_promises(deployment, &message, vectors.as_ref()) {
+        if !keeps_promises(instance, &message, vectors.as_ref()) {
             return Err(Refusal::Promise);
         }
         let tau = message.tau();
         let keys = key.transcript(&tau);
         // The whole search has one order: that of its first phase.
         let first = if is_first { tau } else { header.parent.tau };
-        let order_keys = deployment.params().shuffle.then(|| key.transcript(&first));
+        let order_keys = instance.params().shuffle.then(|| key.transcript(&first));
         Ok(match (header.stage, vectors) {
             (MessageKind::Phase(phase), Some(vectors)) => {
-                let (phase, alpha) = (phase.into(), deployment.points()[usize::from(self.index) - 1]);
-                let program = deployment.program(phase, &vectors);
+                let (phase, alpha) = (phase.into(), instance.points()[usize::from(self.index) - 1]);
+                let program = instance.program(phase, &vectors);
                 let ticket = is_first.then(|| key.ticket(scheme.name, &tau));
-                CheckedRequest::Answer(PhaseRequest { program, deployment, phase, keys, order_keys, alpha, ticket })
+                CheckedRequest::Answer(PhaseRequest { program, instance, phase, keys, order_keys, alpha, ticket })
             }
             _ => {
                 let payload = std::mem::take(&mut message.payload);
@@ -322,8 +320,8 @@ impl ServerProtocol {
         aont::seal_into(record, &key.record(&self.digest, row), sealed);
     }
 
-    /// The whole response to a message, computed plainly from rows and the records sealed for its epoch. Tests and demonstrations use it; a
-    /// server streams the same bytes from a faster scan.
+    /// The whole response to a message, computed plainly from rows and the records sealed for its
+    /// epoch. Tests and demonstrations use it; a server streams the same bytes from a faster scan.
     pub fn respond(&self, bytes: &[u8], rows: &Rows, records: &[Vec<u8>]) -> Result<Vec<u8>, Refusal> {
         match self.open(bytes)? {
             CheckedRequest::Answer(ask) => Ok(ask.respond(rows)),
@@ -333,15 +331,16 @@ impl ServerProtocol {
     }
 }
 
-/// Whether the first phase promises as much as the scheme wants, the second keeps it, and nothing else speaks of promises.
-fn keeps_promises(deployment: &SchemeInstance, message: &Message, vectors: Option<&SlotVectors>) -> bool {
-    let (Message { header, promises, kept, .. }, need) = (message, deployment.share_commitments());
+/// Whether the first phase promises as much as the scheme wants, the second keeps it, and nothing
+/// else speaks of promises.
+fn keeps_promises(instance: &SchemeInstance, message: &Message, vectors: Option<&SlotVectors>) -> bool {
+    let (Message { header, promises, kept, .. }, need) = (message, instance.share_commitments());
     match (header.stage, vectors) {
         (MessageKind::Phase(1..), Some(vectors)) if need > 0 => {
-            let responders = (1..=deployment.responders(0) as u8).collect();
+            let responders = (1..=instance.responders(0) as u8).collect();
             let first =
                 Header { stage: MessageKind::Phase(0), responders, parent: SearchRef::default(), ..header.clone() };
-            let part = Zeroizing::new(wire::pack(deployment.field(), deployment.promised(vectors).flatten()));
+            let part = Zeroizing::new(wire::pack(instance.field(), instance.promised(vectors).flatten()));
             promises.len() == need && share_commitment::is_opened(message, &first, &part)
         }
         (MessageKind::Phase(0), _) => promises.len() == need && kept.is_none(),
@@ -350,10 +349,10 @@ fn keeps_promises(deployment: &SchemeInstance, message: &Message, vectors: Optio
 }
 
 /// The shares in a payload.
-fn vectors(deployment: &SchemeInstance, phase: usize, payload: &[u8]) -> Result<SlotVectors, WireError> {
-    let lengths = deployment.slot_lengths(phase);
-    let symbols = Zeroizing::new(wire::unpack(deployment.field(), payload, lengths.iter().sum())?);
-    let mut rest = symbols.as_slice();
+fn vectors(instance: &SchemeInstance, phase: usize, payload: &[u8]) -> Result<SlotVectors, WireError> {
+    let lengths = instance.slot_lengths(phase);
+    let elements = Zeroizing::new(wire::unpack(instance.field(), payload, lengths.iter().sum())?);
+    let mut rest = elements.as_slice();
     let vectors = lengths.iter().map(|&length| {
         let (vector, tail) = rest.split_at(length);
         rest = tail;
@@ -365,10 +364,11 @@ fn vectors(deployment: &SchemeInstance, phase: usize, payload: &[u8]) -> Result<
 impl PhaseRequest<'_> {
     /// `order[p]`, if the rows are shuffled.
     pub(crate) fn permutation(&self) -> Option<Vec<u32>> {
-        Some(shuffle::permutation(self.order_keys.as_ref()?, self.deployment.params().rows))
+        Some(shuffle::permutation(self.order_keys.as_ref()?, self.instance.params().rows))
     }
 
-    /// What comes before the answer itself: the key-check value, and the ticket of a search that begins.
+    /// What comes before the answer itself: the key-check value, and the ticket of a search that
+    /// begins.
     pub fn lead(&self) -> Vec<u8> {
         let mut lead = self.keys.check_value().to_vec();
         lead.extend(self.ticket.iter().flatten());
@@ -377,10 +377,10 @@ impl PhaseRequest<'_> {
 
     /// The lead, then the packed answer.
     pub(crate) fn respond(&self, rows: &Rows) -> Vec<u8> {
-        let (field, kappa) = (self.deployment.field(), self.deployment.kappa(self.phase));
+        let (field, kappa) = (self.instance.field(), self.instance.kappa(self.phase));
         let order = self.permutation();
         let job = ScanJob { field, alpha: self.alpha, kappa, program: &self.program, order: order.as_deref() };
-        let randomness = self.keys.rows(field, self.program.outputs.len(), kappa, self.deployment.params().mask);
+        let randomness = self.keys.rows(field, self.program.outputs.len(), kappa, self.instance.params().d_min);
         let mut response = self.lead();
         response.extend(wire::pack(field, &row_function::answer(&job, rows, &randomness)));
         response

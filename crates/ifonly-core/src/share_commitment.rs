@@ -1,9 +1,11 @@
 //! What the first phase of a search promises about the second: one x for every order of the rows.
 //!
-//! Order and ticket of a search are those of its first phase. Whoever could send the second one again with another x would see
-//! another function of the same rows in the same order, and after enough of them the rows. So the messages of phase 0 also commit to
-//! the shares of x and w that phase 1 will use, `d_n = g^{H(hdr_0, n, share)}·h^{s_n}`; τ_0 covers these promises; and phase 1
-//! shows from what τ_0 was made, and opens d_n to server n. They hide as perfectly as all commitments.
+//! Order and ticket of a search are those of its first phase. Whoever could send the second one
+//! again with another x would see another function of the same rows in the same order, and after
+//! enough of them the rows. So the messages of phase 0 also commit to the shares of x and w that
+//! phase 1 will use, `d_n = g^{H(hdr_0, n, share)}·h^{s_n}`; τ_0 covers these promises; and phase 1
+//! shows from what τ_0 was made, and opens d_n to server n. They hide as perfectly as all
+//! commitments.
 
 use crate::random::RandomSource;
 use crate::transcript::{Header, Message, commit, opens, tau, uniform_scalar};
@@ -41,7 +43,8 @@ impl std::fmt::Debug for ShareCommitments {
 }
 
 impl ShareCommitments {
-    /// Puts promises into the messages of the first phase; `parts` are what the second will show to servers 1, 2, and so on.
+    /// Puts promises into the messages of the first phase; `parts` are what the second will show to
+    /// servers 1, 2, and so on.
     pub fn make(
         messages: &mut [Message],
         parts: &[impl AsRef<[u8]>],
@@ -67,8 +70,8 @@ impl ShareCommitments {
     }
 }
 
-/// Whether a message of the second phase shows promises of the search that it names, whose first header was `header`, and opens
-/// its own to `part`.
+/// Whether a message of the second phase shows promises of the search that it names, whose first
+/// header was `header`, and opens its own to `part`.
 pub(crate) fn is_opened(message: &Message, header: &Header, part: &[u8]) -> bool {
     let place = usize::from(message.server).wrapping_sub(1);
     let (Some(kept), Some(promise)) = (&message.kept, message.promises.get(place)) else { return false };

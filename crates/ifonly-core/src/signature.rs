@@ -1,16 +1,17 @@
 //! Signed records: what keeps a server from showing a person somebody who does not exist.
 //!
-//! Servers hold the root key and the data, so one that lies can re-seal a record of its own making, and by making all other rows
-//! look dearer it knows which one is fetched. The institution therefore signs every record when it builds the bundle, and the
-//! manifest has its public key:
+//! Servers hold the root key and the data, so one that lies can re-seal a record of its own making,
+//! and by making all other rows look dearer it knows which one is fetched. The institution
+//! therefore signs every record when it builds the bundle, and the manifest has its public key:
 //!
 //! ```text
 //! subject   = derive_key("ifonly signed records v1")( u64le(|name|) ‖ name ‖ u64le(|version|) ‖ version ‖ schema )
 //! signature = Ed25519( "ifonly record v1" ‖ subject ‖ text )
 //! ```
 //!
-//! with name and version of the dataset, the schema as JSON exactly as the manifest has it, and the record's text with its
-//! filling. The signature stands behind the text and is fetched with it. The secret key never goes to the servers.
+//! with name and version of the dataset, the schema as JSON exactly as the manifest has it, and the
+//! record's text with its filling. The signature stands behind the text and is fetched with it. The
+//! secret key never goes to the servers.
 
 use crate::random::RandomSource;
 use curve25519_dalek::constants::ED25519_BASEPOINT_COMPRESSED;
@@ -109,7 +110,8 @@ impl<'de> serde::Deserialize<'de> for PublicKey {
     }
 }
 
-/// Whose records, and what their texts mean: a signature under one subject says nothing under another.
+/// Whose records, and what their texts mean: a signature under one subject says nothing under
+/// another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignatureContext([u8; 32]);
 
@@ -140,8 +142,9 @@ pub struct RecordVerifier {
 }
 
 impl RecordVerifier {
-    /// Whether the signature behind a record's text is right. Bytes that are no signature at all take as long as a wrong one, since what was
-    /// fetched without a row in mind is such bytes, and servers may see how long that took.
+    /// Whether the signature behind a record's text is right. Bytes that are no signature at all
+    /// take as long as a wrong one, since what was fetched without a row in mind is such bytes, and
+    /// servers may see how long that took.
     pub fn signed(&self, text: &[u8], signature: &[u8; SIGNATURE_LENGTH]) -> bool {
         let (mut r, mut s) = ([0; 32], [0; 32]);
         r.copy_from_slice(&signature[..32]);
@@ -156,7 +159,8 @@ impl RecordVerifier {
         right & is_point & (scalar == s)
     }
 
-    /// The text of a record with its signature behind it, and whether that is right; `None` if it is too short for one.
+    /// The text of a record with its signature behind it, and whether that is right; `None` if it
+    /// is too short for one.
     pub(crate) fn open(&self, mut record: Vec<u8>) -> Option<(Vec<u8>, bool)> {
         let signature = record.split_off(record.len().checked_sub(SIGNATURE_LENGTH)?);
         let signed = self.signed(&record, signature.as_slice().try_into().ok()?);

@@ -1,17 +1,19 @@
 //! Fetching one record by symmetric PIR.
 //!
-//! Over GF(2^8), for N servers, threshold T, S silent and B lying: records are cut into L = N − T − S − 2B stripes, and for
-//! stripe s of record m server n receives `Σ_{j<T} α_n^j·Z_{m,s,j} + α_n^{T+s}·1[m = θ]`, the Z uniform. Its answer, the inner
-//! product with all stripes plus pads `Σ_{j<T} α_n^j·P_j`, is a polynomial whose coefficients T.. are the stripes of record θ
-//! and whose lower ones are noise: rate L/N, any T servers see uniform bytes, and the user sees one record and noise.
+//! Over GF(2^8), for N servers, threshold T, S silent and B lying: records are cut into L = N − T −
+//! S − 2B stripes, and for stripe s of record m server n receives `Σ_{j<T} α_n^j·Z_{m,s,j} +
+//! α_n^{T+s}·1[m = θ]`, the Z uniform. Its answer, the inner product with all stripes plus pads
+//! `Σ_{j<T} α_n^j·P_j`, is a polynomial whose coefficients T.. are the stripes of record θ and
+//! whose lower ones are noise: rate L/N, any T servers see uniform bytes, and the user sees one
+//! record and noise.
 //!
-//! With N = 2, T = 1 the same formula runs over GF(2) with the points 0 and 1: a random subset of the rows, and the same
-//! with bit θ flipped. M bits up per server.
+//! With N = 2, T = 1 the same formula runs over GF(2) with the points 0 and 1: a random subset of
+//! the rows, and the same with bit θ flipped. M bits up per server.
 
+use crate::aont::OVERHEAD;
 use crate::decode::{DecodeError, FieldArithmetic, select_consistent};
 use crate::gf256::Gf256;
 use crate::keys::{Purpose, TranscriptKeys};
-use crate::aont::OVERHEAD;
 use crate::params::Params;
 use crate::random::RandomSource;
 use zeroize::Zeroize;
@@ -30,7 +32,8 @@ pub struct RecordFetch {
 impl RecordFetch {
     /// For `servers` servers and records of `record_length` bytes before they are sealed.
     pub fn new(params: &Params, servers: usize, record_length: usize) -> RecordFetch {
-        // Decoding distances needs κ + 1 > T servers beside the silent and lying ones, so at least one stripe is left.
+        // Decoding distances needs κ + 1 > T servers beside the silent and lying ones, so at least
+        // one stripe is left.
         let stripes = servers.saturating_sub(params.threshold + params.silent + 2 * params.lying).max(1);
         RecordFetch {
             rows: params.rows,
@@ -62,8 +65,8 @@ impl RecordFetch {
         if self.is_binary() { self.rows.div_ceil(8) } else { self.rows * self.stripes }
     }
 
-    /// How many records a client gets per fetch if it breaks the protocol: T pads hide as many of the N answers, and every stripe beyond
-    /// one record's is another record's.
+    /// How many records a client gets per fetch if it breaks the protocol: T pads hide as many of
+    /// the N answers, and every stripe beyond one record's is another record's.
     pub fn cheated_records(&self) -> usize {
         (self.servers - self.threshold.min(self.servers)) / self.stripes
     }
@@ -127,8 +130,8 @@ impl RecordFetch {
         }
     }
 
-    /// The inner product of a payload with the sealed records (`record(i)` at position i), before pads. The last stripe of a
-    /// record may be shorter; what it lacks is zero. Plain and slow.
+    /// The inner product of a payload with the sealed records (`record(i)` at position i), before
+    /// pads. The last stripe of a record may be shorter; what it lacks is zero. Plain and slow.
     pub(crate) fn inner_product<'a>(&self, payload: &[u8], record: impl Fn(usize) -> &'a [u8]) -> Vec<u8> {
         let mut sum = vec![0; self.stripe_length()];
         for position in 0..self.rows {
@@ -182,15 +185,15 @@ impl RecordFetch {
             }
         }
         sealed.truncate(self.sealed_length);
-        Ok((sealed, agreed.liars))
+        Ok((sealed, agreed.lying_servers))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::RootKey;
     use crate::aont;
+    use crate::keys::RootKey;
     use crate::random::{ExhaustiveRandom, SeededRandom};
 
     fn fetch(rows: usize, threshold: usize, silent: usize, lying: usize, servers: usize, length: usize) -> RecordFetch {
@@ -236,9 +239,9 @@ mod tests {
                     for answer in answers[silent..silent + lying].iter_mut().flatten() {
                         answer.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1 + random.below(255) as u8));
                     }
-                    let (sealed, liars) = fetch.decode(&answers, &mut random).unwrap();
+                    let (sealed, lying_servers) = fetch.decode(&answers, &mut random).unwrap();
                     assert_eq!(aont::decode(&sealed), Some(vec![row as u8; length]));
-                    assert_eq!(liars, (silent + 1..=silent + lying).collect::<Vec<_>>());
+                    assert_eq!(lying_servers, (silent + 1..=silent + lying).collect::<Vec<_>>());
                 }
             }
         }
@@ -279,7 +282,8 @@ mod tests {
                 let queries = fetch.queries(row, &mut random);
                 let draws = random.1;
                 if fetch.is_binary() {
-                    // Server 1 sees the draws themselves, server 2 with one bit flipped, neither a bit beyond the rows.
+                    // Server 1 sees the draws themselves, server 2 with one bit flipped, neither a
+                    // bit beyond the rows.
                     assert_eq!(draws.len(), rows.div_ceil(8));
                     for position in 0..8 * draws.len() {
                         let bit = |bytes: &[u8]| bytes[position / 8] >> (position % 8) & 1;
@@ -289,7 +293,8 @@ mod tests {
                     }
                     continue;
                 }
-                // Entry e of server n is Σ_j n^j·Z_(e,j), plus n^(T+s) where stripe s is wanted: T draws for each.
+                // Entry e of server n is Σ_j n^j·Z_(e,j), plus n^(T+s) where stripe s is wanted: T
+                // draws for each.
                 let entries = rows * fetch.stripes();
                 assert_eq!(draws.len(), entries * threshold);
                 for (server, query) in queries.iter().enumerate() {
@@ -350,8 +355,8 @@ mod tests {
                     assert_eq!(byte, if fetch.is_binary() { pads[0] } else { fetch.entry(server, &pads, None) });
                 }
             }
-            // ... and for uniform P_j, each of the 256^T values gives a different vector of answers with the same stripes, so
-            // given the record the answers are uniform.
+            // ... and for uniform P_j, each of the 256^T values gives a different vector of answers
+            // with the same stripes, so given the record the answers are uniform.
             let products: Vec<u8> = (0..servers).map(|server| 37 * server as u8 + 11).collect();
             let mut seen = std::collections::BTreeSet::new();
             let mut all = ExhaustiveRandom::default();

@@ -1,16 +1,18 @@
 //! Binding every answer's randomness to the whole query, without server state.
 //!
-//! The client commits to each server's payload, `c_n = g^{H(hdr, n, Q_n)}·h^{r_n}`: Pedersen on ristretto255, perfectly hiding,
-//! so the commitments to the others' queries tell server n nothing. `τ = H(hdr, c_1..c_N)` keys all randomness of the
-//! answers: the same τ means the same query, any other query gets fresh pads.
+//! The client commits to each server's payload, `c_n = g^{H(hdr, n, Q_n)}·h^{r_n}`: Pedersen on
+//! ristretto255, perfectly hiding, so the commitments to the others' queries tell server n nothing.
+//! `τ = H(hdr, c_1..c_N)` keys all randomness of the answers: the same τ means the same query, any
+//! other query gets fresh pads.
 //!
-//! A search's later messages name τ of its first phase as parent and show the ticket that the servers gave for it, so a parent
-//! cannot be made up. What the first phase [promises](crate::share_commitment) about the second is part of its τ.
+//! A search's later messages name τ of its first phase as parent and show the ticket that the
+//! servers gave for it, so a parent cannot be made up. What the first phase
+//! [promises](crate::share_commitment) about the second is part of its τ.
 
+use crate::http_api::{CHECK_LENGTH, Route, TICKET_LENGTH};
+use crate::random::RandomSource;
 use crate::scheme::instance::SchemeInstance;
 use crate::share_commitment::ShareCommitmentOpening;
-use crate::random::RandomSource;
-use crate::http_api::{CHECK_LENGTH, Route, TICKET_LENGTH};
 use crate::wire::{WireError, WireReader};
 use curve25519_dalek::constants::RISTRETTO_BASEPOINT_TABLE;
 use curve25519_dalek::ristretto::{CompressedRistretto, RistrettoBasepointTable, RistrettoPoint};
@@ -57,7 +59,8 @@ impl MessageKind {
         }
     }
 
-    /// Bytes of a response before the answer itself: the key-check value, and the ticket of a search that begins.
+    /// Bytes of a response before the answer itself: the key-check value, and the ticket of a
+    /// search that begins.
     pub fn lead(self) -> usize {
         match self {
             MessageKind::Phase(0) => CHECK_LENGTH + TICKET_LENGTH,
@@ -97,7 +100,8 @@ impl Header {
         bytes.extend(self.parent.tau);
         bytes.extend(self.parent.ticket);
         for part in [self.scheme.as_bytes(), &self.responders] {
-            // Names are chosen by this crate and servers number at most 255, so lengths fit into a byte.
+            // Names are chosen by this crate and servers number at most 255, so lengths fit into a
+            // byte.
             bytes.push(part.len() as u8);
             bytes.extend(part);
         }
@@ -129,8 +133,8 @@ impl Header {
     }
 }
 
-/// The message to one server: header, commitments to all payloads, the opening of its own, promises, its payload. The user's
-/// copies together hold the secret, so they are wiped on drop.
+/// The message to one server: header, commitments to all payloads, the opening of its own,
+/// promises, its payload. The user's copies together hold the secret, so they are wiped on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// What all servers see.
@@ -141,7 +145,8 @@ pub struct Message {
     pub server: u8,
     /// r_n.
     pub blinding: [u8; 32],
-    /// In the first phase, commitments to what the second will use; in the second, the same again. Empty elsewhere.
+    /// In the first phase, commitments to what the second will use; in the second, the same again.
+    /// Empty elsewhere.
     pub promises: Vec<[u8; 32]>,
     /// In the second phase, what shows that the promises are those of the first.
     pub kept: Option<ShareCommitmentOpening>,
@@ -186,20 +191,21 @@ impl Message {
     }
 
     /// Bytes before the payload.
-    pub(crate) fn overhead(deployment: &SchemeInstance, stage: MessageKind) -> usize {
-        let promises = deployment.share_commitments();
+    pub(crate) fn overhead(instance: &SchemeInstance, stage: MessageKind) -> usize {
+        let promises = instance.share_commitments();
         let (responders, promises, first) = match stage {
-            MessageKind::Phase(0) => (deployment.responders(0), promises, 0),
+            MessageKind::Phase(0) => (instance.responders(0), promises, 0),
             MessageKind::Phase(phase) if promises > 0 => {
-                (deployment.responders(phase.into()), promises, deployment.responders(0))
+                (instance.responders(phase.into()), promises, instance.responders(0))
             }
-            MessageKind::Phase(phase) => (deployment.responders(phase.into()), 0, 0),
-            MessageKind::Record => (deployment.servers(), 0, 0),
+            MessageKind::Phase(phase) => (instance.responders(phase.into()), 0, 0),
+            MessageKind::Record => (instance.servers(), 0, 0),
         };
-        before_payload(deployment.scheme().name, responders, promises, first)
+        before_payload(instance.scheme().name, responders, promises, first)
     }
 
-    /// A message from its bytes; the payload is whatever follows and is checked later, by the replica.
+    /// A message from its bytes; the payload is whatever follows and is checked later, by the
+    /// replica.
     pub fn decode(bytes: &[u8]) -> Result<Message, WireError> {
         let mut reader = WireReader::new(bytes);
         let header = Header::read(&mut reader)?;
@@ -376,7 +382,8 @@ mod tests {
 
     #[test]
     fn every_commitment_is_blinded_by_a_draw_of_its_own() {
-        // Small numbers are scalars as they are, so the draws are the blindings, first in one order, then in another.
+        // Small numbers are scalars as they are, so the draws are the blindings, first in one
+        // order, then in another.
         let draws = |first: u8, second: u8| {
             let scalar = |byte| {
                 let mut bytes = [0; 32];
@@ -393,15 +400,17 @@ mod tests {
         assert_eq!(commitments(&first)[0], commitments(&other)[0]);
         assert_ne!(commitments(&first)[1], commitments(&other)[1]);
         assert_ne!(commitments(&first)[0], commitments(&swapped)[0]);
-        // Whoever knows the payload but not the blinding cannot recognise it: without h, only one commitment is possible.
+        // Whoever knows the payload but not the blinding cannot recognise it: without h, only one
+        // commitment is possible.
         let bare = commit("payload", &header().encode(), 1, &[1, 2, 3], &Scalar::ZERO);
         assert!([&first, &swapped].iter().all(|messages| messages[0].commitments[0] != bare));
     }
 
     #[test]
     fn blindings_are_uniform_by_rejection_and_move_a_commitment_along_h() {
-        // g^m·h^r is perfectly hiding when r is uniform and h generates the group: then h^r alone is uniform. The group has
-        // prime order, so any h but the identity generates it, and r must be below the order, never reduced.
+        // g^m·h^r is perfectly hiding when r is uniform and h generates the group: then h^r alone
+        // is uniform. The group has prime order, so any h but the identity generates it, and r must
+        // be below the order, never reduced.
         let minus_one = -Scalar::ONE;
         let mut order = minus_one.to_bytes();
         order[0] += 1;

@@ -19,8 +19,8 @@ impl Plurality {
         Some(Plurality { first, odd, agreeing: agreeing(first) })
     }
 
-    /// The odd ones may be left out if the deployment bears so many and they are fewer than the others; otherwise nobody can
-    /// say who is right, and this is the first of them.
+    /// The odd ones may be left out if the deployment bears so many and they are fewer than the
+    /// others; otherwise nobody can say who is right, and this is the first of them.
     pub(crate) fn too_odd(&self, borne: usize) -> Option<usize> {
         self.odd.first().copied().filter(|_| self.odd.len() > borne || self.odd.len() >= self.agreeing)
     }

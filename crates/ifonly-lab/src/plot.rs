@@ -1,5 +1,6 @@
-//! Line plots as SVG: labelled axes, a legend beside the picture, colours that can be told apart in print and by the
-//! colour-blind (Okabe and Ito), and for each curve its own marker and dash, so that no curve depends on colour.
+//! Line plots as SVG: labelled axes, a legend beside the picture, colours that can be told apart in
+//! print and by the colour-blind (Okabe and Ito), and for each curve its own marker and dash, so
+//! that no curve depends on colour.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
@@ -151,7 +152,8 @@ impl Plot {
         Ok(())
     }
 
-    /// How many labels the horizontal axis may have: where few whole numbers are all there is, no halves between them.
+    /// How many labels the horizontal axis may have: where few whole numbers are all there is, no
+    /// halves between them.
     fn ticks(&self) -> usize {
         let xs = || self.curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.0));
         let (left, right) = range(xs());

@@ -1,4 +1,5 @@
-//! Progress without a terminal: long work reports to a [`Progress`], the command line draws it as a bar.
+//! Progress without a terminal: long work reports to a [`Progress`], the command line draws it as a
+//! bar.
 
 /// Receives the progress of long work. Called from many threads.
 pub trait ProgressSink: Sync {

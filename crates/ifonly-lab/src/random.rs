@@ -1,9 +1,10 @@
-//! Repeatable randomness for experiments: a stream is named by a seed and a number, so that work split over any number
-//! of threads draws the same values.
+//! Repeatable randomness for experiments: a stream is named by a seed and a number, so that work
+//! split over any number of threads draws the same values.
 //!
-//! The stream is BLAKE3's extendable output; integers below n come from masked rejection, so they are exactly uniform.
-//! [`NumpyShuffle`] is the generator of `numpy.random.RandomState` (MT19937), needed to repeat the paper's split of
-//! COMPAS. Nothing here serves the protocol: its randomness lives in `ifonly-algebra`.
+//! The stream is BLAKE3's extendable output; integers below n come from masked rejection, so they
+//! are exactly uniform. [`NumpyShuffle`] is the generator of `numpy.random.RandomState` (MT19937),
+//! needed to repeat the paper's split of COMPAS. Nothing here serves the protocol: its randomness
+//! lives in `ifonly-algebra`.
 
 use ifonly_algebra::random::mask_for;
 

@@ -123,7 +123,7 @@ fn a_sealed_search_gives_one_record_to_honest_and_cheating_clients() {
 fn masks_slow_a_cheating_client_down() {
     let searches = |name: &str, mask| {
         let mut target = radix::Target::uniform(20, 5, 50, 1);
-        target.params.mask = mask;
+        target.params.d_min = mask;
         let (_, shares) = radix::attack(&target, ifonly_core::scheme::named(name).unwrap(), 1).unwrap().unwrap();
         shares.iter().position(|share| share.rows > 0.95).map(|place| place + 1)
     };

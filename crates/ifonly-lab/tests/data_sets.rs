@@ -39,7 +39,8 @@ fn compas_has_the_papers_rows_and_its_true_leakage() {
     assert!((bits / 2003f64.log2() - 3.079931).abs() < 0.5e-6);
 }
 
-/// A few rounds of the accuracy figure through the real protocol; the whole figure is `ifonly reproduce`'s.
+/// A few rounds of the accuracy figure through the real protocol; the whole figure is `ifonly
+/// reproduce`'s.
 #[test]
 fn wine_accuracies_are_those_known_within_four_standard_errors() {
     const ROUNDS: u64 = 8;

@@ -1,4 +1,5 @@
-//! The numbers of the paper's tables, corrected: exact leakage to six decimals, in the paper's model.
+//! The numbers of the paper's tables, corrected: exact leakage to six decimals, in the paper's
+//! model.
 
 use ifonly_lab::leakage::{LeakageModel, LeakageScheme, Population, exact};
 

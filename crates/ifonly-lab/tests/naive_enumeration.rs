@@ -1,12 +1,13 @@
-//! Leakage by classes against leakage by the definition: every x, every tuple of rows, every mask, every order of the
-//! rows, and for gated schemes every ρ and σ of a tiny field, with the mutual information taken from the joint
-//! distribution.
+//! Leakage by classes against leakage by the definition: every x, every tuple of rows, every mask,
+//! every order of the rows, and for gated schemes every ρ and σ of a tiny field, with the mutual
+//! information taken from the joint distribution.
 
 use std::collections::HashMap;
 
 use ifonly_lab::leakage::{Decoded, LeakageModel, LeakageScheme, Population, RowOrder, SamplingRule, exact};
 
-/// The symbols that a gated scheme's user decodes live in this field; it exceeds every distance below.
+/// The symbols that a gated scheme's user decodes live in this field; it exceeds every distance
+/// below.
 const Q: i64 = 7;
 
 type Seen = Vec<i64>;
@@ -164,7 +165,8 @@ fn classes_give_what_the_definition_gives() {
     assert_eq!(compared, 68);
 }
 
-/// By the definition, from the symbols themselves: not because one table says that both decode the same.
+/// By the definition, from the symbols themselves: not because one table says that both decode the
+/// same.
 #[test]
 fn gated_shows_as_much_as_two_phase_for_every_immutable_set() {
     for immutable in 0..=3 {

@@ -1,14 +1,15 @@
-//! The Baseline search on rows from a file, one step per line of input, so that a script can take turns between it and
-//! other programs: `peer ROWS.u8 FEATURES PROFILE.u8`, then lines `read`, `server` or `both`.
+//! The Baseline search on rows from a file, one step per line of input, so that a script can take
+//! turns between it and other programs: `peer ROWS.u8 FEATURES PROFILE.u8`, then lines `read`,
+//! `server` or `both`.
 //!
-//! Prints `seconds row distance` (seconds of this thread's CPU) for each line (`row` and `distance` are `-` where the step finds none).
+//! Prints `seconds row distance` (seconds of this thread's CPU) for each line (`row` and `distance`
+//! are `-` where the step finds none).
 
 use cpu_time::ThreadTime;
-use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
+use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_scan::decode::{ArgMin, Decoder, InterpolationPlan};
 use ifonly_scan::{RowStore, Scanner};
 use std::error::Error;
@@ -41,7 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let job = ScanJob { field: &field, alpha: alphas[server], kappa: 1, program: &programs[server], order: None };
         scanner.answer(&store, &job, &keys, sink)
     };
-    // The client's, kept from step to step, so that no step pays for pages that an earlier one gave back.
+    // The client's, kept from step to step, so that no step pays for pages that an earlier one gave
+    // back.
     let mut decoder = Decoder::new(interpolation.clone(), store.rows());
 
     for line in std::io::stdin().lock().lines() {
@@ -96,10 +98,10 @@ fn programs(field: &Field, alphas: [FieldElement; 2], profile: &[u8]) -> [RowPro
     alphas.map(|alpha| {
         let share = |(&x, &z): (&u8, &FieldElement)| field.mul_add(alpha, z, field.reduce_signed(-2 * i64::from(x)));
         let slope = profile.iter().zip(&noise).map(share).collect();
-        let form = RowFunction {
+        let function = RowFunction {
             shape: RowFunctionKind::Linear { norm: FieldElement::ONE, slope },
             constant: FieldElement::ZERO,
         };
-        RowProgram::new([form], [OutputExpr::Plain(0)])
+        RowProgram::new([function], [OutputExpr::Plain(0)])
     })
 }

@@ -1,13 +1,12 @@
-//! Reads one search's answers as a client does, for a tool that counts instructions: `reading CASE ROWS K TIMES`. In the case
-//! `nothing` no row qualifies, in `half` every second one does, in `lie` their costs are impossible as well. `bench/reading.py`
-//! demands equal counts.
+//! Reads one search's answers as a client does, for a tool that counts instructions: `reading CASE
+//! ROWS K TIMES`. In the case `nothing` no row qualifies, in `half` every second one does, in `lie`
+//! their costs are impossible as well. `bench/reading.py` demands equal counts.
 
-use ifonly_algebra::field::FieldElement;
-use ifonly_algebra::field::ModulusRule;
+use ifonly_algebra::field::{FieldElement, ModulusRule};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
-use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::params::Params;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{self, ConstraintKind, CostModel};
 use ifonly_core::search::{HeaderContext, Search};
 use ifonly_core::secret_query::SecretQuery;
@@ -29,31 +28,31 @@ fn main() -> Result<(), Box<dyn Error>> {
         other => return Err(format!("no case {other:?}").into()),
     };
     let scheme = scheme::leanest(CostModel::Squared, ConstraintKind::Zeros);
-    let deployment = SchemeInstance::new(scheme, Params::new(vec![200; 4], rows.parse()?), ModulusRule::Deployment)?;
-    let (field, bound) = (deployment.field(), 4 * 200 * 200);
+    let instance = SchemeInstance::new(scheme, Params::new(vec![200; 4], rows.parse()?), ModulusRule::Deployment)?;
+    let (field, bound) = (instance.field(), 4 * 200 * 200);
     let random = &mut SeededRandom::new(1);
-    let mut symbols = vec![];
-    for row in 0..deployment.params().rows {
+    let mut elements = vec![];
+    for row in 0..instance.params().rows {
         let (gate, other, near) = (field.sample_nonzero(random), field.sample(random), random.below(bound));
         let cost = field.reduce(if lie { near + bound } else { near });
         let qualifies = half && row % 2 == 0;
-        symbols.extend([if qualifies { FieldElement::ZERO } else { gate }, if qualifies { cost } else { other }]);
+        elements.extend([if qualifies { FieldElement::ZERO } else { gate }, if qualifies { cost } else { other }]);
     }
     let check = vec![0; MessageKind::Phase(0).lead()];
     // Equal answers of all servers are the values themselves.
-    let answer = [&check[..], &wire::pack(field, &symbols)].concat();
-    let fetch = spir::RecordFetch::new(deployment.params(), deployment.servers(), 64);
+    let answer = [&check[..], &wire::pack(field, &elements)].concat();
+    let fetch = spir::RecordFetch::new(instance.params(), instance.servers(), 64);
     let record = vec![0; MessageKind::Record.lead() + fetch.stripe_length()];
-    let audience = HeaderContext { digest: [0; 32], epoch: 0, record_length: 64, signer: None };
+    let header_context = HeaderContext { digest: [0; 32], epoch: 0, record_length: 64, signer: None };
     for _ in 0..times.parse::<usize>()? {
         let mut sent = 0;
         let secret = SecretQuery::new(vec![0; 4]);
         let search =
-            Search::nearest(deployment.clone(), secret, audience, k.parse()?)?.interpolated_by(&KernelInterpolator);
+            Search::nearest(instance.clone(), secret, header_context, k.parse()?)?.interpolated_by(&KernelInterpolator);
         // The same draws every time.
         let end = search.run(&mut SeededRandom::new(2), |_, _| {
             sent += 1;
-            Some(if sent <= deployment.servers() { answer.clone() } else { record.clone() })
+            Some(if sent <= instance.servers() { answer.clone() } else { record.clone() })
         });
         let _ = black_box(end);
     }

@@ -1,13 +1,12 @@
-//! Runs one kernel some times on small data, for a tool that counts instructions: `repeat KERNEL BACKEND ROWS TIMES`.
-//! What two counts with different TIMES have in common is the setup; `bench/instructions.py` subtracts it.
+//! Runs one kernel some times on small data, for a tool that counts instructions: `repeat KERNEL
+//! BACKEND ROWS TIMES`. What two counts with different TIMES have in common is the setup;
+//! `bench/instructions.py` subtracts it.
 
-use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
+use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
 use ifonly_algebra::keys::RootKey;
-use ifonly_algebra::shuffle;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_algebra::wire;
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
+use ifonly_algebra::{shuffle, wire};
 use ifonly_scan::decode::{ArgMin, Decoder, InterpolationPlan};
 use ifonly_scan::records::RecordScanner;
 use ifonly_scan::{Backend, RowStore, Scanner};
@@ -29,22 +28,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     let store = RowStore::build(&[range as u32; FEATURES], levels.chunks_exact(FEATURES))?;
     let bits = if kernel.ends_with("61-bit") { 61 } else { 24 };
     let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment)?;
-    let mut symbols = |count: usize| -> Vec<FieldElement> { (0..count).map(|_| field.sample(&mut random)).collect() };
-    let mut form = |kind: &str| RowFunction {
+    let mut elements = |count: usize| -> Vec<FieldElement> { (0..count).map(|_| field.sample(&mut random)).collect() };
+    let mut function = |kind: &str| RowFunction {
         shape: match kind {
-            "linear" => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: symbols(FEATURES) },
-            "squares" => RowFunctionKind::Polynomial(vec![symbols(FEATURES), symbols(FEATURES)]),
-            _ => RowFunctionKind::Table((0..FEATURES).map(|_| symbols(range as usize + 1)).collect()),
+            "linear" => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: elements(FEATURES) },
+            "squares" => RowFunctionKind::Polynomial(vec![elements(FEATURES), elements(FEATURES)]),
+            _ => RowFunctionKind::Table((0..FEATURES).map(|_| elements(range as usize + 1)).collect()),
         },
         constant: FieldElement::ONE,
     };
     let gated = [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }];
     let program = match kernel.as_str() {
-        "squares" => RowProgram::new([form("squares")], [OutputExpr::Plain(0)]),
-        "table" => RowProgram::new([form("table")], [OutputExpr::Plain(0)]),
-        "gated" => RowProgram::new([form("squares"), form("squares")], gated),
-        "gated-table" => RowProgram::new([form("table"), form("table")], gated),
-        _ => RowProgram::new([form("linear")], [OutputExpr::Plain(0)]),
+        "squares" => RowProgram::new([function("squares")], [OutputExpr::Plain(0)]),
+        "table" => RowProgram::new([function("table")], [OutputExpr::Plain(0)]),
+        "gated" => RowProgram::new([function("squares"), function("squares")], gated),
+        "gated-table" => RowProgram::new([function("table"), function("table")], gated),
+        _ => RowProgram::new([function("linear")], [OutputExpr::Plain(0)]),
     };
     let transcript = RootKey::new(0, [1; 32]).transcript(&[2; 32]);
     let keys = transcript.rows(&field, program.outputs.len(), 1, 1);
@@ -68,8 +67,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             let third = inverse(3)?;
             let weights =
                 if servers == 2 { vec![inverse(2)?; 2] } else { vec![FieldElement::ONE, third, field.neg(third)] };
-            let symbols: Vec<FieldElement> = (0..rows as u64).map(|symbol| field.reduce(symbol)).collect();
-            let answer = wire::pack(&field, &symbols);
+            let elements: Vec<FieldElement> = (0..rows as u64).map(|element| field.reduce(element)).collect();
+            let answer = wire::pack(&field, &elements);
             for _ in 0..times {
                 let interpolation = InterpolationPlan {
                     field: field.clone(),

@@ -1,7 +1,8 @@
 //! Form values in as few whole bytes as they need.
 //!
-//! Kernels work on words of 32 bits, one or two for a value. What is kept or sent for all rows is shorter: a value below a q of b bits
-//! takes ⌈b/8⌉ bytes, little-endian, so five instead of eight at 40 bits.
+//! Kernels work on words of 32 bits, one or two for a value. What is kept or sent for all rows is
+//! shorter: a value below a q of b bits takes ⌈b/8⌉ bytes, little-endian, so five instead of eight
+//! at 40 bits.
 
 use crate::dot::limbs16::Width;
 use ifonly_algebra::field::Field;

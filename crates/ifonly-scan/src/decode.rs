@@ -1,9 +1,11 @@
-//! The client's side of an answer: packed streams of N servers in, decoded values out, in memory that does not grow with the rows.
+//! The client's side of an answer: packed streams of N servers in, decoded values out, in memory
+//! that does not grow with the rows.
 //!
-//! With the weights w_n that interpolate at 0, the value of every symbol is `constant + Σ_n w_n·A_n`; the constant takes
-//! away what the client knows. Values come in the order of the answer, so a minimum with a strict comparison is the
-//! first of tied rows. What the values mean (a distance, a gate, a difference) is the scheme's business: [`Nearest`] covers
-//! plain and gated answers, everything else reads the values.
+//! With the weights w_n that interpolate at 0, the value of every symbol is `constant + Σ_n
+//! w_n·A_n`; the constant takes away what the client knows. Values come in the order of the answer,
+//! so a minimum with a strict comparison is the first of tied rows. What the values mean (a
+//! distance, a gate, a difference) is the scheme's business: [`Nearest`] covers plain and gated
+//! answers, everything else reads the values.
 
 use crate::backend::{Backend, Kernels};
 use crate::dot::limbs16::Width;
@@ -43,7 +45,8 @@ pub enum AnswerStreamError {
     },
 }
 
-/// Takes bytes of each server as they come and gives values as soon as all servers' bytes are there.
+/// Takes bytes of each server as they come and gives values as soon as all servers' bytes are
+/// there.
 #[derive(Debug)]
 pub struct Decoder {
     interpolation: InterpolationPlan,
@@ -52,7 +55,7 @@ pub struct Decoder {
     next_row: usize,
     parts: Vec<Part>,
     words: Vec<Vec<u32>>,
-    symbols: Vec<u64>,
+    elements: Vec<u64>,
     values: Vec<u64>,
     narrow_values: Vec<u32>,
 }
@@ -76,7 +79,8 @@ impl Part {
         &self.waiting[self.decoded..]
     }
 
-    /// What is left moves forward only when it is the smaller half, so that a byte moves once on average.
+    /// What is left moves forward only when it is the smaller half, so that a byte moves once on
+    /// average.
     fn keep(&mut self, bytes: &[u8]) {
         if self.decoded > self.waiting.len() / 2 {
             self.waiting.drain(..self.decoded);
@@ -116,7 +120,7 @@ impl<'a> DecodedRun<'a> {
 impl Drop for Decoder {
     fn drop(&mut self) {
         self.words.zeroize();
-        self.symbols.zeroize();
+        self.elements.zeroize();
         self.values.zeroize();
         self.narrow_values.zeroize();
     }
@@ -157,7 +161,7 @@ impl Decoder {
             next_row: 0,
             parts: (0..servers).map(|_| Part::default()).collect(),
             words: vec![vec![]; servers],
-            symbols: vec![],
+            elements: vec![],
             values: vec![],
             narrow_values: vec![],
         }
@@ -196,7 +200,8 @@ impl Decoder {
         result
     }
 
-    /// Decodes all runs that are complete; those of `server` where they lie, in the bytes that just came.
+    /// Decodes all runs that are complete; those of `server` where they lie, in the bytes that just
+    /// came.
     fn decode_ready(
         &mut self,
         parts: &mut [Part],
@@ -332,7 +337,8 @@ impl Decoder {
                 self.kernels.interpolate(q, &weights, &parts, added, &mut self.narrow_values);
             }
         }
-        // The kernel added the first constant to every symbol; the others differ from it by a little more.
+        // The kernel added the first constant to every symbol; the others differ from it by a
+        // little more.
         for (output, &constant) in constants.iter().enumerate().filter(|(_, constant)| **constant != first) {
             let more = field.sub(constant, first).value() as u32;
             for value in self.narrow_values.iter_mut().skip(output).step_by(constants.len()) {
@@ -345,26 +351,26 @@ impl Decoder {
 
     fn decode_wide(&mut self, parts: &[&[u8]], count: usize) -> Result<(), AnswerStreamError> {
         let InterpolationPlan { field, weights, constants } = &self.interpolation;
-        self.symbols.resize(count, 0);
+        self.elements.resize(count, 0);
         self.values.clear();
         self.values.extend(constants.iter().cycle().take(count).map(|constant| constant.value()));
         let q = field.q();
         for (server, (bytes, &weight)) in parts.iter().zip(weights).enumerate() {
-            unpack_long_words(field.bits(), bytes, &mut self.symbols);
-            if self.symbols.iter().fold(0, |largest, &symbol| largest.max(symbol)) >= q {
+            unpack_long_words(field.bits(), bytes, &mut self.elements);
+            if self.elements.iter().fold(0, |largest, &element| largest.max(element)) >= q {
                 return Err(AnswerStreamError::NotReduced { server, row: self.next_row });
             }
-            let both = self.values.iter_mut().zip(&self.symbols);
+            let both = self.values.iter_mut().zip(&self.elements);
             let add = |(value, product): (&mut u64, u64)| {
                 let sum = *value + product;
                 *value = sum.min(sum.wrapping_sub(q));
             };
             if field.add(weight, weight) == FieldElement::ONE {
                 // Two servers at the points ±1: halves instead of products.
-                both.map(|(value, &symbol)| (value, symbol / 2 + (symbol % 2) * q.div_ceil(2))).for_each(add);
+                both.map(|(value, &element)| (value, element / 2 + (element % 2) * q.div_ceil(2))).for_each(add);
             } else {
-                let times = |symbol: u64| field.mul(weight, field.element(symbol).unwrap_or_default()).value();
-                both.map(|(value, &symbol)| (value, times(symbol))).for_each(add);
+                let times = |element: u64| field.mul(weight, field.element(element).unwrap_or_default()).value();
+                both.map(|(value, &element)| (value, times(element))).for_each(add);
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! The keyed numbers of a tile, as planes beside its rows.
 //!
-//! A number of position i is the masked word of its stream at i; the rare word that is not below the limit is drawn again
-//! by [`SymbolStream::symbol_from_word`], which is also the definition. Wide numbers (q ≥ 2^31) are kept as a plane of low
-//! and a plane of high halves.
+//! A number of position i is the masked word of its stream at i; the rare word that is not below
+//! the limit is drawn again by [`SymbolStream::symbol_from_word`], which is also the definition.
+//! Wide numbers (q ≥ 2^31) are kept as a plane of low and a plane of high halves.
 
 use crate::backend::{DrawSpec, Kernels};
 use crate::dot::limbs16::Width;
@@ -12,8 +12,8 @@ use ifonly_algebra::keys::{FieldElementStream, KeyStream};
 /// Blocks behind the last one, so that kernels may load whole vectors there.
 const SPARE_BLOCKS: usize = 4;
 
-/// Fills `out` (one plane if narrow, else a low and a high one) with the numbers of positions `first..`; `first` is a
-/// multiple of 64.
+/// Fills `out` (one plane if narrow, else a low and a high one) with the numbers of positions
+/// `first..`; `first` is a multiple of 64.
 pub(crate) fn fill(
     kernels: &dyn Kernels,
     width: Width,
@@ -36,7 +36,8 @@ pub(crate) fn fill(
 /// Bytes of key streams, kept from tile to tile.
 #[derive(Debug, Default)]
 pub(crate) struct KeyBytes {
-    /// Those that were counted last: all streams of a tile, and all queries of a batch, need the same.
+    /// Those that were counted last: all streams of a tile, and all queries of a batch, need the
+    /// same.
     counters: Vec<[u8; 16]>,
     first: u128,
     blocks: Vec<[u8; 16]>,
@@ -56,7 +57,8 @@ impl KeyBytes {
     }
 }
 
-/// How a stream is drawn from; `None` for numbers that could reach q (a d_min above it), which are left to the definition.
+/// How a stream is drawn from; `None` for numbers that could reach q (a d_min above it), which are
+/// left to the definition.
 fn draws_of(stream: &FieldElementStream) -> Option<DrawSpec> {
     let (width, mask, limit, shift) = (stream.width, stream.mask(), stream.limit, stream.shift);
     (limit.saturating_add(shift) <= stream.field.q()).then_some(DrawSpec { width, mask, limit, shift })
@@ -72,7 +74,8 @@ fn fill_narrow(kernels: &dyn Kernels, stream: &FieldElementStream, first: usize,
     if draws.is_some_and(|draws| kernels.mask_words(draws, bytes, out)) {
         return;
     }
-    // What the kernel left is right except where the word was not below the limit, which is rare: few runs hold one.
+    // What the kernel left is right except where the word was not below the limit, which is rare:
+    // few runs hold one.
     let bound = draws.map_or(0, |draws| (draws.limit + draws.shift) as u32);
     let redo = |number: u32| number >= bound;
     for (run, numbers) in out.chunks_mut(BLOCK_ROWS).enumerate() {

@@ -1,8 +1,11 @@
-//! The row store, the scan and the decoding of private counterfactual retrieval, at the speed of memory.
+//! The row store, the scan and the decoding of private counterfactual retrieval, at the speed of
+//! memory.
 //!
-//! A server keeps its rows in a [`RowStore`] and answers a job (see [`ifonly_algebra::row_function`]) with a [`Scanner`], which gives the
-//! packed stream piece by piece. All backends, thread counts and span lengths give the same bytes, those of
-//! [`ifonly_algebra::row_function::answer`]. A client decodes the streams of all servers with a [`decode::Decoder`].
+//! A server keeps its rows in a [`RowStore`] and answers a job (see
+//! [`ifonly_algebra::row_function`]) with a [`Scanner`], which gives the packed stream piece by
+//! piece. All backends, thread counts and span lengths give the same bytes, those of
+//! [`ifonly_algebra::row_function::answer`]. A client decodes the streams of all servers with a
+//! [`decode::Decoder`].
 //!
 //! ```
 //! use ifonly_algebra::field::{Field, Symbol};
@@ -32,24 +35,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `unsafe` stands only in the vector backends and in aligned or mapped memory, each block with its reason.
+//! `unsafe` stands only in the vector backends and in aligned or mapped memory, each block with its
+//! reason.
 
 mod backend;
 #[cfg(feature = "bench")]
 pub mod bench;
+mod compact_values;
 pub mod decode;
 mod dot;
-mod memory;
-pub mod scan;
 mod keystream_planes;
+mod memory;
 mod packing;
 pub mod parts;
 pub mod records;
-mod compact_values;
 pub mod row_store;
+pub mod scan;
 mod tile;
 
-pub use scan::scanner::{ScanError, ScanQuery, Scanner};
 pub use backend::Backend;
 pub use memory::FileBytes;
 pub use row_store::{RowStore, RowStoreBuilder, RowWriter, StoreError};
+pub use scan::scanner::{ScanError, ScanQuery, Scanner};

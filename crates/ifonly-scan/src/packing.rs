@@ -1,23 +1,25 @@
-//! Packing at speed: the bit stream of [`ifonly_algebra::wire`], which is the definition, from the words of a tile.
+//! Packing at speed: the bit stream of [`ifonly_algebra::wire`], which is the definition, from the
+//! words of a tile.
 
 use crate::backend::Kernels;
 use ifonly_algebra::field::Field;
 use ifonly_algebra::wire;
 
-/// Bytes of `count` symbols; where they would not fit the address space, more than anybody can send.
+/// Bytes of `count` symbols; where they would not fit the address space, more than anybody can
+/// send.
 pub(crate) fn packed_length(field: &Field, count: usize) -> usize {
     wire::packed_length(field, count).unwrap_or(usize::MAX)
 }
 
-/// Writes the symbols' bit stream to the beginning of `packed`; what is behind it there may be overwritten too, so that
-/// kernels can store whole vectors.
-pub(crate) fn pack_words(kernels: &dyn Kernels, bits: u32, symbols: &[u32], packed: &mut [u8]) {
-    let (fast, rest) = symbols.split_at(if bits >= 8 { symbols.len() / 8 * 8 } else { 0 });
+/// Writes the symbols' bit stream to the beginning of `packed`; what is behind it there may be
+/// overwritten too, so that kernels can store whole vectors.
+pub(crate) fn pack_words(kernels: &dyn Kernels, bits: u32, elements: &[u32], packed: &mut [u8]) {
+    let (fast, rest) = elements.split_at(if bits >= 8 { elements.len() / 8 * 8 } else { 0 });
     if !fast.is_empty() {
         kernels.pack_words(bits, fast, packed);
     }
     let start = bytes_of_eights(bits, fast.len());
-    pack_bits(bits, rest.iter().map(|&symbol| u64::from(symbol)), &mut packed[start..]);
+    pack_bits(bits, rest.iter().map(|&element| u64::from(element)), &mut packed[start..]);
 }
 
 /// The same for symbols of up to 62 bits as their lower and upper words.
@@ -31,33 +33,34 @@ pub(crate) fn pack_halves(kernels: &dyn Kernels, bits: u32, low: &[u32], high: &
     pack_bits(bits, rest.map(|(&low, &high)| u64::from(low) | u64::from(high) << 32), tail);
 }
 
-/// Returns the largest symbol. `packed` may go on behind the symbols, so that kernels can load whole vectors.
-pub(crate) fn unpack_words(kernels: &dyn Kernels, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
-    let fast = if bits >= 8 { symbols.len() / 8 * 8 } else { 0 };
-    let (fast, rest) = symbols.split_at_mut(fast);
+/// Returns the largest symbol. `packed` may go on behind the symbols, so that kernels can load
+/// whole vectors.
+pub(crate) fn unpack_words(kernels: &dyn Kernels, bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
+    let fast = if bits >= 8 { elements.len() / 8 * 8 } else { 0 };
+    let (fast, rest) = elements.split_at_mut(fast);
     let mut largest = if fast.is_empty() { 0 } else { kernels.unpack_words(bits, packed, fast) };
-    for (place, symbol) in rest.iter_mut().enumerate() {
-        *symbol = bits_at(packed, (fast.len() + place) * bits as usize, bits) as u32;
-        largest = largest.max(*symbol);
+    for (place, element) in rest.iter_mut().enumerate() {
+        *element = bits_at(packed, (fast.len() + place) * bits as usize, bits) as u32;
+        largest = largest.max(*element);
     }
     largest
 }
 
-pub(crate) fn unpack_long_words(bits: u32, packed: &[u8], symbols: &mut [u64]) {
-    for (place, symbol) in symbols.iter_mut().enumerate() {
-        *symbol = bits_at(packed, place * bits as usize, bits);
+pub(crate) fn unpack_long_words(bits: u32, packed: &[u8], elements: &mut [u64]) {
+    for (place, element) in elements.iter_mut().enumerate() {
+        *element = bits_at(packed, place * bits as usize, bits);
     }
 }
 
 /// Symbols one after another through a 64-bit register, to the beginning of `out`.
 #[inline]
-pub(crate) fn pack_bits(bits: u32, symbols: impl Iterator<Item = u64>, out: &mut [u8]) {
+pub(crate) fn pack_bits(bits: u32, elements: impl Iterator<Item = u64>, out: &mut [u8]) {
     let (mut held, mut count) = (0u64, 0);
     let words = out.as_chunks_mut::<8>().0;
     let room = words.len();
     let mut words = words.iter_mut();
-    for symbol in symbols {
-        held |= symbol << count;
+    for element in elements {
+        held |= element << count;
         count += bits;
         if count >= 64 {
             if let Some(word) = words.next() {
@@ -65,7 +68,7 @@ pub(crate) fn pack_bits(bits: u32, symbols: impl Iterator<Item = u64>, out: &mut
             }
             count -= 64;
             // The bits that did not fit; all shifted out where the symbol ended with the word.
-            held = (symbol >> 1) >> (bits - count - 1);
+            held = (element >> 1) >> (bits - count - 1);
         }
     }
     let written = 8 * (room - words.len());
@@ -74,8 +77,8 @@ pub(crate) fn pack_bits(bits: u32, symbols: impl Iterator<Item = u64>, out: &mut
 }
 
 /// Eight symbols take `bits` bytes.
-fn bytes_of_eights(bits: u32, symbols: usize) -> usize {
-    symbols / 8 * bits as usize
+fn bytes_of_eights(bits: u32, elements: usize) -> usize {
+    elements / 8 * bits as usize
 }
 
 /// `bits` bits from bit `start`; at most 62 bits touch nine bytes.
@@ -101,12 +104,12 @@ mod tests {
     use ifonly_algebra::random::{RandomSource, SeededRandom};
 
     /// Bit by bit: the definition.
-    fn pack_slowly(bits: u32, symbols: &[u64]) -> Vec<u8> {
-        let mut out = vec![0; (symbols.len() * bits as usize).div_ceil(8)];
-        for (i, symbol) in symbols.iter().enumerate() {
+    fn pack_slowly(bits: u32, elements: &[u64]) -> Vec<u8> {
+        let mut out = vec![0; (elements.len() * bits as usize).div_ceil(8)];
+        for (i, element) in elements.iter().enumerate() {
             for j in 0..bits as usize {
                 let at = i * bits as usize + j;
-                out[at / 8] |= ((symbol >> j & 1) as u8) << (at % 8);
+                out[at / 8] |= ((element >> j & 1) as u8) << (at % 8);
             }
         }
         out
@@ -117,16 +120,17 @@ mod tests {
         let mut random = SeededRandom::new(5);
         for bits in 1..=62 {
             for count in [0, 1, 2, 7, 8, 9, 15, 16, 17, 63, 64, 65, 100, 513] {
-                let symbols: Vec<u64> = (0..count).map(|_| random.below(1 << bits)).collect();
-                let low: Vec<u32> = symbols.iter().map(|&symbol| symbol as u32).collect();
-                let high: Vec<u32> = symbols.iter().map(|&symbol| (symbol >> 32) as u32).collect();
-                let packed = pack_slowly(bits, &symbols);
+                let elements: Vec<u64> = (0..count).map(|_| random.below(1 << bits)).collect();
+                let low: Vec<u32> = elements.iter().map(|&element| element as u32).collect();
+                let high: Vec<u32> = elements.iter().map(|&element| (element >> 32) as u32).collect();
+                let packed = pack_slowly(bits, &elements);
                 let mut long_words = vec![7; count];
                 unpack_long_words(bits, &packed, &mut long_words);
-                assert_eq!(long_words, symbols, "{bits} bits, {count} symbols");
+                assert_eq!(long_words, elements, "{bits} bits, {count} symbols");
                 for backend in Backend::available() {
                     let what = format!("{backend}, {bits} bits, {count} symbols");
-                    // With and without room behind the symbols, where kernels may store what they like.
+                    // With and without room behind the symbols, where kernels may store what they
+                    // like.
                     for room in [0, 1, 100] {
                         let mut out = vec![7; packed.len() + room];
                         pack_halves(backend.kernels(), bits, &low, &high, &mut out);

@@ -1,7 +1,8 @@
 //! Sums of fixed-length records: what a server computes when a record is fetched.
 //!
-//! Two servers: the XOR of the records that a subset names. More: `Σ_i c_i·record_i` byte by byte in GF(2^8), the field
-//! modulo x^8 + x^4 + x^3 + x + 1. Both read the chosen records once, in order.
+//! Two servers: the XOR of the records that a subset names. More: `Σ_i c_i·record_i` byte by byte
+//! in GF(2^8), the field modulo x^8 + x^4 + x^3 + x + 1. Both read the chosen records once, in
+//! order.
 
 use crate::backend::{Backend, Kernels, NibbleTables};
 use ifonly_algebra::decode::FieldArithmetic;
@@ -81,8 +82,8 @@ impl RecordScanner {
         }))
     }
 
-    /// `Σ_{i,s} coefficient_{i·stripes+s}·stripe_s(record_i)` in GF(2^8), for records cut into `stripes` equal stripes. The last
-    /// may be shorter; what it lacks is zero.
+    /// `Σ_{i,s} coefficient_{i·stripes+s}·stripe_s(record_i)` in GF(2^8), for records cut into
+    /// `stripes` equal stripes. The last may be shorter; what it lacks is zero.
     pub(crate) fn gf256_striped(
         &self,
         records: &[u8],
@@ -100,11 +101,13 @@ impl RecordScanner {
             return Ok(vec![0; stripe]);
         }
         let tables = nibble_tables();
-        // No more than there is to sum: a few records may have many stripes. What is copied is then as long as records and coefficients together.
+        // No more than there is to sum: a few records may have many stripes. What is copied is then
+        // as long as records and coefficients together.
         let tile = TILE.min(count);
         let sizes = Sizes { record: length, selection: SPAN * stripes, sum: stripe };
         Ok(self.sum(records, sizes, coefficients, |records, coefficients, sum| {
-            // A few records at a time go where every stripe is whole; they stay in the cache until they are summed.
+            // A few records at a time go where every stripe is whole; they stay in the cache until
+            // they are summed.
             let mut whole = vec![0; tile * stripe * stripes];
             for (records, coefficients) in records.chunks(tile * length).zip(coefficients.chunks(tile * stripes)) {
                 for (whole, record) in whole.chunks_exact_mut(stripe * stripes).zip(records.chunks_exact(length)) {

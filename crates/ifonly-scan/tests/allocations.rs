@@ -1,10 +1,10 @@
-//! A scan takes its memory at the beginning: however many tiles a span has, no further one allocates.
+//! A scan takes its memory at the beginning: however many tiles a span has, no further one
+//! allocates.
 
-use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
+use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_scan::{Backend, RowStore, Scanner};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -58,21 +58,21 @@ fn no_tile_after_the_first_allocates() {
         });
         for bits in [24, 61] {
             let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
-            let mut symbols =
+            let mut elements =
                 |count: usize| -> Vec<FieldElement> { (0..count).map(|_| field.sample(&mut random)).collect() };
-            let forms = [
-                RowFunctionKind::Linear { norm: FieldElement::ONE, slope: symbols(FEATURES) },
-                RowFunctionKind::Polynomial(vec![symbols(FEATURES), symbols(FEATURES)]),
-                RowFunctionKind::Table((0..FEATURES).map(|_| symbols(range as usize + 1)).collect()),
+            let functions = [
+                RowFunctionKind::Linear { norm: FieldElement::ONE, slope: elements(FEATURES) },
+                RowFunctionKind::Polynomial(vec![elements(FEATURES), elements(FEATURES)]),
+                RowFunctionKind::Table((0..FEATURES).map(|_| elements(range as usize + 1)).collect()),
             ]
             .map(|shape| RowFunction { shape, constant: FieldElement::ONE });
-            for form in forms {
+            for function in functions {
                 let two = [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }];
                 let three = [OutputExpr::Plain(0), OutputExpr::Blinded(1), OutputExpr::Difference(0)];
                 for program in [
-                    RowProgram::new([form.clone()], [OutputExpr::Plain(0)]),
-                    RowProgram::new([form.clone(), form.clone()], two),
-                    RowProgram::new([form.clone(), form.clone()], three),
+                    RowProgram::new([function.clone()], [OutputExpr::Plain(0)]),
+                    RowProgram::new([function.clone(), function.clone()], two),
+                    RowProgram::new([function.clone(), function.clone()], three),
                 ] {
                     for backend in Backend::available() {
                         let [few, many] = stores.each_ref().map(|store| allocations(backend, store, &field, &program));

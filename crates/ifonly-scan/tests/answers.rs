@@ -1,13 +1,11 @@
-//! Every backend, thread count and span length gives the answer of the plain evaluator, bit for bit.
+//! Every backend, thread count and span length gives the answer of the plain evaluator, bit for
+//! bit.
 
-use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::row_function;
-use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, Rows, ScanJob};
+use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
 use ifonly_algebra::keys::{KeyedRowRandomness, RootKey, TranscriptKeys};
-use ifonly_algebra::shuffle;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_algebra::wire;
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, Rows, ScanJob};
+use ifonly_algebra::{row_function, shuffle, wire};
 use ifonly_scan::{Backend, RowStore, ScanError, ScanQuery, Scanner};
 use std::ops::ControlFlow;
 
@@ -38,7 +36,7 @@ impl World {
         (Rows::new(ranges, &rows).unwrap(), RowStore::build(ranges, &rows).unwrap())
     }
 
-    fn symbols(&mut self, field: &Field, count: usize) -> Vec<FieldElement> {
+    fn elements(&mut self, field: &Field, count: usize) -> Vec<FieldElement> {
         // Now and then a vector at the edges, where digits and sums are largest.
         match self.random.below(4) {
             0 => vec![field.element(field.q() / 2).unwrap(); count],
@@ -57,17 +55,17 @@ impl World {
         }
     }
 
-    fn form(&mut self, field: &Field, ranges: &[u32], shape: usize) -> RowFunction {
+    fn function(&mut self, field: &Field, ranges: &[u32], shape: usize) -> RowFunction {
         let d = ranges.len();
         let constant = field.sample(&mut self.random);
         let shape = match shape {
-            0 => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: self.symbols(field, d) },
-            1 => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: self.symbols(field, d) },
-            2 => RowFunctionKind::Linear { norm: field.sample(&mut self.random), slope: self.symbols(field, d) },
-            3 => RowFunctionKind::Polynomial(vec![self.symbols(field, d), self.symbols(field, d)]),
-            4 => RowFunctionKind::Table(ranges.iter().map(|&range| self.symbols(field, range as usize + 1)).collect()),
-            5 => RowFunctionKind::Polynomial(vec![self.symbols(field, d); 3]),
-            6 => RowFunctionKind::Polynomial(vec![self.symbols(field, d)]),
+            0 => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: self.elements(field, d) },
+            1 => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: self.elements(field, d) },
+            2 => RowFunctionKind::Linear { norm: field.sample(&mut self.random), slope: self.elements(field, d) },
+            3 => RowFunctionKind::Polynomial(vec![self.elements(field, d), self.elements(field, d)]),
+            4 => RowFunctionKind::Table(ranges.iter().map(|&range| self.elements(field, range as usize + 1)).collect()),
+            5 => RowFunctionKind::Polynomial(vec![self.elements(field, d); 3]),
+            6 => RowFunctionKind::Polynomial(vec![self.elements(field, d)]),
             _ => RowFunctionKind::Polynomial(vec![]),
         };
         RowFunction { shape, constant }
@@ -128,7 +126,7 @@ fn every_shape_size_of_field_and_kind_of_rows_equals_the_definition() {
         ] {
             let (rows, store) = world.rows(&ranges, count);
             for shape in 0..8 {
-                let program = RowProgram::new([world.form(&field, &ranges, shape)], [OutputExpr::Plain(0)]);
+                let program = RowProgram::new([world.function(&field, &ranges, shape)], [OutputExpr::Plain(0)]);
                 let alpha = world.alpha(&field);
                 let kappa = world.random.below(3) as usize;
                 let keys = world.keys.rows(&field, 1, kappa, 1);
@@ -146,13 +144,13 @@ fn check_largest(
     what: &str,
     field: &Field,
     ranges: &[u32],
-    form: RowFunction,
+    function: RowFunction,
     kappa: usize,
     scanners: &[(String, Scanner)],
 ) {
     let mut world = World::new(15);
     let (rows, store) = world.rows(ranges, 70);
-    let program = RowProgram::new([form], [OutputExpr::Plain(0)]);
+    let program = RowProgram::new([function], [OutputExpr::Plain(0)]);
     let keys = world.keys.rows(field, 1, kappa, 1);
     let job = ScanJob { field, alpha: FieldElement::ONE, kappa, program: &program, order: None };
     check(what, &job, &rows, &store, &keys, scanners);
@@ -178,49 +176,50 @@ fn no_sum_is_too_large() {
     // Pads whose sum is beyond 32 bits.
     for bits in [28, 29, 30, 31] {
         let field = field_of(bits, ModulusRule::Deployment);
-        let form = linear(FieldElement::ONE, field.reduce(field.q() / 2), 4);
-        check_largest(&format!("{bits} bits, 9 pads"), &field, &[255; 4], form, 9, &scanners);
+        let function = linear(FieldElement::ONE, field.reduce(field.q() / 2), 4);
+        check_largest(&format!("{bits} bits, 9 pads"), &field, &[255; 4], function, 9, &scanners);
     }
     // The same beside features whose sum is nearly as large.
     let field = field_of(29, ModulusRule::Deployment);
-    let form = linear(FieldElement::ZERO, field.reduce(32_500), 240);
-    check_largest("240 features, 3 pads", &field, &[255; 240], form, 3, &scanners);
+    let function = linear(FieldElement::ZERO, field.reduce(32_500), 240);
+    check_largest("240 features, 3 pads", &field, &[255; 240], function, 3, &scanners);
     // Levels that are no signed numbers, and levels that are but whose squares are large.
     for (range, bits) in [32_766, 32_768, 65_535, 16_000].into_iter().flat_map(|range| [(range, 21), (range, 61)]) {
         let field = field_of(bits, ModulusRule::Deployment);
         for norm in [FieldElement::ZERO, FieldElement::ONE] {
-            let form = linear(norm, field.reduce(field.q() / 2), 3);
-            check_largest(&format!("{bits} bits, levels up to {range}"), &field, &[range; 3], form, 1, &scanners);
+            let function = linear(norm, field.reduce(field.q() / 2), 3);
+            check_largest(&format!("{bits} bits, levels up to {range}"), &field, &[range; 3], function, 1, &scanners);
         }
     }
     // A sum of exactly 2^31.
     let field = field_of(22, ModulusRule::Deployment);
-    let form = linear(FieldElement::ZERO, field.reduce(1 << 14), 8);
-    check_largest("exactly 2^31", &field, &[1 << 14; 8], form, 0, &scanners);
+    let function = linear(FieldElement::ZERO, field.reduce(1 << 14), 8);
+    check_largest("exactly 2^31", &field, &[1 << 14; 8], function, 0, &scanners);
     // Second digits that are just too large for sums of 16 bits.
     for q in [2_088_971, 2_219_527, 2_350_081, 2_480_663, 2_611_207, 2_741_773, 2_872_327, 3_002_891] {
         let field = Field::new(q).unwrap();
-        let form = linear(FieldElement::ONE, field.reduce(field.q() / 2), 16);
-        check_largest(&format!("q = {}", field.q()), &field, &[255; 16], form, 1, &scanners);
+        let function = linear(FieldElement::ONE, field.reduce(field.q() / 2), 16);
+        check_largest(&format!("q = {}", field.q()), &field, &[255; 16], function, 1, &scanners);
     }
-    // A quotient by q that takes more bits than are exact at once: the lower digits are zero, so that one chunk would hold it.
+    // A quotient by q that takes more bits than are exact at once: the lower digits are zero, so
+    // that one chunk would hold it.
     let field = Field::new(16_777_213).unwrap();
-    let form = linear(FieldElement::ZERO, field.reduce(65_280 * 128), 60_000);
-    check_largest("60000 features", &field, &[255; 60_000], form, 1, &scanners);
+    let function = linear(FieldElement::ZERO, field.reduce(65_280 * 128), 60_000);
+    check_largest("60000 features", &field, &[255; 60_000], function, 1, &scanners);
 }
 
 fn all_outputs(world: &mut World, field: &Field) -> Vec<Vec<OutputExpr>> {
     let (unit, constant) = (field.sample(&mut world.random), field.sample(&mut world.random));
     vec![
         vec![OutputExpr::Plain(0)],
-        vec![OutputExpr::Masked { form: 0, unit }],
+        vec![OutputExpr::Masked { function: 0, unit }],
         vec![OutputExpr::Difference(0)],
         vec![OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }],
         vec![OutputExpr::Hidden { cost: 1, gate: 0 }],
         vec![OutputExpr::Selected { square: 0, linear: 1, constant }],
         vec![OutputExpr::Plain(1), OutputExpr::Plain(0), OutputExpr::Plain(1), OutputExpr::Difference(1)],
         vec![
-            OutputExpr::Masked { form: 1, unit },
+            OutputExpr::Masked { function: 1, unit },
             OutputExpr::Blinded(1),
             OutputExpr::Selected { square: 1, linear: 0, constant },
         ],
@@ -247,8 +246,9 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
             let order = shuffle::permutation(&world.keys, count);
             for outputs in all_outputs(&mut world, &field) {
                 let shape = world.random.below(5) as usize;
-                let forms = [world.form(&field, &ranges, shape), world.form(&field, &ranges, (shape + 2) % 5)];
-                let mut program = RowProgram::new(forms, outputs.clone());
+                let functions =
+                    [world.function(&field, &ranges, shape), world.function(&field, &ranges, (shape + 2) % 5)];
+                let mut program = RowProgram::new(functions, outputs.clone());
                 if outputs.iter().any(|output| matches!(output, OutputExpr::Selected { .. })) {
                     program.row_shares = (0..count).map(|_| field.sample(&mut world.random)).collect();
                 }
@@ -281,20 +281,25 @@ fn every_output_stored_and_shuffled_equals_the_definition() {
 
 #[test]
 fn a_shuffle_through_buckets_equals_the_picked_order() {
-    // Above 2^16 rows the order goes through buckets, here in three parts; the definition would take long, the order does not.
+    // Above 2^16 rows the order goes through buckets, here in three parts; the definition would
+    // take long, the order does not.
     let mut world = World::new(5);
     let ranges = [255; 3];
     let (_, store) = world.rows(&ranges, 200_001);
     let order = shuffle::permutation(&world.keys, 200_001);
     for bits in [21, 61] {
         let field = field_of(bits, ModulusRule::Deployment);
-        let forms = [world.form(&field, &ranges, 3), world.form(&field, &ranges, 4), world.form(&field, &ranges, 1)];
+        let functions = [
+            world.function(&field, &ranges, 3),
+            world.function(&field, &ranges, 4),
+            world.function(&field, &ranges, 1),
+        ];
         for outputs in [
             vec![OutputExpr::Plain(0)],
             vec![OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }],
             vec![OutputExpr::Plain(0), OutputExpr::Plain(1), OutputExpr::Difference(2)],
         ] {
-            let program = RowProgram::new(forms.clone(), outputs);
+            let program = RowProgram::new(functions.clone(), outputs);
             let keys = world.keys.rows(&field, program.outputs.len(), 1, 1);
             let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
             let picked = ScanJob { order: Some(&order), ..job.clone() };
@@ -322,11 +327,11 @@ fn a_batch_gives_each_query_its_own_answer() {
     let programs: Vec<RowProgram> = (0..8)
         .map(|i| {
             let field = &fields[i % 2];
-            let forms = [world.form(field, &ranges, i % 5), world.form(field, &ranges, (i + 1) % 5)];
+            let functions = [world.function(field, &ranges, i % 5), world.function(field, &ranges, (i + 1) % 5)];
             match i % 3 {
-                0 => RowProgram::new(forms, [OutputExpr::Plain(0)]),
-                1 => RowProgram::new(forms, [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }]),
-                _ => RowProgram::new(forms, [OutputExpr::Difference(0)]),
+                0 => RowProgram::new(functions, [OutputExpr::Plain(0)]),
+                1 => RowProgram::new(functions, [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }]),
+                _ => RowProgram::new(functions, [OutputExpr::Difference(0)]),
             }
         })
         .collect();
@@ -363,20 +368,21 @@ fn baseline_queries_that_share_their_work_on_the_rows_equal_the_definition() {
     let mut world = World::new(6);
     for (ranges, count) in [(vec![255; 13], 3001), (vec![255; 40], 1920), (vec![1; 4], 7), (vec![255; 32], 640)] {
         let (rows, store) = world.rows(&ranges, count);
-        // Pairs with short digits, at their edges first; mixed ones; larger ones; and one without a partner.
+        // Pairs with short digits, at their edges first; mixed ones; larger ones; and one without a
+        // partner.
         let bits = [21, 21, 17, 5, 21, 31, 22, 21, 30, 24, 21];
         let fields: Vec<Field> = bits.iter().map(|&bits| field_of(bits, ModulusRule::Deployment)).collect();
         let programs: Vec<RowProgram> = fields
             .iter()
             .enumerate()
             .map(|(i, field)| {
-                let mut form = world.form(field, &ranges, 1);
-                if let (0 | 1, RowFunctionKind::Linear { slope, .. }) = (i, &mut form.shape) {
+                let mut function = world.function(field, &ranges, 1);
+                if let (0 | 1, RowFunctionKind::Linear { slope, .. }) = (i, &mut function.shape) {
                     slope.fill(field.element(field.q() / 2 + i as u64).unwrap());
                 }
                 let unit = field.sample(&mut world.random);
-                let output = if i % 3 == 2 { OutputExpr::Masked { form: 0, unit } } else { OutputExpr::Plain(0) };
-                RowProgram::new([form], [output])
+                let output = if i % 3 == 2 { OutputExpr::Masked { function: 0, unit } } else { OutputExpr::Plain(0) };
+                RowProgram::new([function], [output])
             })
             .collect();
         let kappas = |i: usize| [1, 1, 2, 0, 1, 3][i % 6];
@@ -403,18 +409,18 @@ fn jobs_that_do_not_fit_the_rows_are_refused_and_sinks_can_stop() {
         let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program, order };
         scanner.answer_to_vec(&store, &job, keys).map(|answer| answer.len())
     };
-    let good = RowProgram::new([world.form(&field, &[255; 4], 1)], [OutputExpr::Plain(0)]);
-    let narrow = RowProgram::new([world.form(&field, &[255; 3], 1)], [OutputExpr::Plain(0)]);
+    let good = RowProgram::new([world.function(&field, &[255; 4], 1)], [OutputExpr::Plain(0)]);
+    let narrow = RowProgram::new([world.function(&field, &[255; 3], 1)], [OutputExpr::Plain(0)]);
     let mut selected = good.clone();
     selected.outputs = vec![OutputExpr::Selected { square: 0, linear: 0, constant: FieldElement::ONE }];
     assert_eq!(run(&good, None, &keys), Ok(5000 * 21 / 8));
-    assert_eq!(run(&narrow, None, &keys), Err(ScanError::Features { form: 0, have: 3, need: 4 }));
+    assert_eq!(run(&narrow, None, &keys), Err(ScanError::Features { function: 0, have: 3, need: 4 }));
     assert_eq!(run(&selected, None, &keys), Err(ScanError::RowShares { have: 0, need: 5000 }));
     assert_eq!(run(&good, Some(&[0; 4999]), &keys), Err(ScanError::Order(5000)));
     assert_eq!(run(&good, Some(&[5000; 5000]), &keys), Err(ScanError::Order(5000)));
     assert_eq!(run(&good, None, &world.keys.rows(&field, 1, 2, 1)), Err(ScanError::Keys));
     assert_eq!(run(&good, None, &world.keys.rows(&field, 2, 1, 1)), Err(ScanError::Keys));
-    let missing = RowProgram::new([world.form(&field, &[255; 4], 1)], [OutputExpr::Plain(1)]);
+    let missing = RowProgram::new([world.function(&field, &[255; 4], 1)], [OutputExpr::Plain(1)]);
     assert!(matches!(run(&missing, None, &keys), Err(ScanError::NoForm(_))));
 
     let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &good, order: None };
@@ -432,7 +438,7 @@ fn a_query_whose_sink_stops_gets_no_more_while_the_others_get_all() {
     let field = field_of(21, ModulusRule::Deployment);
     let (rows, store) = world.rows(&[255; 4], 5000);
     let programs =
-        [1, 1, 4].map(|shape| RowProgram::new([world.form(&field, &[255; 4], shape)], [OutputExpr::Plain(0)]));
+        [1, 1, 4].map(|shape| RowProgram::new([world.function(&field, &[255; 4], shape)], [OutputExpr::Plain(0)]));
     let keys = world.keys.rows(&field, 1, 1, 1);
     let jobs = programs.each_ref().map(|program| ScanJob {
         field: &field,
@@ -462,9 +468,9 @@ fn queries_of_linear_forms_share_well_where_there_are_rows() {
     let mut world = World::new(14);
     let field = field_of(21, ModulusRule::Deployment);
     let stores = [1, 0].map(|count| world.rows(&[255; 4], count).1);
-    let forms = [0, 1, 3, 4].map(|shape| world.form(&field, &[255; 4], shape));
+    let functions = [0, 1, 3, 4].map(|shape| world.function(&field, &[255; 4], shape));
     let shares = |store: &RowStore, outputs: &[OutputExpr]| {
-        let program = RowProgram::new(forms.clone(), outputs.to_vec());
+        let program = RowProgram::new(functions.clone(), outputs.to_vec());
         Scanner::new().shares_well(
             store,
             &ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 0, program: &program, order: None },
@@ -487,9 +493,9 @@ fn sums_of_table_entries_may_fill_a_word_and_more() {
         assert!(fit * q < 1 << 32 && (fit + 1) * q > 1 << 32);
         let (rows, store) = world.rows(&ranges, 200);
         let largest = field.neg(FieldElement::ONE);
-        let form = || RowFunction { shape: RowFunctionKind::Table(vec![vec![largest; 4]; 31]), constant: largest };
+        let function = || RowFunction { shape: RowFunctionKind::Table(vec![vec![largest; 4]; 31]), constant: largest };
         let outputs = [OutputExpr::Plain(0), OutputExpr::Blinded(1), OutputExpr::Difference(0)];
-        let program = RowProgram::new([form(), form()], outputs);
+        let program = RowProgram::new([function(), function()], outputs);
         for shuffled in [false, true] {
             let order = shuffled.then(|| shuffle::permutation(&world.keys, 200));
             let keys = world.keys.rows(&field, 3, 1, 1);
@@ -520,8 +526,8 @@ fn tables_of_two_forms_equal_the_definition_for_levels_of_two_bytes_and_the_smal
         for field in
             [Field::new(2).unwrap(), field_of(21, ModulusRule::Deployment), field_of(61, ModulusRule::Deployment)]
         {
-            let forms = [world.form(&field, &ranges, 4), world.form(&field, &ranges, 4)];
-            let program = RowProgram::new(forms, [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }]);
+            let functions = [world.function(&field, &ranges, 4), world.function(&field, &ranges, 4)];
+            let program = RowProgram::new(functions, [OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }]);
             let keys = world.keys.rows(&field, 2, 1, 1);
             let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
             let what = format!("q = {}, levels up to {}", field.q(), ranges[1]);

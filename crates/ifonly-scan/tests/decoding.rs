@@ -1,7 +1,6 @@
 //! Decoding gives the values of the definition and the first nearest row, however the bytes arrive.
 
-use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::field::{Field, FieldElement};
+use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_algebra::wire;
 use ifonly_scan::Backend;
@@ -15,7 +14,8 @@ struct Case {
     values: Vec<u64>,
 }
 
-/// Random answers of `servers` servers; small values are planted so that minima, ties and open gates exist.
+/// Random answers of `servers` servers; small values are planted so that minima, ties and open
+/// gates exist.
 fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut SeededRandom) -> Case {
     let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
     // Two servers at the points ±1 have halves, which take a way of their own.
@@ -30,16 +30,16 @@ fn case(bits: u32, servers: usize, outputs: usize, rows: usize, random: &mut See
     for (i, &value) in values.iter().enumerate() {
         let mut rest = field.sub(value, constants[i % outputs]);
         for server in 1..servers {
-            let symbol = field.sample(random);
-            rest = field.sub(rest, field.mul(weights[server], symbol));
-            answers[server].push(symbol);
+            let element = field.sample(random);
+            rest = field.sub(rest, field.mul(weights[server], element));
+            answers[server].push(element);
         }
         answers[0].push(field.mul(rest, field.inverse(weights[0]).unwrap()));
     }
     Case {
         outputs,
         interpolation: InterpolationPlan { field: field.clone(), weights, constants },
-        answers: answers.iter().map(|symbols| wire::pack(&field, symbols)).collect(),
+        answers: answers.iter().map(|elements| wire::pack(&field, elements)).collect(),
         values: values.iter().map(|value| value.value()).collect(),
         field,
     }
@@ -87,7 +87,8 @@ fn a_nearer_row_is_found_in_whatever_run_it_comes_and_the_first_of_equals_stays(
     for bits in [21, 40] {
         let field = Field::above((1 << (bits - 1)) + 1, ModulusRule::Deployment).unwrap();
         for outputs in [1, 2] {
-            // One server whose answer is the values: a gate that is open, where there is one, and a cost.
+            // One server whose answer is the values: a gate that is open, where there is one, and a
+            // cost.
             let constants = vec![FieldElement::ZERO; outputs];
             let interpolation = InterpolationPlan { field: field.clone(), weights: vec![FieldElement::ONE], constants };
             let mut values: Vec<u64> = (0..2000).flat_map(|_| [0, 900].into_iter().skip(2 - outputs)).collect();
@@ -98,9 +99,9 @@ fn a_nearer_row_is_found_in_whatever_run_it_comes_and_the_first_of_equals_stays(
             let planted = [(10, 50, 10), (600, 40, 600), (1100, 30, 1100), (1101, 30, 1100), (1700, 30, 1100)];
             for (row, value, nearest_row) in planted {
                 values[row * outputs + outputs - 1] = value;
-                let symbols: Vec<FieldElement> = values.iter().map(|&value| field.reduce(value)).collect();
+                let elements: Vec<FieldElement> = values.iter().map(|&value| field.reduce(value)).collect();
                 let mut nearest = if outputs == 1 { ArgMin::plain() } else { ArgMin::gated() };
-                let answer = wire::pack(&field, &symbols);
+                let answer = wire::pack(&field, &elements);
                 let mut decoder = Decoder::new(interpolation.clone(), 2000);
                 decoder.decode_all(&[&answer], &mut |run| nearest.visit(run)).unwrap();
                 assert_eq!(

@@ -1,10 +1,11 @@
-//! An answer computed from parts has the bits of the answer from one store, however the rows are cut.
+//! An answer computed from parts has the bits of the answer from one store, however the rows are
+//! cut.
 
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
-use ifonly_algebra::shuffle;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram, ScanJob};
+use ifonly_algebra::shuffle;
 use ifonly_scan::parts::{LocalPart, PartError, RowFunctions, RowPart, RowParts, ValueStream};
 use ifonly_scan::{Backend, RowStore, ScanError, ScanQuery, Scanner};
 use std::ops::{ControlFlow, Range};
@@ -41,19 +42,19 @@ impl World {
         RowParts::new((0..count).map(part).collect()).unwrap()
     }
 
-    fn symbols(&mut self, field: &Field, count: usize) -> Vec<FieldElement> {
+    fn elements(&mut self, field: &Field, count: usize) -> Vec<FieldElement> {
         (0..count).map(|_| field.sample(&mut self.random)).collect()
     }
 
-    fn form(&mut self, field: &Field, shape: usize) -> RowFunction {
+    fn function(&mut self, field: &Field, shape: usize) -> RowFunction {
         let (d, ranges) = (self.ranges.len(), self.ranges.clone());
         let constant = field.sample(&mut self.random);
         let shape = match shape {
-            0 => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: self.symbols(field, d) },
-            1 => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: self.symbols(field, d) },
-            2 => RowFunctionKind::Polynomial(vec![self.symbols(field, d), self.symbols(field, d)]),
-            3 => RowFunctionKind::Polynomial(vec![self.symbols(field, d); 3]),
-            _ => RowFunctionKind::Table(ranges.iter().map(|&range| self.symbols(field, range as usize + 1)).collect()),
+            0 => RowFunctionKind::Linear { norm: FieldElement::ZERO, slope: self.elements(field, d) },
+            1 => RowFunctionKind::Linear { norm: FieldElement::ONE, slope: self.elements(field, d) },
+            2 => RowFunctionKind::Polynomial(vec![self.elements(field, d), self.elements(field, d)]),
+            3 => RowFunctionKind::Polynomial(vec![self.elements(field, d); 3]),
+            _ => RowFunctionKind::Table(ranges.iter().map(|&range| self.elements(field, range as usize + 1)).collect()),
         };
         RowFunction { shape, constant }
     }
@@ -63,16 +64,20 @@ impl World {
         let shapes = [[0, 1, 4], [4, 2, 4], [3, 4, 1]];
         let mut programs = vec![];
         for shapes in shapes {
-            let mut forms = |count: usize| shapes[..count].iter().map(|&s| self.form(field, s)).collect::<Vec<_>>();
+            let mut functions =
+                |count: usize| shapes[..count].iter().map(|&s| self.function(field, s)).collect::<Vec<_>>();
             let unit = field.reduce(5);
-            programs.push(RowProgram::new(forms(1), [OutputExpr::Plain(0)]));
-            programs.push(RowProgram::new(forms(1), [OutputExpr::Masked { form: 0, unit }]));
-            programs.push(RowProgram::new(forms(2), [OutputExpr::Difference(0), OutputExpr::Blinded(1)]));
-            programs.push(RowProgram::new(forms(2), [OutputExpr::Hidden { cost: 0, gate: 1 }]));
-            programs.push(RowProgram::new(forms(3), [OutputExpr::Plain(2), OutputExpr::Hidden { cost: 0, gate: 1 }]));
-            let mut selected =
-                RowProgram::new(forms(2), [OutputExpr::Selected { square: 0, linear: 1, constant: FieldElement::ONE }]);
-            selected.row_shares = self.symbols(field, self.rows.len());
+            programs.push(RowProgram::new(functions(1), [OutputExpr::Plain(0)]));
+            programs.push(RowProgram::new(functions(1), [OutputExpr::Masked { function: 0, unit }]));
+            programs.push(RowProgram::new(functions(2), [OutputExpr::Difference(0), OutputExpr::Blinded(1)]));
+            programs.push(RowProgram::new(functions(2), [OutputExpr::Hidden { cost: 0, gate: 1 }]));
+            programs
+                .push(RowProgram::new(functions(3), [OutputExpr::Plain(2), OutputExpr::Hidden { cost: 0, gate: 1 }]));
+            let mut selected = RowProgram::new(
+                functions(2),
+                [OutputExpr::Selected { square: 0, linear: 1, constant: FieldElement::ONE }],
+            );
+            selected.row_shares = self.elements(field, self.rows.len());
             programs.push(selected);
         }
         programs
@@ -139,7 +144,7 @@ fn an_order_through_buckets_does_not_see_the_parts() {
         let field = Field::new(q).unwrap();
         let mut programs = world.programs(&field)[..5].to_vec();
         // As verified answers have them.
-        let four: Vec<RowFunction> = [0, 4, 3, 1].iter().map(|&shape| world.form(&field, shape)).collect();
+        let four: Vec<RowFunction> = [0, 4, 3, 1].iter().map(|&shape| world.function(&field, shape)).collect();
         programs.push(RowProgram::new(four, [0, 2].map(|cost| OutputExpr::Hidden { cost, gate: cost + 1 })));
         for program in &programs {
             let keys = world.keys.rows(&field, program.outputs.len(), 1, 1);
@@ -162,24 +167,24 @@ fn values_of_a_part_are_those_of_the_forms_in_whatever_pieces_they_are_read() {
     for (backend, q) in Backend::available().into_iter().flat_map(|backend| FIELDS.map(|q| (backend, q))) {
         let part = LocalPart::new(&scanner.clone().with_backend(backend), world.store(0..300), 50);
         let field = Field::new(q).unwrap();
-        let list: Vec<RowFunction> = [0, 4, 3, 4].iter().map(|&shape| world.form(&field, shape)).collect();
-        let forms = RowFunctions::new(&field, list.clone());
+        let list: Vec<RowFunction> = [0, 4, 3, 4].iter().map(|&shape| world.function(&field, shape)).collect();
+        let functions = RowFunctions::new(&field, list.clone());
         for pieces in [vec![300], vec![1, 62, 2, 64, 0, 100, 71], vec![150; 2]] {
-            let mut values = part.evaluate(&forms, None).unwrap();
+            let mut values = part.evaluate(&functions, None).unwrap();
             let mut bytes = vec![];
             for rows in pieces {
-                let mut piece = vec![0; rows * forms.bytes_per_row()];
+                let mut piece = vec![0; rows * functions.bytes_per_row()];
                 values.read(&mut piece).unwrap();
                 bytes.extend(piece);
             }
             let mut bytes = bytes.chunks_exact(field.bits().div_ceil(8) as usize);
             for (row, levels) in world.rows.iter().enumerate() {
-                for form in &list {
+                for function in &list {
                     let value = bytes.next().unwrap().iter().rev().fold(0, |v, &byte| v << 8 | u64::from(byte));
-                    assert_eq!(value, form.evaluate(&field, levels).value(), "{backend}, q = {q}, row {row}");
+                    assert_eq!(value, function.evaluate(&field, levels).value(), "{backend}, q = {q}, row {row}");
                 }
             }
-            let beyond = values.read(&mut vec![0; forms.bytes_per_row()]);
+            let beyond = values.read(&mut vec![0; functions.bytes_per_row()]);
             assert_eq!(beyond, Err(PartError::Elsewhere { wanted: 350..351, held: 50..350 }));
         }
     }
@@ -194,17 +199,17 @@ fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
     let digits = shuffle::BucketIndices::from_key(*shuffle.digits().unwrap().key());
     for (q, rows) in [(FIELDS[0], 0..70_000), (FIELDS[2], 1..65_000), (FIELDS[3], 30_001..60_007)] {
         let field = Field::new(q).unwrap();
-        let forms = RowFunctions::new(&field, [world.form(&field, 4), world.form(&field, 1)]);
+        let functions = RowFunctions::new(&field, [world.function(&field, 4), world.function(&field, 1)]);
         let part = LocalPart::new(&scanner, world.store(rows.clone()), rows.start);
         let read = |digits, piece: usize| {
-            let mut all = vec![0; rows.len() * forms.bytes_per_row()];
-            let mut values = part.evaluate(&forms, digits).unwrap();
-            all.chunks_mut(piece * forms.bytes_per_row()).for_each(|piece| values.read(piece).unwrap());
+            let mut all = vec![0; rows.len() * functions.bytes_per_row()];
+            let mut values = part.evaluate(&functions, digits).unwrap();
+            all.chunks_mut(piece * functions.bytes_per_row()).for_each(|piece| values.read(piece).unwrap());
             assert!(digits.is_none() || values.read(&mut [0; 4]) == Err(PartError::TooFew));
             all
         };
         // Widths that no answer moves through buckets are refused, whoever asks.
-        let three = RowFunctions::new(&field, [0, 1, 4].map(|shape| world.form(&field, shape)));
+        let three = RowFunctions::new(&field, [0, 1, 4].map(|shape| world.function(&field, shape)));
         assert!(part.evaluate(&three, Some(&digits)).is_err() && part.evaluate(&three, None).is_ok());
         let stored = read(None, 1000);
         let mut way = shuffle.scatter(rows.clone());
@@ -212,7 +217,7 @@ fn values_by_bucket_are_those_of_each_bucket_in_stored_order() {
         way.places(&mut places);
         let by_bucket = read(Some(&digits), 1111);
         for (row, &place) in places.iter().enumerate() {
-            let bytes = forms.bytes_per_row();
+            let bytes = functions.bytes_per_row();
             assert_eq!(stored[row * bytes..][..bytes], by_bucket[place as usize * bytes..][..bytes], "row {row}");
         }
     }
@@ -237,7 +242,7 @@ fn what_is_left_begins_behind_thousands_of_rows() {
     let mut world = World::new(10, &[20, 255], 9000);
     let scanner = Scanner::new().with_span_rows(64);
     let field = Field::new(FIELDS[0]).unwrap();
-    let program = RowProgram::new([world.form(&field, 1)], [OutputExpr::Plain(0)]);
+    let program = RowProgram::new([world.function(&field, 1)], [OutputExpr::Plain(0)]);
     let keys = world.keys.rows(&field, 1, 1, 1);
     let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
     let query = ScanQuery::new(&job, &keys);
@@ -253,10 +258,10 @@ fn a_part_refuses_forms_for_other_rows() {
     let mut world = World::new(11, &[20, 255], 5);
     let part = LocalPart::new(&Scanner::new(), world.store(0..5), 0);
     let field = Field::new(FIELDS[0]).unwrap();
-    let fitting = world.form(&field, 1);
+    let fitting = world.function(&field, 1);
     world.ranges.push(7);
-    let forms = RowFunctions::new(&field, [fitting, world.form(&field, 1)]);
-    assert!(matches!(part.evaluate(&forms, None), Err(PartError::Unavailable { .. })));
+    let functions = RowFunctions::new(&field, [fitting, world.function(&field, 1)]);
+    assert!(matches!(part.evaluate(&functions, None), Err(PartError::Unavailable { .. })));
 }
 
 /// Rows elsewhere: values that came over a wire, or did not.
@@ -303,7 +308,7 @@ fn a_part_that_fails_or_lies_about_the_field_ends_the_answer_with_its_rows() {
     let scanner = Scanner::new().with_span_rows(64);
     for q in [FIELDS[0], FIELDS[2]] {
         let field = Field::new(q).unwrap();
-        let program = RowProgram::new([world.form(&field, 1)], [OutputExpr::Plain(0)]);
+        let program = RowProgram::new([world.function(&field, 1)], [OutputExpr::Plain(0)]);
         let keys = world.keys.rows(&field, 1, 1, 1);
         let job = ScanJob { field: &field, alpha: FieldElement::ONE, kappa: 1, program: &program, order: None };
         let run = |gives: Result<u8, String>, shuffled: bool| {

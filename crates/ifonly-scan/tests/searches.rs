@@ -1,12 +1,12 @@
 //! A search finds the same, or fails the same, whoever decodes.
 
 use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::row_function::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_core::scheme::instance::SchemeInstance;
+use ifonly_algebra::row_function::Rows;
 use ifonly_core::memory::MemoryServer;
 use ifonly_core::params::Params;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{self, ConstraintKind};
 use ifonly_core::search::{Search, SearchError};
 use ifonly_core::secret_query::SecretQuery;
@@ -40,20 +40,20 @@ fn harmed(harm: Harm, mut response: Vec<u8>) -> Option<Vec<u8>> {
 
 type Found = (Vec<(Option<usize>, String, Vec<u8>)>, Option<usize>, Vec<usize>);
 
-fn run(deployment: &SchemeInstance, servers: &[MemoryServer], harm: Harm, kernels: bool) -> Result<Found, SearchError> {
-    let fixed = deployment.scheme().constraint != ConstraintKind::None;
+fn run(instance: &SchemeInstance, servers: &[MemoryServer], harm: Harm, kernels: bool) -> Result<Found, SearchError> {
+    let fixed = instance.scheme().constraint != ConstraintKind::None;
     let secret = SecretQuery::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
-    let search = Search::nearest(deployment.clone(), secret, servers[0].header_context(), 3).unwrap();
+    let search = Search::nearest(instance.clone(), secret, servers[0].header_context(), 3).unwrap();
     let search = if kernels { search.interpolated_by(&KernelInterpolator) } else { search };
     let mut answers = 0;
     let outcome = search.run(&mut SeededRandom::new(5), |server, message| {
         let response = servers[server - 1].respond(message).ok()?;
         // Records are left alone: they are not what is decoded here.
         answers += usize::from(server == 1);
-        if server == 1 && answers <= deployment.phases() { harmed(harm, response) } else { Some(response) }
+        if server == 1 && answers <= instance.phases() { harmed(harm, response) } else { Some(response) }
     })?;
     let found = outcome.found.iter().map(|f| (f.position, format!("{:?}", f.price), f.record.clone()));
-    Ok((found.collect(), outcome.qualifying, outcome.liars))
+    Ok((found.collect(), outcome.matching_rows, outcome.lying_servers))
 }
 
 #[test]
@@ -79,11 +79,11 @@ fn kernels_find_and_refuse_what_the_plain_decoder_does() {
                 ..Params::new(ranges.clone(), rows.iter().len())
             };
             // Not every scheme can be verified.
-            let Ok(deployment) = SchemeInstance::new(scheme, params, ModulusRule::Deployment) else { continue };
+            let Ok(instance) = SchemeInstance::new(scheme, params, ModulusRule::Deployment) else { continue };
             let servers: Vec<MemoryServer> =
-                (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();
+                (1..=instance.servers() as u8).map(|n| MemoryServer::new(n, &instance, &key, &rows)).collect();
             for harm in HARMS {
-                let (plain, fast) = (run(&deployment, &servers, harm, false), run(&deployment, &servers, harm, true));
+                let (plain, fast) = (run(&instance, &servers, harm, false), run(&instance, &servers, harm, true));
                 assert_eq!(plain, fast, "{}, T {threshold}, S {silent}, B {lying}, {harm:?}", scheme.name);
                 *if plain.is_ok() { &mut found } else { &mut refused } += 1;
             }
@@ -102,18 +102,19 @@ fn kernels_decode_answers_as_they_arrive_and_after_one_was_taken_back() {
     let key = RootKey::new(0, [8; 32]);
     for scheme in scheme::ALL {
         let params = Params { weight_limit: 3, ..Params::new(ranges.clone(), rows.iter().len()) };
-        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
+        let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let servers: Vec<MemoryServer> =
-            (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();
-        let expected = run(&deployment, &servers, Harm::Nothing, false).unwrap();
-        let fixed = deployment.scheme().constraint != ConstraintKind::None;
+            (1..=instance.servers() as u8).map(|n| MemoryServer::new(n, &instance, &key, &rows)).collect();
+        let expected = run(&instance, &servers, Harm::Nothing, false).unwrap();
+        let fixed = instance.scheme().constraint != ConstraintKind::None;
         let secret = SecretQuery::new(vec![3, 70, 1]).immutable(vec![fixed, false, false]);
-        let search = Search::nearest(deployment, secret, servers[0].header_context(), 3).unwrap();
+        let search = Search::nearest(instance, secret, servers[0].header_context(), 3).unwrap();
         let (mut search, mut random) = (search.interpolated_by(&KernelInterpolator), SeededRandom::new(5));
         while let Some(outgoing) = search.next(&mut random) {
             let responses: Vec<Vec<u8>> =
                 servers.iter().zip(&outgoing.messages).map(|(s, message)| s.respond(message).unwrap()).collect();
-            // The first server's damaged answer is decoded to its end with the others', then comes again.
+            // The first server's damaged answer is decoded to its end with the others', then comes
+            // again.
             search.receive_part(1, &responses[0].iter().map(|byte| byte ^ 1).collect::<Vec<u8>>());
             for chunk in 0..responses[0].len().div_ceil(777) {
                 for (server, response) in (2..).zip(&responses[1..]) {
@@ -125,6 +126,6 @@ fn kernels_decode_answers_as_they_arrive_and_after_one_was_taken_back() {
         }
         let outcome = search.finish().unwrap();
         let found = outcome.found.iter().map(|f| (f.position, format!("{:?}", f.price), f.record.clone()));
-        assert_eq!((found.collect(), outcome.qualifying, outcome.liars), expected, "{}", scheme.name);
+        assert_eq!((found.collect(), outcome.matching_rows, outcome.lying_servers), expected, "{}", scheme.name);
     }
 }

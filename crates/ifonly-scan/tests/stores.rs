@@ -1,7 +1,8 @@
-//! A row store gives back its rows, survives its serialised form, and believes nothing that does not fit.
+//! A row store gives back its rows, survives its serialised form, and believes nothing that does
+//! not fit.
 
-use ifonly_algebra::row_function::RowsError;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_algebra::row_function::RowsError;
 use ifonly_scan::FileBytes;
 use ifonly_scan::row_store::{LevelBytes, RowStore, RowWriter, StoreError};
 use std::fs::File;
@@ -93,7 +94,8 @@ fn no_cut_of_the_bytes_and_no_change_of_the_header_passes_unseen() {
     }
     let longer = [&bytes[..], &[0]].concat();
     assert!(matches!(RowStore::from_bytes(longer), Err(StoreError::Length { .. })));
-    // A changed bit of the header is refused, or is the header of other rows that the same bytes do hold.
+    // A changed bit of the header is refused, or is the header of other rows that the same bytes do
+    // hold.
     let mut accepted = 0;
     for bit in 0..64 * 8 {
         let mut changed = bytes.clone();

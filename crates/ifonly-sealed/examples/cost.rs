@@ -1,6 +1,8 @@
-//! What a search costs: `cargo run --release -p ifonly-sealed --example cost -- ROWS BITS [drawn|keyed]`.
+//! What a search costs: `cargo run --release -p ifonly-sealed --example cost -- ROWS BITS
+//! [drawn|keyed]`.
 //!
-//! Prints ANDs, rounds and bytes, then runs all three servers in this thread with the operating system's randomness.
+//! Prints ANDs, rounds and bytes, then runs all three servers in this thread with the operating
+//! system's randomness.
 
 use cpu_time::ProcessTime;
 use ifonly_algebra::keys::RootKey;

@@ -4,7 +4,8 @@ use crate::error::SealedError;
 use crate::params::{SealedParams, lane_mask};
 use ifonly_algebra::random::RandomSource;
 
-/// Three additive shares mod 2^k of a table: the first two are uniform, the third is what is left. Any two are uniform.
+/// Three additive shares mod 2^k of a table: the first two are uniform, the third is what is left.
+/// Any two are uniform.
 pub fn share(bits: usize, table: &[u64], random: &mut dyn RandomSource) -> [Vec<u64>; 3] {
     let mask = lane_mask(bits.min(64) as u32);
     let mut draw = |_: &u64| random.below(1 << bits.min(63));
@@ -30,7 +31,8 @@ impl std::fmt::Debug for SealedResult {
     }
 }
 
-/// What the answers of the three servers say: for each rank the row, or `None` if nobody (else) qualifies.
+/// What the answers of the three servers say: for each rank the row, or `None` if nobody (else)
+/// qualifies.
 pub fn combine(shape: &SealedParams, answers: [&[u8]; 3]) -> Result<Vec<Option<SealedResult>>, SealedError> {
     if answers.iter().any(|answer| answer.len() != shape.answer_bytes()) {
         return Err(SealedError::Answers("one has another length"));

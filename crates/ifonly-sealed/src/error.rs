@@ -19,7 +19,8 @@ pub enum SealedError {
     /// Something that the machine cannot do in its present state. A fault of the caller.
     #[error("{0}")]
     Misuse(&'static str),
-    /// A peer that sent what it should not have, or went away. The session is over; the next one may work.
+    /// A peer that sent what it should not have, or went away. The session is over; the next one
+    /// may work.
     #[error("server {server} {fault}")]
     Peer {
         /// Which of the three servers, from 1.

@@ -1,11 +1,12 @@
 //! What three servers send each other, as bytes.
 //!
-//! A frame is eight bytes of header, the step and the part of it as little-endian numbers of four bytes, and up to
-//! [`FRAME_WORDS`] words. Step 0 are random bits ahead of their use, step 1 is the input, then there is a step for each round.
-//! A [`Cursor`] is the place in a step's message that the next frame begins at.
+//! A frame is eight bytes of header, the step and the part of it as little-endian numbers of four
+//! bytes, and up to [`FRAME_WORDS`] words. Step 0 are random bits ahead of their use, step 1 is the
+//! input, then there is a step for each round. A [`Cursor`] is the place in a step's message that
+//! the next frame begins at.
 
-use crate::error::PeerFault;
 use crate::circuit::program::Gate;
+use crate::error::PeerFault;
 use crate::params::FRAME_WORDS;
 
 /// Bytes before a frame's payload.
@@ -34,8 +35,8 @@ pub(crate) struct FrameCursor {
 }
 
 impl FrameCursor {
-    /// Calls `each` with the gates that the next words belong to, the first word in the gate and the range of these words; stops
-    /// where it gives false.
+    /// Calls `each` with the gates that the next words belong to, the first word in the gate and
+    /// the range of these words; stops where it gives false.
     pub(crate) fn walk(
         &mut self,
         gates: &[Gate],

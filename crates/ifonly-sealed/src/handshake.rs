@@ -1,8 +1,10 @@
 //! How three servers make sure that they mean the same search, before anything is computed.
 //!
-//! Each tells both others what it was asked and a number that it drew ([`Subject::greeting`]); all but the sender's number and what
-//! it drew must be equal. The session's name follows from the transcript and the three numbers, and each tells it to both others
-//! when it is ready. With keys ([`Source::Keys`]), each sends the next server right after that the key that the two share in this session.
+//! Each tells both others what it was asked and a number that it drew ([`Subject::greeting`]); all
+//! but the sender's number and what it drew must be equal. The session's name follows from the
+//! transcript and the three numbers, and each tells it to both others when it is ready. With keys
+//! ([`Source::Keys`]), each sends the next server right after that the key that the two share in
+//! this session.
 
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_core::transcript::Tau;
@@ -17,10 +19,12 @@ pub type SessionRandom = [u8; 32];
 /// Where the random bits between servers come from; all three must have the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RandomnessMode {
-    /// Every bit from the operating system's generator, sent to whom it concerns: privacy towards a server is perfect.
+    /// Every bit from the operating system's generator, sent to whom it concerns: privacy towards a
+    /// server is perfect.
     #[default]
     System,
-    /// From keys that each pair of servers draws for the session: half the traffic, and privacy towards a server is computational.
+    /// From keys that each pair of servers draws for the session: half the traffic, and privacy
+    /// towards a server is computational.
     Keys,
 }
 
@@ -127,7 +131,8 @@ impl SessionContext {
         *hasher.finalize().as_bytes()
     }
 
-    /// The random bits that two servers share in a session, from the key that one of them drew for it.
+    /// The random bits that two servers share in a session, from the key that one of them drew for
+    /// it.
     pub fn pair_keys(&self, key: SessionRandom, session: &[u8; 32]) -> TranscriptKeys {
         RootKey::new(self.epoch, key).transcript(session)
     }

@@ -1,13 +1,15 @@
 //! Three servers find the nearest row among themselves, on shared bits.
 //!
-//! The user shares its table of costs and gates three ways ([`share`]); server n sums its share over every row's levels, which
-//! gives it an additive share of every row's value `V = C + 2^c·E`. The rest is this crate: the servers turn their shares into
-//! replicated bits, add them, run a tournament, and end with components of the winner's cost and of one bit for each row that
-//! is set for the winner only. Each XORs the records that its bits name and answers the user with its component, re-shared;
-//! the user XORs three answers ([`combine`]) and learns one record and nothing else.
+//! The user shares its table of costs and gates three ways ([`share`]); server n sums its share
+//! over every row's levels, which gives it an additive share of every row's value `V = C + 2^c·E`.
+//! The rest is this crate: the servers turn their shares into replicated bits, add them, run a
+//! tournament, and end with components of the winner's cost and of one bit for each row that is set
+//! for the winner only. Each XORs the records that its bits name and answers the user with its
+//! component, re-shared; the user XORs three answers ([`combine`]) and learns one record and
+//! nothing else.
 //!
-//! A [`Circuit`] is the search as gates in rounds, and depends on public numbers only ([`Shape`]). A [`Party`] is one server's
-//! session: it is handed frames and hands out frames, and does no I/O.
+//! A [`Circuit`] is the search as gates in rounds, and depends on public numbers only ([`Shape`]).
+//! A [`Party`] is one server's session: it is handed frames and hands out frames, and does no I/O.
 //!
 //! ```
 //! use ifonly_algebra::random::OsRandom;
@@ -45,28 +47,29 @@
 //! # }
 //! ```
 //!
-//! The privacy of the person needs one honest-but-curious server at a time: whatever a server receives is uniform, whoever
-//! asks. With [`Randomness::Drawn`] and the operating system's generator that is exact; `src/privacy_tests.rs` enumerates it.
+//! The privacy of the person needs one honest-but-curious server at a time: whatever a server
+//! receives is uniform, whoever asks. With [`Randomness::Drawn`] and the operating system's
+//! generator that is exact; `src/privacy_tests.rs` enumerates it.
 #![forbid(unsafe_code)]
 
 mod circuit;
-mod party;
+mod client;
 mod error;
 mod frame;
 mod handshake;
+mod params;
+mod party;
 #[cfg(test)]
 mod privacy_tests;
 mod search;
-mod params;
 pub mod simulate;
-mod client;
 
 pub use circuit::build::{Circuit, CircuitCost};
+pub use client::{SealedResult, combine, share};
 pub use error::{ExpectedFrame, PeerFault, SealedError};
 pub use frame::{FrameOutcome, HEADER_BYTES};
 pub use handshake::{HandshakeMismatch, RandomnessMode, SessionContext, SessionRandom};
-pub use party::semi_honest::{Party, PartyRandomness, Peer};
-pub use search::{SealedSearch, params_for};
 pub use params::{FRAME_WORDS, SealedParams};
-pub use client::{SealedResult, combine, share};
+pub use party::semi_honest::{Party, PartyRandomness, Peer};
 pub use party::zero_sharing::PrefetchedWords;
+pub use search::{SealedSearch, params_for};

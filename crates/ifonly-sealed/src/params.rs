@@ -1,8 +1,9 @@
 //! What is public about a search, from which every length follows.
 //!
-//! A plane holds one bit of every row. It has `words` = ⌈rows/64⌉ words; row i stands in word `i mod words`, lane
-//! `⌊i/words⌋` (lane l is the bit of weight 2^l), so that neighbouring words hold neighbouring rows, and `lanes` =
-//! ⌈rows/words⌉ lanes are in use. Places without a row hold the value 2^k − 1, which never qualifies; all other lanes are 0.
+//! A plane holds one bit of every row. It has `words` = ⌈rows/64⌉ words; row i stands in word `i
+//! mod words`, lane `⌊i/words⌋` (lane l is the bit of weight 2^l), so that neighbouring words hold
+//! neighbouring rows, and `lanes` = ⌈rows/words⌉ lanes are in use. Places without a row hold the
+//! value 2^k − 1, which never qualifies; all other lanes are 0.
 
 use crate::error::SealedError;
 use ifonly_core::aont::MAX_RECORD;
@@ -26,8 +27,9 @@ pub struct SealedParams {
 }
 
 impl SealedParams {
-    /// The nearest of `rows` rows, whose values have `bits` bits (k), the lower `cost_bits` (c) of which are the cost and the
-    /// others the violations. Records have no bytes until [`Shape::record_bytes`] says otherwise.
+    /// The nearest of `rows` rows, whose values have `bits` bits (k), the lower `cost_bits` (c) of
+    /// which are the cost and the others the violations. Records have no bytes until
+    /// [`Shape::record_bytes`] says otherwise.
     pub fn new(rows: usize, bits: usize, cost_bits: usize) -> Result<SealedParams, SealedError> {
         within("the number of rows", rows, 1, Params::MAX_ROWS)?;
         within("the number of bits of a value", bits, 1, MOST_BITS as usize)?;
@@ -77,10 +79,11 @@ impl SealedParams {
         self.rows.div_ceil(self.words()) as u32
     }
 
-    /// Bits that are compared by ripple in a level of the tournament; the blocks of so many bits are joined by a tree. Long blocks
-    /// take few ANDs, short ones few rounds. The first level has half of all pairs, and its ripple runs along with that of the sum,
-    /// so it costs hardly a round; from level to level pairs are fewer and rounds weigh more. Blocks of three take about as many rounds
-    /// as shorter ones.
+    /// Bits that are compared by ripple in a level of the tournament; the blocks of so many bits
+    /// are joined by a tree. Long blocks take few ANDs, short ones few rounds. The first level has
+    /// half of all pairs, and its ripple runs along with that of the sum, so it costs hardly a
+    /// round; from level to level pairs are fewer and rounds weigh more. Blocks of three take about
+    /// as many rounds as shorter ones.
     pub(crate) fn block(&self, level: u32) -> usize {
         let halved = self.bits.div_ceil(1usize.checked_shl(level).unwrap_or(usize::MAX));
         halved.max(3)
@@ -91,13 +94,15 @@ impl SealedParams {
         1 + self.record_bytes.div_ceil(8)
     }
 
-    /// How many random words a server may be ahead of their use in a search: enough to keep a line busy, at most four bytes a row where
-    /// rows are many. The same at all three, or they might wait for each other.
+    /// How many random words a server may be ahead of their use in a search: enough to keep a line
+    /// busy, at most four bytes a row where rows are many. The same at all three, or they might
+    /// wait for each other.
     pub(crate) fn lead_words(&self) -> usize {
         (self.rows / 2).clamp(2 * FRAME_WORDS, 64 * FRAME_WORDS)
     }
 
-    /// How many random words a server sends before there is a search: about six bytes a row, in whole frames.
+    /// How many random words a server sends before there is a search: about six bytes a row, in
+    /// whole frames.
     pub(crate) fn words_before(&self) -> usize {
         (3 * (self.rows / 4)).next_multiple_of(FRAME_WORDS)
     }

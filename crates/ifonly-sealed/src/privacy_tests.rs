@@ -1,10 +1,12 @@
 //! Privacy by enumeration, on searches so small that every draw can be played.
 //!
-//! What is enumerated: for one row of two bits *everything* (the user's shares, all three servers' draws). For larger searches,
-//! given what a server drew itself and was sent ahead (from some seeds), everything that the two others draw: then the
-//! server receives every possible transcript exactly once, whatever the values are. Without any one word of the
-//! zero-sharings some server's transcripts depend on the values. Searches of several words of rows are too large to enumerate: there, each bit of a peer's
-//! randomness is shown to flip its own place in what arrives, and nothing before it, which says the same.
+//! What is enumerated: for one row of two bits *everything* (the user's shares, all three servers'
+//! draws). For larger searches, given what a server drew itself and was sent ahead (from some
+//! seeds), everything that the two others draw: then the server receives every possible transcript
+//! exactly once, whatever the values are. Without any one word of the zero-sharings some server's
+//! transcripts depend on the values. Searches of several words of rows are too large to enumerate:
+//! there, each bit of a peer's randomness is shown to flip its own place in what arrives, and
+//! nothing before it, which says the same.
 
 use crate::simulate::{self, FrameInTransit};
 use crate::{Circuit, Party, PartyRandomness, Peer, SealedParams, combine, share};
@@ -24,7 +26,8 @@ enum Draw {
 /// The order in which three parties in one thread draw.
 const ORDER: [Draw; 6] = [Draw::Masks(1), Draw::Masks(2), Draw::Masks(3), Draw::Zero(1), Draw::Zero(2), Draw::Zero(3)];
 
-/// Plays all values of the lanes that are in use of the words it is asked to; the others depend on a seed alone.
+/// Plays all values of the lanes that are in use of the words it is asked to; the others depend on
+/// a seed alone.
 struct Script<'a> {
     lanes: u32,
     zero_lanes: &'a [u32],
@@ -79,7 +82,8 @@ fn words(frame: &[u8]) -> impl Iterator<Item = u64> {
     frame[crate::HEADER_BYTES..].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word))
 }
 
-/// What one server receives, as one number: the words of all payloads, each in as many bits as there are lanes.
+/// What one server receives, as one number: the words of all payloads, each in as many bits as
+/// there are lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct View(u128);
 
@@ -92,7 +96,8 @@ impl View {
     }
 }
 
-/// Runs a session on shares; gives what each server received in steps, the random words that were sent ahead, and the parties.
+/// Runs a session on shares; gives what each server received in steps, the random words that were
+/// sent ahead, and the parties.
 fn session(
     circuit: &Arc<Circuit>,
     shares: &[Vec<u64>; 3],
@@ -139,8 +144,8 @@ fn any_two_of_the_users_shares_are_uniform() {
     assert!(tables[0] != tables[1], "the comparison can fail");
 }
 
-/// One row of two bits. How often each server sees each view, its share of the values and what was sent ahead included, over all
-/// draws of everybody.
+/// One row of two bits. How often each server sees each view, its share of the values and what was
+/// sent ahead included, over all draws of everybody.
 fn all_views(value: u64) -> [HashMap<u128, u32>; 3] {
     let circuit = circuit(1, 2, 1, 1);
     let ands = and_words(&circuit);
@@ -153,7 +158,8 @@ fn all_views(value: u64) -> [HashMap<u128, u32>; 3] {
         let mut script = Script { lanes: 1, zero_lanes: &zero_lanes, all: &mut all, seed: 1, played: &played, next: 0 };
         let (views, ahead, _) = session(&circuit, &shares, &mut script, None);
         for n in 0..3 {
-            // One bit of each word that was sent ahead is in use; the word for the answer is not played.
+            // One bit of each word that was sent ahead is in use; the word for the answer is not
+            // played.
             let ahead = ahead[n].iter().take(ands).fold(0, |sum, word| sum << 1 | u128::from(word & 1));
             *counts[n].entry((views[n].0 << ands | ahead) << 2 | u128::from(shares[n][0])).or_insert(0) += 1;
         }
@@ -164,7 +170,8 @@ fn all_views(value: u64) -> [HashMap<u128, u32>; 3] {
 #[test]
 fn a_server_sees_the_same_distribution_whatever_the_values_are() {
     let counts = all_views(0);
-    // Its share (2 bits), two inputs (4), two ANDs and their random bits (4): every view occurs, each equally often.
+    // Its share (2 bits), two inputs (4), two ANDs and their random bits (4): every view occurs,
+    // each equally often.
     for counts in &counts {
         assert_eq!(counts.len(), 1 << 10);
         assert!(counts.values().all(|&count| count == 1 << (16 - 10)));
@@ -174,8 +181,8 @@ fn a_server_sees_the_same_distribution_whatever_the_values_are() {
     }
 }
 
-/// How often a server receives which transcript while all that the two others draw is played; what it draws itself and is sent
-/// ahead depends on the seed.
+/// How often a server receives which transcript while all that the two others draw is played; what
+/// it draws itself and is sent ahead depends on the seed.
 fn received(
     circuit: &Arc<Circuit>,
     server: usize,
@@ -224,7 +231,8 @@ fn given_what_it_drew_a_server_receives_every_transcript_once() {
             }
         }
     }
-    // Two ranks; three rows, one of which has no neighbour; two rows with costs; one row with costs.
+    // Two ranks; three rows, one of which has no neighbour; two rows with costs; one row with
+    // costs.
     let searches: [(Arc<Circuit>, &[&[u64]]); 4] = [
         (circuit(2, 1, 0, 2), &[&[0, 0], &[1, 0], &[1, 1]]),
         (circuit(3, 1, 0, 1), &[&[0, 1, 0]]),
@@ -233,7 +241,8 @@ fn given_what_it_drew_a_server_receives_every_transcript_once() {
     ];
     for (circuit, secrets) in searches {
         for (seed, values) in secrets.iter().enumerate() {
-            // The largest for one server only: the three differ in nothing but where the constant 1 is.
+            // The largest for one server only: the three differ in nothing but where the constant 1
+            // is.
             for server in 1..=if circuit.shape.cost_bits == 1 { 1 } else { 3 } {
                 assert!(receives_everything_once(&circuit, server, values, seed as u64), "{server}, {values:?}");
             }
@@ -243,14 +252,16 @@ fn given_what_it_drew_a_server_receives_every_transcript_once() {
 
 #[test]
 fn every_zero_sharing_of_an_and_is_needed() {
-    // Without it some server, whose own share stays the same, receives something that depends on the values.
+    // Without it some server, whose own share stays the same, receives something that depends on
+    // the values.
     let circuits = [circuit(2, 1, 0, 1), circuit(2, 1, 0, 2), circuit(1, 3, 2, 1)];
     for circuit in circuits {
         let tells = |server: usize, seed: u64, word: Option<usize>| {
             let bits = circuit.shape.bits;
             let seen = |other: u64| {
                 let mut shares = share(bits, &vec![0; circuit.shape.rows], &mut SeededRandom::new(seed));
-                // Adding to another server's share changes the values, and nothing that this server has.
+                // Adding to another server's share changes the values, and nothing that this server
+                // has.
                 for (row, entry) in shares[server % 3].iter_mut().enumerate() {
                     *entry = (*entry + (other >> (row * bits))) % (1 << bits);
                 }
@@ -321,8 +332,8 @@ impl RandomSource for Flip {
     }
 }
 
-/// How often the user receives which answers while the re-sharing of servers 2 and 3 is played, from word `first` of it on;
-/// everything else depends on a seed.
+/// How often the user receives which answers while the re-sharing of servers 2 and 3 is played,
+/// from word `first` of it on; everything else depends on a seed.
 fn answers_seen(
     circuit: &Arc<Circuit>,
     values: &[u64],
@@ -387,7 +398,8 @@ fn the_user_receives_the_result_and_uniform_bits() {
 
 #[test]
 fn the_record_is_re_shared_too() {
-    // Servers' sums of records, which must not reach the user: two rows, whose records are 01 and 02.
+    // Servers' sums of records, which must not reach the user: two rows, whose records are 01 and
+    // 02.
     let shape = SealedParams::new(2, 1, 0).unwrap().record_bytes(1).unwrap();
     let circuit = Arc::new(Circuit::new(&shape));
     let record = circuit.zero_words() - 1;
@@ -398,7 +410,8 @@ fn the_record_is_re_shared_too() {
         let answers: Vec<_> = seen.keys().cloned().collect();
         answers[0].clone().map(|answer| answer[8])
     };
-    // Without it the user gets what the servers summed: components of the one-hot bits, and no byte of noise.
+    // Without it the user gets what the servers summed: components of the one-hot bits, and no byte
+    // of noise.
     for sums in [sums(&seen), sums(&again)] {
         assert_eq!(sums[0] ^ sums[1] ^ sums[2], 2);
         assert!(sums.iter().all(|sum| *sum < 4));

@@ -1,17 +1,18 @@
-//! The user's side of a sealed search: one message to each of three servers, one short answer from each, and nothing after that.
+//! The user's side of a sealed search: one message to each of three servers, one short answer from
+//! each, and nothing after that.
 //!
-//! It is led like any other [search](ifonly_core::search): `next` gives the messages once, `receive` takes the responses, `finish` says
-//! what was found. What is sent depends on public numbers only, and there is no second request whose time or presence could tell
-//! anything.
+//! It is led like any other [search](ifonly_core::search): `next` gives the messages once,
+//! `receive` takes the responses, `finish` says what was found. What is sent depends on public
+//! numbers only, and there is no second request whose time or presence could tell anything.
 
-use crate::params::SealedParams;
 use crate::client::{combine, share};
+use crate::params::SealedParams;
 use ifonly_algebra::random::RandomSource;
 use ifonly_core::candidates::DecodedCost;
+use ifonly_core::http_api::{CHECK_LENGTH, Route};
 use ifonly_core::scheme::sealed::{SCHEME, SERVERS, SealedScheme};
 use ifonly_core::search::{HeaderContext, NearestRow, SearchError, SearchResult, StepMessages};
 use ifonly_core::secret_query::{SecretQuery, SecretQueryError};
-use ifonly_core::http_api::{CHECK_LENGTH, Route};
 use ifonly_core::transcript::messages;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -19,7 +20,7 @@ use zeroize::Zeroizing;
 /// A search in progress.
 pub struct SealedSearch {
     sealed: Arc<SealedScheme>,
-    audience: HeaderContext,
+    header_context: HeaderContext,
     table: Zeroizing<Vec<u64>>,
     top: usize,
     sent: bool,
@@ -33,15 +34,16 @@ impl std::fmt::Debug for SealedSearch {
 }
 
 impl SealedSearch {
-    /// A search for the `top` nearest rows. Nothing is sent if the secret does not fit the database.
+    /// A search for the `top` nearest rows. Nothing is sent if the secret does not fit the
+    /// database.
     pub fn new(
         sealed: Arc<SealedScheme>,
         secret: SecretQuery,
-        audience: HeaderContext,
+        header_context: HeaderContext,
         top: usize,
     ) -> Result<SealedSearch, SecretQueryError> {
         let table = sealed.table(&secret)?;
-        Ok(SealedSearch { sealed, audience, table, top, sent: false, responses: Default::default() })
+        Ok(SealedSearch { sealed, header_context, table, top, sent: false, responses: Default::default() })
     }
 
     /// The messages, the first time; `None` from then on.
@@ -51,7 +53,7 @@ impl SealedSearch {
         }
         let shares = share(self.sealed.bits(), &self.table, random).map(Zeroizing::new);
         let payloads = shares.iter().map(|share| self.sealed.payload(self.top, share)).collect();
-        let sent = messages(&self.sealed.header(&self.audience), payloads, random);
+        let sent = messages(&self.sealed.header(&self.header_context), payloads, random);
         Some(StepMessages {
             route: Route::Answer,
             messages: sent.iter().map(|message| Zeroizing::new(message.encode())).collect(),
@@ -113,18 +115,18 @@ impl SealedSearch {
             crate::SealedError::Answers(reason) => SearchError::Unfitting(reason),
             _ => SearchError::Unfitting("this search is not for this machine"),
         };
-        let shape = params_for(&self.sealed, self.top, self.audience.record_length).map_err(unfitting)?;
+        let shape = params_for(&self.sealed, self.top, self.header_context.record_length).map_err(unfitting)?;
         let ranks = combine(&shape, parts.map(|(_, answer)| answer)).map_err(unfitting)?;
         let mut found = vec![];
         for near in ranks.into_iter().flatten() {
-            let record = self.audience.open_record(&near.record)?;
+            let record = self.header_context.open_record(&near.record)?;
             found.push(NearestRow { position: None, price: DecodedCost::Exactly(near.cost), record });
         }
-        Ok(SearchResult { found, qualifying: None, liars: vec![] })
+        Ok(SearchResult { found, matching_rows: None, lying_servers: vec![] })
     }
 
     fn response_length(&self) -> usize {
-        self.sealed.response_length(self.top, self.audience.record_length)
+        self.sealed.response_length(self.top, self.header_context.record_length)
     }
 }
 

@@ -17,8 +17,9 @@ pub struct FrameInTransit {
     pub frame: Vec<u8>,
 }
 
-/// Runs a session to its end. `deliver` sees every frame in the order of sending and gives those that arrive in its place;
-/// when nothing moves any more, unfinished parties are told that whoever owes them something went away.
+/// Runs a session to its end. `deliver` sees every frame in the order of sending and gives those
+/// that arrive in its place; when nothing moves any more, unfinished parties are told that whoever
+/// owes them something went away.
 pub fn run(
     parties: &mut [Party; 3],
     random: &mut dyn RandomSource,
@@ -64,7 +65,8 @@ pub fn run(
         }
     }
     for (party, result) in parties.iter_mut().zip(&mut results) {
-        // Random bits come long before they are needed: where they lack, their absence is the reason for any other.
+        // Random bits come long before they are needed: where they lack, their absence is the
+        // reason for any other.
         for peer in [Peer::Previous, Peer::Next] {
             if result.is_ok() && !party.is_finished() {
                 *result = party.peer_closed(peer);

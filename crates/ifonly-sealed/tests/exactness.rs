@@ -1,4 +1,5 @@
-//! A search finds what brute force finds: the nearest rows that qualify, the lower one where costs are equal, or nobody.
+//! A search finds what brute force finds: the nearest rows that qualify, the lower one where costs
+//! are equal, or nobody.
 
 mod common;
 

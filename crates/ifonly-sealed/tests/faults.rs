@@ -1,5 +1,6 @@
-//! A peer that sends rubbish, too much, too little, out of order or nothing at any point: the others end with an error that
-//! names it, or with the session done where nothing was missing. Nobody panics and nobody waits for ever.
+//! A peer that sends rubbish, too much, too little, out of order or nothing at any point: the
+//! others end with an error that names it, or with the session done where nothing was missing.
+//! Nobody panics and nobody waits for ever.
 
 mod common;
 
@@ -147,7 +148,8 @@ fn rubbish_never_panics_and_bits_of_rows_that_do_not_exist_are_refused() {
             let (results, ..) = disturbed(&circuit, Source::Drawn, number, &mut |mut letter| {
                 (from, to) = (letter.from, letter.to.of(letter.from));
                 match length {
-                    // The header of the real one: only bits beyond the rows can be told from honest ones.
+                    // The header of the real one: only bits beyond the rows can be told from honest
+                    // ones.
                     None => noise.fill(&mut letter.frame[HEADER_BYTES..]),
                     Some(length) => {
                         letter.frame = vec![0; length];
@@ -200,7 +202,8 @@ fn unfinished_and_misused_parties_say_so() {
     let shares = share(5, &[0; 70], &mut random);
     let [mut party, ..] = parties(&circuit, &shares, Source::Drawn, &mut random);
     assert!(matches!(party.selection(0), Err(SealedError::Misuse(_))));
-    // A whole input that comes before anything was sent is taken; a round that is early is not taken yet.
+    // A whole input that comes before anything was sent is taken; a round that is early is not
+    // taken yet.
     let mut early = 2u32.to_le_bytes().to_vec();
     early.extend([0; 4]);
     assert!(party.receive(Peer::Next, &early).is_err());

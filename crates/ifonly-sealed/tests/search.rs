@@ -1,18 +1,20 @@
-//! The user's side: what servers are sent is uniform, whoever asks, and what does not fit together is no result.
+//! The user's side: what servers are sent is uniform, whoever asks, and what does not fit together
+//! is no result.
 
 use ifonly_algebra::random::{ExhaustiveRandom, RandomSource, SeededRandom};
 use ifonly_core::aont::MAX_RECORD;
+use ifonly_core::http_api::CHECK_LENGTH;
 use ifonly_core::params::Params;
 use ifonly_core::scheme::sealed::SealedScheme;
 use ifonly_core::search::{HeaderContext, SearchError};
 use ifonly_core::secret_query::SecretQuery;
-use ifonly_core::http_api::CHECK_LENGTH;
 use ifonly_core::transcript::Message;
 use ifonly_sealed::SealedSearch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Numbers are played, one after another; the blindings of commitments, which hide perfectly, come from a seed.
+/// Numbers are played, one after another; the blindings of commitments, which hide perfectly, come
+/// from a seed.
 struct AllNumbers<'a>(&'a mut ExhaustiveRandom, SeededRandom);
 
 impl RandomSource for AllNumbers<'_> {
@@ -32,12 +34,12 @@ fn sealed(ranges: Vec<u32>, cost_limit: u64) -> Arc<SealedScheme> {
     Arc::new(SealedScheme::new(Params { cost_limit, ..Params::new(ranges, 5) }).unwrap())
 }
 
-fn audience() -> HeaderContext {
+fn header_context() -> HeaderContext {
     HeaderContext { digest: [7; 32], epoch: 2, record_length: 4, signer: None }
 }
 
 fn messages(sealed: &Arc<SealedScheme>, secret: &SecretQuery, random: &mut impl RandomSource) -> Vec<Message> {
-    let mut search = SealedSearch::new(sealed.clone(), secret.clone(), audience(), 1).unwrap();
+    let mut search = SealedSearch::new(sealed.clone(), secret.clone(), header_context(), 1).unwrap();
     let outgoing = search.next(random).unwrap();
     assert!(search.next(random).is_none(), "there is one message to each server");
     assert_eq!(outgoing.response_length, 16 + 8 + 4 + 24);
@@ -74,8 +76,9 @@ fn any_two_servers_are_sent_every_pair_of_shares_equally_often_whoever_asks() {
 
 #[test]
 fn a_search_ends_with_records_as_long_as_a_manifest_allows() {
-    let (sealed, audience) = (sealed(vec![3, 2], 50), HeaderContext { record_length: MAX_RECORD, ..audience() });
-    let mut search = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), audience, 1).unwrap();
+    let (sealed, header_context) =
+        (sealed(vec![3, 2], 50), HeaderContext { record_length: MAX_RECORD, ..header_context() });
+    let mut search = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), header_context, 1).unwrap();
     let length = search.next(&mut SeededRandom::new(3)).unwrap().response_length;
     assert_eq!(ifonly_sealed::params_for(&sealed, 1, MAX_RECORD).unwrap().answer_bytes(), length - CHECK_LENGTH);
     search.receive(vec![Some(vec![0; length]); 3]);
@@ -88,7 +91,7 @@ fn responses_that_do_not_fit_together_are_named() {
     let sealed = sealed(vec![3, 2], 50);
     let mut random = SeededRandom::new(3);
     let finish = |responses: Vec<Option<Vec<u8>>>, random: &mut SeededRandom| {
-        let mut search = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), audience(), 1).unwrap();
+        let mut search = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), header_context(), 1).unwrap();
         search.next(random).unwrap();
         search.receive(responses);
         search.finish().map(|outcome| outcome.found.len())
@@ -115,6 +118,6 @@ fn responses_that_do_not_fit_together_are_named() {
         responses[0].as_mut().unwrap()[place] = 1;
         assert_eq!(finish(responses, &mut random), Err(fault));
     }
-    let unsent = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), audience(), 1).unwrap();
+    let unsent = SealedSearch::new(sealed.clone(), SecretQuery::new(vec![1, 2]), header_context(), 1).unwrap();
     assert_eq!(unsent.finish().map(|_| ()), Err(SearchError::Unfinished));
 }

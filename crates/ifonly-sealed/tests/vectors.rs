@@ -1,7 +1,7 @@
-//! For other implementations: `vectors/sealed-machine.json`, whole sessions of the machine, frame by frame, and
-//! `vectors/sealed-search.json`, one whole search, from the user's wish to its result. These tests run them anew and compare;
-//! `IFONLY_BLESS=1 cargo test -p ifonly-sealed --test vectors` writes them. `vectors/check_sealed.py` recomputes them without this
-//! crate.
+//! For other implementations: `vectors/sealed-machine.json`, whole sessions of the machine, frame
+//! by frame, and `vectors/sealed-search.json`, one whole search, from the user's wish to its
+//! result. These tests run them anew and compare; `IFONLY_BLESS=1 cargo test -p ifonly-sealed
+//! --test vectors` writes them. `vectors/check_sealed.py` recomputes them without this crate.
 
 mod common;
 
@@ -9,12 +9,12 @@ use common::{answers, pair_key, record};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_core::candidates::DecodedCost;
-use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::server_protocol::{CheckedRequest, SealedRequest, ServerProtocol};
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::sealed::SealedScheme;
 use ifonly_core::search::HeaderContext;
 use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::server_protocol::{CheckedRequest, SealedRequest, ServerProtocol};
 use ifonly_sealed::{
     Circuit, Party, PartyRandomness, Peer, RandomnessMode, SealedParams, SealedSearch, SessionContext, combine, share,
     simulate,
@@ -51,7 +51,8 @@ fn run(parties: &mut [Party; 3], random: &mut dyn RandomSource) -> Vec<Value> {
     frames.chunks(2).map(|pair| json!({ "to_next": pair[0], "to_previous": pair[1] })).collect()
 }
 
-/// Masks and r of the three servers: in this order three parties in one thread draw. Of masks only the lanes in use count.
+/// Masks and r of the three servers: in this order three parties in one thread draw. Of masks only
+/// the lanes in use count.
 fn drawn(given: &mut [Vec<u8>], rows: usize) -> [Vec<String>; 2] {
     let lanes = rows.div_ceil(rows.div_ceil(64)) as u32;
     for masks in given.iter_mut().take(3) {
@@ -138,7 +139,8 @@ fn exactly(price: &DecodedCost) -> u64 {
     }
 }
 
-/// Five rows, two features, two ranks: the nearest row by this wish is not permitted, two of the others tie.
+/// Five rows, two features, two ranks: the nearest row by this wish is not permitted, two of the
+/// others tie.
 #[test]
 fn a_whole_search_is_as_written_down() {
     let (ranges, rows) = (vec![3, 2], [[1, 2], [3, 0], [1, 0], [2, 1], [2, 1]]);
@@ -151,19 +153,19 @@ fn a_whole_search_is_as_written_down() {
     let params = Params { cost_limit: 9, ..Params::new(ranges.clone(), rows.len()) };
     let sealed = Arc::new(SealedScheme::new(params).unwrap());
     let secret = SecretQuery::new(vec![1, 2]).cost_tables(costs.clone()).gate_tables(gates.clone());
-    let audience = HeaderContext { digest, epoch, record_length: 4, signer: None };
+    let header_context = HeaderContext { digest, epoch, record_length: 4, signer: None };
     let mut random = SeededRandom::new(40);
-    let mut search = SealedSearch::new(sealed.clone(), secret, audience, top).unwrap();
+    let mut search = SealedSearch::new(sealed.clone(), secret, header_context, top).unwrap();
     let messages = search.next(&mut random).unwrap().messages;
 
     let key = RootKey::new(epoch, root);
-    let replica = |server: u8| {
+    let protocol = |server: u8| {
         ServerProtocol::new(server, digest, None::<SchemeInstance>, vec![key.clone()], 4)
             .with_sealed(Some(sealed.clone()))
     };
     let asks: Vec<SealedRequest> = (1..)
         .zip(&messages)
-        .map(|(server, message)| match replica(server).open(message).unwrap() {
+        .map(|(server, message)| match protocol(server).open(message).unwrap() {
             CheckedRequest::Sealed(ask) => ask,
             _ => panic!("a sealed message is a sealed request"),
         })
@@ -187,7 +189,7 @@ fn a_whole_search_is_as_written_down() {
         Party::new(&circuit, n, PartyRandomness::Drawn, value, &mut recorder).unwrap()
     });
     let frames = run(&mut parties, &mut recorder);
-    let kept = replica(1).encode_records(&key, records.iter().map(Vec::as_slice));
+    let kept = protocol(1).encode_records(&key, records.iter().map(Vec::as_slice));
     let responses = parties.map(|party| {
         let sum = |rank: usize| {
             let chosen = party.selection(rank).unwrap();
@@ -209,7 +211,8 @@ fn a_whole_search_is_as_written_down() {
         .iter()
         .map(|found| json!({ "cost": exactly(&found.price), "record": hex(&found.record) }))
         .collect();
-    // Row 0 costs nothing and is not permitted; rows 2, 3 and 4 cost 3, and the lower ones are found.
+    // Row 0 costs nothing and is not permitted; rows 2, 3 and 4 cost 3, and the lower ones are
+    // found.
     assert_eq!(found[1], json!({ "cost": 3, "record": hex(&records[3]) }));
     let hexes = |all: &[Vec<u8>]| all.iter().map(|one| hex(one)).collect::<Vec<_>>();
     let [masks, ahead] = drawn(&mut recorder.given, rows.len());

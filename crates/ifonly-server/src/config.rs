@@ -1,10 +1,11 @@
-//! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml` shows them all.
+//! The configuration file: TOML, every key known, every limit with a default. `docs/server.toml`
+//! shows them all.
 
 use crate::auth::ledger;
 use crate::auth::ledger::LedgerConfig;
+use crate::auth::tokens::TokenEntry;
 use crate::peers::{PeerLimits, PeersConfig};
 use crate::shards::{self, ShardsConfig};
-use crate::auth::tokens::TokenEntry;
 use http::HeaderValue;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -46,7 +47,8 @@ pub struct Config {
     pub tokens: Vec<TokenEntry>,
 }
 
-/// An address to listen on, `host:port`. A name is looked up now; where it has addresses of both kinds, the IPv4 one is taken.
+/// An address to listen on, `host:port`. A name is looked up now; where it has addresses of both
+/// kinds, the IPv4 one is taken.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -61,7 +63,8 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     first.copied().ok_or_else(|| format!("{host:?} has no address"))
 }
 
-/// An error usually shows the line that is wrong. A URL there may have a password in it, so such a line is only counted.
+/// An error usually shows the line that is wrong. A URL there may have a password in it, so such a
+/// line is only counted.
 fn without_secrets(error: toml::de::Error, text: &str) -> toml::de::Error {
     if !error.to_string().contains("://") {
         return error;
@@ -92,15 +95,16 @@ pub struct TlsConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Requests at work at once.
-    pub running: usize,
+    pub max_concurrent: usize,
     /// Requests that wait for their turn; more are told to come again.
     pub queue: usize,
     /// Open connections; beyond that, one that waits for its client gives way.
     pub connections: usize,
     /// How much of `running` and `queue` one address may have, in percent.
-    pub address_share: usize,
-    /// Memory for messages and answers on their way; beyond that, the one that has waited longest gives way.
-    pub transit_megabytes: u64,
+    pub address_percent: usize,
+    /// Memory for messages and answers on their way; beyond that, the one that has waited longest
+    /// gives way.
+    pub buffer_megabytes: u64,
     /// How long a new connection may take to its first request, handshake included.
     pub request_seconds: u64,
     /// How long a connection may be open between requests.
@@ -125,11 +129,11 @@ impl Default for Limits {
     fn default() -> Limits {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Limits {
-            running: cores,
+            max_concurrent: cores,
             queue: 64,
             connections: 1024,
-            address_share: 50,
-            transit_megabytes: 1024,
+            address_percent: 50,
+            buffer_megabytes: 1024,
             request_seconds: 10,
             idle_seconds: 60,
             stall_seconds: 10,
@@ -243,24 +247,24 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         let counted = [
-            ("running", limits.running as u64),
+            ("running", limits.max_concurrent as u64),
             ("connections", limits.connections as u64),
-            ("address_share", limits.address_share as u64),
-            ("transit_megabytes", limits.transit_megabytes),
+            ("address_share", limits.address_percent as u64),
+            ("transit_megabytes", limits.buffer_megabytes),
             ("request_seconds", limits.request_seconds),
             ("idle_seconds", limits.idle_seconds),
             ("stall_seconds", limits.stall_seconds),
             ("queue_seconds", limits.queue_seconds),
             ("upload_seconds", limits.upload_seconds),
             ("answer_seconds", limits.answer_seconds),
-            ("silent_seconds", self.shards.as_ref().map_or(1, |shards| shards.silent_seconds)),
+            ("silent_seconds", self.shards.as_ref().map_or(1, |shards| shards.stall_seconds)),
         ];
-        let PeerLimits { sessions, waiting, open_seconds, session_seconds } =
+        let PeerLimits { sessions, waiting, join_seconds, session_seconds } =
             self.peers.as_ref().map_or_else(PeerLimits::default, |peers| peers.limits);
         let peers = [
             ("peers.limits.sessions", sessions as u64),
             ("peers.limits.waiting", (waiting as u64).max(1)),
-            ("peers.limits.open_seconds", open_seconds),
+            ("peers.limits.open_seconds", join_seconds),
             ("peers.limits.session_seconds", session_seconds),
         ];
         // These may be 0: then a reload or a stop waits for nobody.
@@ -329,8 +333,9 @@ mod tests {
             let shown = sample.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(&format!("{key} =")));
             assert!(shown, "{key} is not in docs/server.toml");
         }
-        // What the sample gives as limits is what holds without it, except for what depends on the machine.
-        assert_eq!(Limits { running: 0, ..config.limits }, Limits { running: 0, ..Limits::default() });
+        // What the sample gives as limits is what holds without it, except for what depends on the
+        // machine.
+        assert_eq!(Limits { max_concurrent: 0, ..config.limits }, Limits { max_concurrent: 0, ..Limits::default() });
     }
 
     #[test]
@@ -343,9 +348,9 @@ mod tests {
         let peers = Config::parse(&shown.join("\n")).unwrap().peers.unwrap();
         assert_eq!((peers.randomness, peers.limits), Default::default());
         assert_eq!(peers.next.addresses, ["b.example.org:8444"]);
-        let fronts = shown.join("\n").replace("\"b.example.org:8444\"", "[\"b1:8444\", \"b2:8444\"]");
-        assert_eq!(Config::parse(&fronts).unwrap().peers.unwrap().next.addresses, ["b1:8444", "b2:8444"]);
-        let wrong = Config::parse(&fronts.replace("\"b1:8444\"", "8444")).unwrap_err().to_string();
+        let frontends = shown.join("\n").replace("\"b.example.org:8444\"", "[\"b1:8444\", \"b2:8444\"]");
+        assert_eq!(Config::parse(&frontends).unwrap().peers.unwrap().next.addresses, ["b1:8444", "b2:8444"]);
+        let wrong = Config::parse(&frontends.replace("\"b1:8444\"", "8444")).unwrap_err().to_string();
         assert!(wrong.contains("HOST:PORT, or a list of them"), "{wrong}");
         // Times that no clock has, and no sessions at all, are refused by name.
         for (limit, wrong) in

@@ -1,18 +1,19 @@
-//! A server as a process: load what the configuration names, serve, reload on SIGHUP, finish on SIGTERM or SIGINT.
+//! A server as a process: load what the configuration names, serve, reload on SIGHUP, finish on
+//! SIGTERM or SIGINT.
 
-use crate::config::{Config, ConfigError};
-use crate::bundle::loaded::{LoadError, LoadedBundle};
-use crate::key_file;
-use crate::key_file::KeyFileError;
 use crate::auth::ledger;
 use crate::auth::ledger::LedgerError;
-use crate::peers::{PeerListener, PeerListenerError, PeerNetwork};
-use crate::http::routes::AppState;
+use crate::auth::tokens::{Tokens, TokensError};
+use crate::bundle::loaded::{LoadError, LoadedBundle};
+use crate::config::{Config, ConfigError};
 use crate::http::listener::{ServeError, Server, ServerHandle};
+use crate::http::routes::AppState;
+use crate::key_file;
+use crate::key_file::KeyFileError;
+use crate::peers::{PeerListener, PeerListenerError, PeerNetwork};
 use crate::shards::{ShardSet, ShardTlsError, ShardsError};
 use crate::tls::server;
 use crate::tls::server::TlsError;
-use crate::auth::tokens::{Tokens, TokensError};
 use ifonly_bundle::{Bundle, BundleMetadata, OpenError};
 use rustls::ServerConfig;
 use std::net::SocketAddr;
@@ -32,7 +33,7 @@ pub enum DaemonError {
     Bundle(Box<OpenError>),
     /// What does not fit together.
     #[error(transparent)]
-    Holding(#[from] LoadError),
+    Load(#[from] LoadError),
     /// A root key.
     #[error(transparent)]
     Key(#[from] KeyFileError),
@@ -64,16 +65,17 @@ pub enum DaemonError {
 
 /// Everything that a reload exchanges.
 struct Loaded {
-    holding: LoadedBundle,
+    loaded: LoadedBundle,
     tokens: Tokens,
     tls: Option<Arc<ServerConfig>>,
 }
 
-/// Serves until a signal ends it. `reread` gives the configuration, at the start and at every SIGHUP; `ready` hears of the
-/// server before it takes the first connection.
+/// Serves until a signal ends it. `reread` gives the configuration, at the start and at every
+/// SIGHUP; `ready` hears of the server before it takes the first connection.
 ///
-/// Signals count from the beginning, while everything is still being read: the first process of a container has no others' defaults, and one that
-/// did not listen could only be killed. A thread may still be reading after a stop, so that the caller's runtime should not wait for it.
+/// Signals count from the beginning, while everything is still being read: the first process of a
+/// container has no others' defaults, and one that did not listen could only be killed. A thread
+/// may still be reading after a stop, so that the caller's runtime should not wait for it.
 pub async fn run(
     reread: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
     ready: impl FnOnce(&Server, Option<SocketAddr>),
@@ -85,8 +87,8 @@ pub async fn run(
     let loading = unless(stop.as_mut(), move || load(&loading.0, &loading.1, Duration::ZERO));
     let Some(loaded) = loading.await? else { return Ok(()) };
     let listen = config.listen.ok_or(ConfigError::Missing { what: "the address to listen on", flag: "--listen" })?;
-    let (peers, peers_address) = peers(&config, &loaded.holding).await?.unzip();
-    let app = AppState::new(loaded.holding, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
+    let (peers, peers_address) = peers(&config, &loaded.loaded).await?.unzip();
+    let app = AppState::new(loaded.loaded, loaded.tokens, config.limits, config.origins()?).with_peers(peers);
     let server = Server::bind(app, listen, config.admin, loaded.tls).await?;
     reload_on_hangup(hangups, server.control(), reread);
     ready(&server, peers_address);
@@ -97,24 +99,25 @@ pub async fn run(
 }
 
 /// The lines to the two other servers, where the configuration names them.
-async fn peers(config: &Config, holding: &LoadedBundle) -> Result<Option<(Arc<PeerNetwork>, SocketAddr)>, DaemonError> {
-    let sealed = holding.protocol().sealed().is_some();
+async fn peers(config: &Config, loaded: &LoadedBundle) -> Result<Option<(Arc<PeerNetwork>, SocketAddr)>, DaemonError> {
+    let sealed = loaded.protocol().sealed().is_some();
     let (Some(peers), Some(tls)) = (&config.peers, &config.tls) else {
         if sealed {
             tracing::warn!("the bundle offers sealed searches, but no peers are configured: they will be refused");
         }
         return Ok(None);
     };
-    let station = PeerListener::bind(peers, holding.index(), &tls.certificate, &tls.key).await?;
-    let address = station.address();
+    let peer_listener = PeerListener::bind(peers, loaded.index(), &tls.certificate, &tls.key).await?;
+    let address = peer_listener.address();
     tracing::info!(%address, next = peers.next.addresses.join(","), "listening for the server before this one");
-    Ok(Some((Arc::new(station.run()), address)))
+    Ok(Some((Arc::new(peer_listener.run()), address)))
 }
 
 /// How long a reload waits for the shards of the new version.
 const COMPLETE: Duration = Duration::from_secs(60);
 
-/// Everything that the configuration names. Shards may still be missing after `patience`, but none may contradict.
+/// Everything that the configuration names. Shards may still be missing after `patience`, but none
+/// may contradict.
 fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded, DaemonError> {
     config.check()?;
     let bundle = config.bundle.as_ref().ok_or(ConfigError::Missing { what: "the bundle", flag: "BUNDLE" })?;
@@ -122,17 +125,17 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
     let keys = config.keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>()?;
     let tls = config.tls.as_ref().map(|tls| server::server(&tls.certificate, &tls.key)).transpose()?;
     let unreadable = |error| DaemonError::Bundle(Box::new(error));
-    let (dataset, holding) = match &config.shards {
+    let (dataset, loaded) = match &config.shards {
         None => {
             let bundle = Bundle::open(bundle).map_err(unreadable)?;
             (bundle.manifest().fields().dataset.name.clone(), LoadedBundle::new(&bundle, index, keys)?)
         }
         Some(shards) => {
             let outline = BundleMetadata::open(bundle).map_err(unreadable)?;
-            let holding = LoadedBundle::front(&outline, index, keys, |keys| {
+            let loaded = LoadedBundle::frontend(&outline, index, keys, |keys| {
                 let shards = Arc::new(ShardSet::new(shards.clone(), outline.manifest(), keys, runtime.clone())?);
                 match runtime.block_on(shards.complete(patience)) {
-                    Err(error) if patience.is_zero() && error.passes() => {
+                    Err(error) if patience.is_zero() && error.shared_scans() => {
                         tracing::warn!(%error, "shards are missing; answers begin when they are there");
                     }
                     result => result?,
@@ -140,19 +143,19 @@ fn load(config: &Config, runtime: &Handle, patience: Duration) -> Result<Loaded,
                 shards.watch();
                 Ok::<_, DaemonError>(shards)
             });
-            (outline.manifest().fields().dataset.name.clone(), holding?)
+            (outline.manifest().fields().dataset.name.clone(), loaded?)
         }
     };
     let ledger =
         config.ledger.as_ref().map(|ledger| ledger::open(ledger, &format!("{dataset}/{index}"))).transpose()?;
     let tokens = Tokens::counted_in(config.tokens.clone(), ledger)?;
-    Ok(Loaded { holding, tokens, tls })
+    Ok(Loaded { loaded, tokens, tls })
 }
 
 /// Takes up what the configuration names now; what cannot be taken up changes nothing.
 fn reload(control: &ServerHandle, reread: &dyn Fn() -> Result<Config, ConfigError>, runtime: &Handle) {
     let loaded = reread().map_err(DaemonError::from).and_then(|config| load(&config, runtime, COMPLETE));
-    let taken_up = loaded.and_then(|Loaded { holding, tokens, tls }| Ok(control.reload(holding, tokens, tls)?));
+    let taken_up = loaded.and_then(|Loaded { loaded, tokens, tls }| Ok(control.reload(loaded, tokens, tls)?));
     match taken_up {
         Ok(()) => tracing::info!("took up the configuration and its bundle again"),
         Err(error) => {

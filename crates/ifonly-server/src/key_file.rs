@@ -1,4 +1,5 @@
-//! Root keys on disk: a small TOML file that only its owner may read; and the certificate of one server's machines.
+//! Root keys on disk: a small TOML file that only its owner may read; and the certificate of one
+//! server's machines.
 
 use crate::shards::SHARD_NAME;
 use ifonly_algebra::keys::RootKey;
@@ -67,7 +68,8 @@ pub fn load(path: &Path) -> Result<RootKey, KeyFileError> {
     Ok(RootKey::new(parsed.epoch, *bytes))
 }
 
-/// Writes a fresh key for `epoch`. An existing file is never overwritten: a lost root key cannot be replaced quietly.
+/// Writes a fresh key for `epoch`. An existing file is never overwritten: a lost root key cannot be
+/// replaced quietly.
 pub fn create(path: &Path, epoch: u32) -> Result<(), KeyFileError> {
     let key = RootKey::generate(epoch, &mut OsRandom::default());
     let hex = Zeroizing::new(hex::encode(key.expose()));
@@ -92,8 +94,8 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), KeyFileError> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)
 }
 
-/// Writes a fresh certificate by which the fronts and shards of one server know each other ([`Inside`](crate::shards::Inside)), and its key. It
-/// also holds for the names given.
+/// Writes a fresh certificate by which the fronts and shards of one server know each other
+/// ([`Inside`](crate::shards::Inside)), and its key. It also holds for the names given.
 pub fn create_certificate(path: &Path, key: &Path, names: &[String]) -> Result<(), KeyFileError> {
     let names: Vec<String> = [SHARD_NAME.to_owned()].into_iter().chain(names.iter().cloned()).collect();
     let rcgen::CertifiedKey { cert, signing_key } =

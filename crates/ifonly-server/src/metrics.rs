@@ -1,5 +1,5 @@
-//! Numbers about requests, in the text format that Prometheus reads. No label carries anything of a query beyond what its
-//! public header says, and none names a person or a token.
+//! Numbers about requests, in the text format that Prometheus reads. No label carries anything of a
+//! query beyond what its public header says, and none names a person or a token.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -64,17 +64,17 @@ impl Metrics {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
         };
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        number("ifonly_running", "gauge", "Requests at work.", running as u64);
-        number("ifonly_inside", "gauge", "Requests at work or waiting.", inside as u64);
-        number("ifonly_transit_bytes", "gauge", "Bytes of messages and answers on their way.", in_transit);
-        number("ifonly_unread_total", "counter", "Answers that nobody read.", get(&self.unread));
+        number("ifonly_requests_running", "gauge", "Requests at work.", running as u64);
+        number("ifonly_requests_admitted", "gauge", "Requests at work or waiting.", inside as u64);
+        number("ifonly_buffered_bytes", "gauge", "Bytes of messages and answers on their way.", in_transit);
+        number("ifonly_responses_stalled_total", "counter", "Answers that nobody read.", get(&self.unread));
         number("ifonly_connections", "gauge", "Open connections.", get(&self.connections));
         number("ifonly_received_bytes_total", "counter", "Bytes of messages.", get(&self.bytes_in));
         number("ifonly_sent_bytes_total", "counter", "Bytes of answers.", get(&self.bytes_out));
-        number("ifonly_aborted_total", "counter", "Answers that were cut off.", get(&self.aborted));
-        number("ifonly_handshakes_failed_total", "counter", "Failed handshakes.", get(&self.handshakes_failed));
+        number("ifonly_responses_aborted_total", "counter", "Answers that were cut off.", get(&self.aborted));
+        number("ifonly_tls_handshake_failures_total", "counter", "Failed handshakes.", get(&self.handshakes_failed));
         number("ifonly_reloads_total", "counter", "Bundles taken up after the first.", get(&self.reloads));
-        number("ifonly_reloads_failed_total", "counter", "Bundles refused.", get(&self.reloads_failed));
+        number("ifonly_reload_failures_total", "counter", "Bundles refused.", get(&self.reloads_failed));
         let _ = writeln!(text, "# HELP ifonly_requests_total Requests by path and status.");
         let _ = writeln!(text, "# TYPE ifonly_requests_total counter");
         for ((route, status), count) in self.requests.lock().iter().flat_map(|requests| requests.iter()) {
@@ -82,17 +82,18 @@ impl Metrics {
         }
         let _ = writeln!(
             text,
-            "# HELP ifonly_request_seconds From the headers of a request to the end of computing its answer."
+            "# HELP ifonly_request_duration_seconds From the headers of a request to the end of computing its answer."
         );
-        let _ = writeln!(text, "# TYPE ifonly_request_seconds histogram");
+        let _ = writeln!(text, "# TYPE ifonly_request_duration_seconds histogram");
         for (route, histogram) in self.durations.lock().iter().flat_map(|durations| durations.iter()) {
             for (end, count) in BUCKETS.iter().zip(histogram.counts) {
-                let _ = writeln!(text, "ifonly_request_seconds_bucket{{route=\"{route}\",le=\"{end}\"}} {count}");
+                let _ =
+                    writeln!(text, "ifonly_request_duration_seconds_bucket{{route=\"{route}\",le=\"{end}\"}} {count}");
             }
             let Histogram { count, sum, .. } = histogram;
-            let _ = writeln!(text, "ifonly_request_seconds_bucket{{route=\"{route}\",le=\"+Inf\"}} {count}");
-            let _ = writeln!(text, "ifonly_request_seconds_sum{{route=\"{route}\"}} {sum}");
-            let _ = writeln!(text, "ifonly_request_seconds_count{{route=\"{route}\"}} {count}");
+            let _ = writeln!(text, "ifonly_request_duration_seconds_bucket{{route=\"{route}\",le=\"+Inf\"}} {count}");
+            let _ = writeln!(text, "ifonly_request_duration_seconds_sum{{route=\"{route}\"}} {sum}");
+            let _ = writeln!(text, "ifonly_request_duration_seconds_count{{route=\"{route}\"}} {count}");
         }
         text
     }
@@ -109,12 +110,12 @@ mod tests {
         metrics.request("/v1/answer", 503, Duration::from_millis(2));
         let text = metrics.render(1, 2, 3);
         for line in [
-            "ifonly_running 1",
+            "ifonly_requests_running 1",
             "ifonly_requests_total{route=\"/v1/answer\",status=\"200\"} 1",
             "ifonly_requests_total{route=\"/v1/answer\",status=\"503\"} 1",
-            "ifonly_request_seconds_bucket{route=\"/v1/answer\",le=\"0.01\"} 1",
-            "ifonly_request_seconds_bucket{route=\"/v1/answer\",le=\"0.03\"} 2",
-            "ifonly_request_seconds_count{route=\"/v1/answer\"} 2",
+            "ifonly_request_duration_seconds_bucket{route=\"/v1/answer\",le=\"0.01\"} 1",
+            "ifonly_request_duration_seconds_bucket{route=\"/v1/answer\",le=\"0.03\"} 2",
+            "ifonly_request_duration_seconds_count{route=\"/v1/answer\"} 2",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

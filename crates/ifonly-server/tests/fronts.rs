@@ -1,4 +1,5 @@
-//! Several fronts of one logical server: whatever one began another goes on with, and budgets are common to all.
+//! Several fronts of one logical server: whatever one began another goes on with, and budgets are
+//! common to all.
 
 mod support;
 
@@ -9,17 +10,17 @@ use support::{app, manifest, messages, post, public, send, token};
 
 #[tokio::test]
 async fn a_search_that_began_at_one_front_goes_on_at_another() {
-    let fronts = [0, 1].map(|_| public(&app(Limits::default(), vec![], None)));
+    let frontends = [0, 1].map(|_| public(&app(Limits::default(), vec![], None)));
     let manifest = manifest("1");
-    for deployment in manifest.instances() {
-        let sent = messages(&manifest, deployment.scheme().name, 3);
+    for instance in manifest.instances() {
+        let sent = messages(&manifest, instance.scheme().name, 3);
         for (phase, message) in sent.iter().enumerate() {
-            let path = if phase == deployment.phases() { "/v1/record" } else { "/v1/answer" };
+            let path = if phase == instance.phases() { "/v1/record" } else { "/v1/answer" };
             // Every message to the other front than the one before; then to both, to compare.
-            let taken = post(&fronts[phase % 2], path, message.clone()).await;
-            assert_eq!(taken.status(), StatusCode::OK, "{} phase {phase}", deployment.scheme().name);
-            let other = post(&fronts[1 - phase % 2], path, message.clone()).await;
-            assert_eq!(taken.body(), other.body(), "{} phase {phase}", deployment.scheme().name);
+            let taken = post(&frontends[phase % 2], path, message.clone()).await;
+            assert_eq!(taken.status(), StatusCode::OK, "{} phase {phase}", instance.scheme().name);
+            let other = post(&frontends[1 - phase % 2], path, message.clone()).await;
+            assert_eq!(taken.body(), other.body(), "{} phase {phase}", instance.scheme().name);
         }
     }
 }
@@ -28,12 +29,12 @@ async fn a_search_that_began_at_one_front_goes_on_at_another() {
 async fn what_one_front_has_sold_the_other_does_not_sell_again() {
     let folder = tempfile::tempdir().unwrap();
     let ledger = folder.path().join("ledger");
-    let fronts = [0, 1].map(|_| public(&app(Limits::default(), vec![token("few", Some(2))], Some(&ledger))));
+    let frontends = [0, 1].map(|_| public(&app(Limits::default(), vec![token("few", Some(2))], Some(&ledger))));
     let message = messages(&manifest("1"), "gated", 4).remove(0);
     let mut statuses = vec![];
-    for front in [&fronts[0], &fronts[1], &fronts[0], &fronts[1]] {
+    for frontend in [&frontends[0], &frontends[1], &frontends[0], &frontends[1]] {
         let request = Request::post("/v1/answer").header(header::AUTHORIZATION, "Bearer few");
-        statuses.push(send(front, request.body(Body::from(message.clone())).unwrap()).await.status().as_u16());
+        statuses.push(send(frontend, request.body(Body::from(message.clone())).unwrap()).await.status().as_u16());
     }
     assert_eq!(statuses, [200, 200, 429, 429]);
 }

@@ -1,4 +1,5 @@
-//! A hundred thousand requests that nobody would send: no panic, no failure of the server, no memory for claims.
+//! A hundred thousand requests that nobody would send: no panic, no failure of the server, no
+//! memory for claims.
 
 mod support;
 
@@ -66,7 +67,7 @@ fn resident() -> Option<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn mutated_requests_neither_break_the_server_nor_fill_its_memory() {
     let manifest = manifest("1");
-    let names = manifest.instances().map(|deployment| deployment.scheme().name);
+    let names = manifest.instances().map(|instance| instance.scheme().name);
     let originals: Vec<Vec<u8>> = names.flat_map(|name| messages(&manifest, name, SEED)).collect();
     let router = public(&app(Limits::default(), vec![], None));
     // A warm server, so that the peak below is that of hostile requests.

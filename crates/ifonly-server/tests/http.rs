@@ -6,15 +6,15 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, Request, StatusCode, header};
 use ifonly_server::Server;
-use ifonly_server::config::Limits;
 use ifonly_server::auth::ledger;
 use ifonly_server::auth::ledger::LedgerConfig;
+use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::config::Limits;
 use ifonly_server::http::routes;
 use ifonly_server::http::routes::AppState;
-use ifonly_server::auth::tokens::Tokens;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{ROWS, app, holding, holding_of, manifest, messages, post, public, send, token};
+use support::{ROWS, app, loaded, loaded_bundle, manifest, messages, post, public, send, token};
 
 fn problem(body: &[u8]) -> String {
     let document: serde_json::Value = serde_json::from_slice(body).unwrap();
@@ -26,21 +26,21 @@ fn problem(body: &[u8]) -> String {
 async fn every_scheme_is_answered_with_the_length_that_the_manifest_implies() {
     let router = public(&app(Limits::default(), vec![], None));
     let manifest = manifest("1");
-    for deployment in manifest.instances() {
-        let sent = messages(&manifest, deployment.scheme().name, 3);
+    for instance in manifest.instances() {
+        let sent = messages(&manifest, instance.scheme().name, 3);
         for (phase, message) in sent.iter().enumerate() {
-            let path = if phase == deployment.phases() { "/v1/record" } else { "/v1/answer" };
+            let path = if phase == instance.phases() { "/v1/record" } else { "/v1/answer" };
             let response = post(&router, path, message.clone()).await;
-            assert_eq!(response.status(), StatusCode::OK, "{}", deployment.scheme().name);
+            assert_eq!(response.status(), StatusCode::OK, "{}", instance.scheme().name);
             let length = response.headers()[header::CONTENT_LENGTH].to_str().unwrap().parse::<usize>().unwrap();
             assert_eq!(response.body().len(), length);
             let (answer, checksum) = response.body().split_at(length - 16);
             assert_eq!(checksum, &blake3::hash(answer).as_bytes()[..16]);
             // The same message gets the same bytes: nothing is stored, nothing is drawn.
             assert_eq!(post(&router, path, message.clone()).await.body(), response.body());
-            if phase < deployment.phases() {
-                let symbols = deployment.answer_length(phase);
-                let packed = ifonly_algebra::wire::packed_length(deployment.field(), symbols).unwrap();
+            if phase < instance.phases() {
+                let elements = instance.answer_length(phase);
+                let packed = ifonly_algebra::wire::packed_length(instance.field(), elements).unwrap();
                 let lead = if phase == 0 { 32 } else { 16 };
                 assert_eq!(length, lead + packed + 16);
             }
@@ -55,7 +55,7 @@ async fn the_manifest_is_served_as_it_is_with_the_server_s_number() {
     let response = send(&router, Request::get("/v1/manifest").body(Body::empty()).unwrap()).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.body(), manifest("1").json());
-    assert_eq!(response.headers()["ifonly-server"], "1");
+    assert_eq!(response.headers()["ifonly-server-index"], "1");
     assert_eq!(response.headers()[header::CONTENT_TYPE], "application/json");
 }
 
@@ -73,15 +73,15 @@ async fn refusals_are_problem_documents_that_say_what_to_do() {
     for (path, body, status, name) in [
         ("/v1/answer", vec![], 400, "malformed"),
         ("/v1/answer", b"hello".to_vec(), 400, "malformed"),
-        ("/v1/answer", foreign, 409, "other-manifest"),
-        ("/v1/answer", another_version, 400, "other-version"),
+        ("/v1/answer", foreign, 409, "unknown-manifest"),
+        ("/v1/answer", another_version, 400, "unsupported-version"),
         ("/v1/record", no_ticket, 403, "wrong-ticket"),
         ("/v1/answer", good[1].clone(), 400, "wrong-path"),
         ("/v1/record", good[0].clone(), 400, "wrong-path"),
         ("/v1/answer", spoilt, 400, "malformed"),
         ("/v1/answer", vec![0; 1 << 20], 413, "too-large"),
         ("/v1/nowhere", vec![], 404, "not-found"),
-        ("/v1/manifest", vec![], 405, "method"),
+        ("/v1/manifest", vec![], 405, "method-not-allowed"),
     ] {
         let response = post(&router, path, body).await;
         assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (status, name), "{path}");
@@ -113,7 +113,8 @@ async fn a_claimed_length_of_two_to_the_63_is_refused_unread() {
 
 #[tokio::test]
 async fn beyond_running_and_queue_requests_are_told_to_come_again() {
-    let limits = Limits { running: 1, queue: 1, address_share: 100, retry_after_seconds: 7, ..Limits::default() };
+    let limits =
+        Limits { max_concurrent: 1, queue: 1, address_percent: 100, retry_after_seconds: 7, ..Limits::default() };
     let folder = tempfile::tempdir().unwrap();
     let ledger = folder.path().join("ledger");
     let app = app(limits, vec![token("a", Some(9))], Some(&ledger));
@@ -130,7 +131,7 @@ async fn beyond_running_and_queue_requests_are_told_to_come_again() {
     let stuck = [ask(), ask()];
     loop {
         let metrics = send(&admin, Request::get("/metrics").body(Body::empty()).unwrap()).await;
-        if String::from_utf8_lossy(metrics.body()).contains("ifonly_inside 2\n") {
+        if String::from_utf8_lossy(metrics.body()).contains("ifonly_requests_admitted 2\n") {
             break;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -153,7 +154,7 @@ async fn uploads_that_stall_are_given_up() {
     let endless = Body::from_stream(futures_util::stream::pending::<Result<Bytes, std::io::Error>>());
     let began = tokio::time::Instant::now();
     let response = post(&router, "/v1/answer", endless).await;
-    assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (408, "too-slow"));
+    assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (408, "upload-timeout"));
     assert_eq!(began.elapsed(), Duration::from_secs(3));
     // A byte now and then is no way around it.
     let drops = futures_util::stream::unfold((), |()| async {
@@ -162,7 +163,7 @@ async fn uploads_that_stall_are_given_up() {
     });
     let began = tokio::time::Instant::now();
     let response = post(&router, "/v1/answer", Body::from_stream(drops)).await;
-    assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (408, "too-slow"));
+    assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (408, "upload-timeout"));
     assert_eq!(began.elapsed(), Duration::from_secs(30));
 }
 
@@ -183,10 +184,11 @@ async fn tokens_are_asked_for_and_their_sessions_run_out() {
     };
     for token in [None, Some("wrong")] {
         let response = with(token, "/v1/answer", sent[0].clone()).await;
-        assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (401, "unauthorised"));
+        assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (401, "unauthorized"));
         assert_eq!(response.headers()[header::WWW_AUTHENTICATE], "Bearer");
     }
-    // Two sessions: two requests of each phase and, with at most 2 records each, four records. Refused messages are free.
+    // Two sessions: two requests of each phase and, with at most 2 records each, four records.
+    // Refused messages are free.
     for (path, body, allowed) in [("/v1/answer", &sent[0], 2), ("/v1/answer", &sent[1], 2), ("/v1/record", &sent[2], 4)]
     {
         for _ in 0..allowed {
@@ -194,7 +196,7 @@ async fn tokens_are_asked_for_and_their_sessions_run_out() {
             assert_eq!(with(Some("few"), path, body.clone()).await.status(), StatusCode::OK);
         }
         let response = with(Some("few"), path, body.clone()).await;
-        assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (429, "budget-spent"));
+        assert_eq!((response.status().as_u16(), problem(response.body()).as_str()), (429, "budget-exhausted"));
         assert_eq!(with(Some("many"), path, body.clone()).await.status(), StatusCode::OK);
     }
 }
@@ -205,7 +207,7 @@ async fn a_ledger_whose_lock_somebody_keeps_gives_a_problem_and_no_answer() {
     let path = folder.path().join("ledger");
     let ledger = ledger::open(&LedgerConfig::new(path.to_str().unwrap()).within(1), "test/1").unwrap();
     let tokens = Tokens::counted_in(vec![token("a", Some(1))], Some(ledger)).unwrap();
-    let router = public(&Arc::new(AppState::new(holding(&manifest("1"), 1), tokens, Limits::default(), vec![])));
+    let router = public(&Arc::new(AppState::new(loaded(&manifest("1"), 1), tokens, Limits::default(), vec![])));
     let message = messages(&manifest("1"), "gated", 6).remove(0);
     // As a process does that was stopped while it counted.
     let stopped = std::fs::File::open(&path).unwrap();
@@ -222,7 +224,7 @@ async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else
     let ledger = folder.path().join("ledger");
     let tokens = |entries| Tokens::new(entries, Some(&ledger)).unwrap();
     let before = tokens(vec![token("a", Some(5)), token("b", Some(5))]);
-    let app = AppState::new(holding(&manifest("1"), 1), before, Limits::default(), vec![]);
+    let app = AppState::new(loaded(&manifest("1"), 1), before, Limits::default(), vec![]);
     let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, None).await.unwrap();
     let router = routes::public(server.app());
     let message = messages(&manifest("1"), "gated", 6).remove(0);
@@ -243,7 +245,7 @@ async fn whoever_is_revoked_while_a_message_uploads_gets_nothing_and_nobody_else
             // The channel has one place, so the second piece goes in when the first is taken.
             sender.send(Ok(Bytes::copy_from_slice(piece))).await.unwrap();
         }
-        server.control().reload(holding(&manifest("1"), 1), tokens(after), None).unwrap();
+        server.control().reload(loaded(&manifest("1"), 1), tokens(after), None).unwrap();
         sender.send(Ok(Bytes::copy_from_slice(rest))).await.unwrap();
         drop(sender);
         assert_eq!(answering.await.unwrap().status(), status, "{name}");
@@ -275,7 +277,7 @@ async fn browsers_get_permission_from_listed_origins_only() {
         let response = send(&router, request).await;
         assert_eq!(response.headers().contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), allowed);
         let shown = text(response.headers(), header::ACCESS_CONTROL_EXPOSE_HEADERS);
-        for name in ["ifonly-server", "ifonly-earlier", "retry-after", "content-length"] {
+        for name in ["ifonly-server-index", "ifonly-previous-manifests", "retry-after", "content-length"] {
             assert!(shown.contains(name), "a page needs {name}: {shown}");
         }
     }
@@ -286,7 +288,7 @@ async fn without_a_named_origin_there_is_nothing_for_browsers() {
     assert!(ifonly_server::Config::default().origins().unwrap().is_empty());
     for (origins, allowed) in [(vec![], false), (vec!["*".parse().unwrap()], true)] {
         let app =
-            AppState::new(holding(&manifest("1"), 1), Tokens::new(vec![], None).unwrap(), Limits::default(), origins);
+            AppState::new(loaded(&manifest("1"), 1), Tokens::new(vec![], None).unwrap(), Limits::default(), origins);
         let request = Request::get("/v1/manifest").header(header::ORIGIN, "https://example.org");
         let response = send(&routes::public(app.into()), request.body(Body::empty()).unwrap()).await;
         let headers = response.headers().keys();
@@ -302,12 +304,12 @@ async fn after_a_reload_old_searches_finish_until_the_grace_is_over() {
     let new = messages(&manifest("2"), "gated", 8);
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
     let before = post(&router, "/v1/record", old[1].clone()).await;
-    app.versions().replace(holding(&manifest("2"), 1), Duration::from_secs(3600)).unwrap();
+    app.versions().replace(loaded(&manifest("2"), 1), Duration::from_secs(3600)).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::OK);
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
     let served = send(&router, Request::get("/v1/manifest").body(Body::empty()).unwrap()).await;
     assert_eq!(served.body(), manifest("2").json());
-    app.versions().replace(holding(&manifest("3"), 1), Duration::ZERO).unwrap();
+    app.versions().replace(loaded(&manifest("3"), 1), Duration::ZERO).unwrap();
     assert_eq!(post(&router, "/v1/answer", new[0].clone()).await.status(), StatusCode::CONFLICT);
     // The first version's hour still runs: a later reload does not shorten what was promised.
     assert_eq!(post(&router, "/v1/record", old[1].clone()).await.body(), before.body());
@@ -323,7 +325,7 @@ async fn other_data_or_another_key_under_a_manifest_that_is_served_are_refused_a
     let before = post(&router, "/v1/record", search[1].clone()).await;
     assert_eq!(before.status(), StatusCode::OK);
     let hour = Duration::from_secs(3600);
-    let indistinct = || [holding_of(&first, 1, 2, 5), holding_of(&first, 1, 1, 6)];
+    let indistinct = || [loaded_bundle(&first, 1, 2, 5), loaded_bundle(&first, 1, 1, 6)];
     let refuses = |app: &AppState| {
         for other in indistinct() {
             let refused = app.versions().replace(other, hour).unwrap_err().to_string();
@@ -332,18 +334,18 @@ async fn other_data_or_another_key_under_a_manifest_that_is_served_are_refused_a
     };
     refuses(&app);
     // The same again, perhaps from other files or shards, is taken up.
-    app.versions().replace(holding(&first, 1), hour).unwrap();
+    app.versions().replace(loaded(&first, 1), hour).unwrap();
     assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
     // So it is while the manifest has its grace; afterwards nobody means the old data by it.
-    app.versions().replace(holding(&second, 1), hour).unwrap();
+    app.versions().replace(loaded(&second, 1), hour).unwrap();
     refuses(&app);
     assert_eq!(post(&router, "/v1/record", search[1].clone()).await.body(), before.body());
     let later = support::app(Limits::default(), vec![], None);
-    later.versions().replace(holding(&second, 1), Duration::ZERO).unwrap();
+    later.versions().replace(loaded(&second, 1), Duration::ZERO).unwrap();
     for other in indistinct() {
         later.versions().replace(other, Duration::ZERO).unwrap();
         assert_eq!(post(&public(&later), "/v1/record", search[1].clone()).await.status(), StatusCode::FORBIDDEN);
-        later.versions().replace(holding(&second, 1), Duration::ZERO).unwrap();
+        later.versions().replace(loaded(&second, 1), Duration::ZERO).unwrap();
     }
 }
 

@@ -1,5 +1,6 @@
-//! Budgets in every kind of store: shared, never oversold, refused where nobody can know. The same tests run against a file, and
-//! against a real Redis and PostgreSQL, which `.ci/run stores` installs.
+//! Budgets in every kind of store: shared, never oversold, refused where nobody can know. The same
+//! tests run against a file, and against a real Redis and PostgreSQL, which `.ci/run stores`
+//! installs.
 #![cfg(unix)]
 
 #[path = "stores/proxy.rs"]
@@ -12,8 +13,8 @@ mod servers;
 use ifonly_core::transcript::MessageKind;
 use ifonly_server::auth::ledger;
 use ifonly_server::auth::ledger::{Ledger, LedgerConfig, LedgerError};
-use ifonly_server::http::problem::Problem;
 use ifonly_server::auth::tokens::{TokenEntry, Tokens};
+use ifonly_server::http::problem::Problem;
 use proxy::{Mood, Proxy};
 use servers::{Redis, Stand};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +25,8 @@ fn open(config: &LedgerConfig) -> Box<dyn Ledger> {
     ledger::open(config, "test/1").unwrap()
 }
 
-/// How many of so many tries one instance sells; the others were refused because the limit was reached.
+/// How many of so many tries one instance sells; the others were refused because the limit was
+/// reached.
 fn sold(ledger: &dyn Ledger, tries: usize, limit: u64) -> u64 {
     (0..tries).map(|_| u64::from(ledger.spend(LINE, limit).unwrap())).sum()
 }
@@ -42,7 +44,7 @@ fn budgets_are_shared_and_outlive_those_who_count(config: &LedgerConfig) {
 }
 
 fn every_stage_of_a_token_is_counted_apart(config: &LedgerConfig) {
-    let entry = TokenEntry { name: "a".into(), hash: blake3::hash(b"one").to_hex().to_string(), sessions: Some(2) };
+    let entry = TokenEntry { name: "a".into(), hash: blake3::hash(b"one").to_hex().to_string(), searches: Some(2) };
     let tokens = || Tokens::counted_in(vec![entry.clone()], Some(open(config))).unwrap();
     let (here, there) = (tokens(), tokens());
     let bearer = here.bearer(Some(b"Bearer one")).unwrap();
@@ -51,17 +53,17 @@ fn every_stage_of_a_token_is_counted_apart(config: &LedgerConfig) {
             assert_eq!(here.spend(bearer, stage, per_session), Ok(()));
             assert_eq!(there.spend(bearer, stage, per_session), Ok(()));
         }
-        assert_eq!(here.spend(bearer, stage, per_session), Err(Problem::BudgetSpent));
-        assert_eq!(there.spend(bearer, stage, per_session), Err(Problem::BudgetSpent));
+        assert_eq!(here.spend(bearer, stage, per_session), Err(Problem::BudgetExhausted));
+        assert_eq!(there.spend(bearer, stage, per_session), Err(Problem::BudgetExhausted));
     }
 }
 
 fn fronts_that_race_for_the_last_sessions_never_oversell(config: &LedgerConfig) {
-    let fronts: Vec<_> = (0..8).map(|_| open(config)).collect();
+    let frontends: Vec<_> = (0..8).map(|_| open(config)).collect();
     let all: u64 = std::thread::scope(|scope| {
         // Two threads of each, so that connections of one front race as well.
-        let askers = fronts.iter().flat_map(|front| [front, front]);
-        let tasks: Vec<_> = askers.map(|front| scope.spawn(|| sold(&**front, 100, 100))).collect();
+        let askers = frontends.iter().flat_map(|frontend| [frontend, frontend]);
+        let tasks: Vec<_> = askers.map(|frontend| scope.spawn(|| sold(&**frontend, 100, 100))).collect();
         tasks.into_iter().map(|task| task.join().unwrap()).sum()
     });
     assert_eq!(all, 100);
@@ -79,7 +81,7 @@ fn a_store_that_is_killed_meanwhile_sells_nothing_twice(stand: &mut dyn Stand) {
     const BUDGET: u64 = 600;
     let (config, over) = (stand.config(), AtomicBool::new(false));
     let (sold, unknown, refused) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-    let fronts: Vec<_> = (0..4).map(|_| open(&config)).collect();
+    let frontends: Vec<_> = (0..4).map(|_| open(&config)).collect();
     let wait = |counter: &AtomicU64, more: u64| {
         let aim = counter.load(Ordering::SeqCst) + more;
         while counter.load(Ordering::SeqCst) < aim && !over.load(Ordering::SeqCst) {
@@ -87,10 +89,10 @@ fn a_store_that_is_killed_meanwhile_sells_nothing_twice(stand: &mut dyn Stand) {
         }
     };
     std::thread::scope(|scope| {
-        for front in &fronts {
+        for frontend in &frontends {
             scope.spawn(|| {
                 while !over.load(Ordering::SeqCst) {
-                    match front.spend(LINE, BUDGET) {
+                    match frontend.spend(LINE, BUDGET) {
                         Ok(true) => sold.fetch_add(1, Ordering::SeqCst),
                         Ok(false) => u64::from(over.swap(true, Ordering::SeqCst)),
                         Err(LedgerError::Lost { .. }) => {
@@ -146,23 +148,23 @@ fn a_reply_that_is_lost_is_charged_once_and_given_to_nobody(stand: &mut dyn Stan
 
 fn a_store_that_forgets_renews_nothing(stand: &mut dyn Stand) {
     let config = stand.config();
-    let front = open(&config);
-    assert_eq!(sold(&*front, 2, 3), 2);
+    let frontend = open(&config);
+    assert_eq!(sold(&*frontend, 2, 3), 2);
     let forgets = |ledger: &dyn Ledger| assert!(matches!(ledger.spend(LINE, 3), Err(LedgerError::Forgotten { .. })));
     // It was set back to an older copy, and then put right.
     stand.set("test/1", LINE, 1);
-    forgets(&*front);
+    forgets(&*frontend);
     stand.set("test/1", LINE, 2);
-    assert!(front.spend(LINE, 4).unwrap());
+    assert!(frontend.spend(LINE, 4).unwrap());
     stand.empty();
-    forgets(&*front);
+    forgets(&*frontend);
     // Somebody else makes a new ledger there, which is not the one that this front knows.
     let stranger = open(&config);
     assert!(stranger.spend(LINE, 5).unwrap());
-    forgets(&*front);
+    forgets(&*frontend);
     // After a reload the front goes on from what it knows, and so does everybody who asks after it.
     let reloaded = open(&config);
-    reloaded.inherit(front.known());
+    reloaded.inherit(frontend.known());
     assert_eq!((sold(&*reloaded, 3, 5), sold(&*stranger, 3, 5)), (2, 0));
     assert_eq!(reloaded.known()[LINE], 5);
 }
@@ -194,7 +196,8 @@ macro_rules! in_a_store {
             fn budgets_are_shared_and_counted_apart() {
                 let mut stand = $start;
                 super::budgets_are_shared_and_outlive_those_who_count(&stand.config());
-                // Whoever has an idle connection to a store that was restarted makes another, and nobody is refused.
+                // Whoever has an idle connection to a store that was restarted makes another, and
+                // nobody is refused.
                 let kept = open(&stand.config());
                 assert!(kept.spend("c phase0", 2).unwrap());
                 stand.kill();
@@ -336,13 +339,13 @@ mod with_postgres {
         postgres.says(
             "CREATE ROLE front LOGIN PASSWORD 'hush'; GRANT SELECT, INSERT, UPDATE ON ifonly_ledger, ifonly_spent TO front",
         );
-        let front = config(&format!("postgres://front:hush@localhost:{port}/postgres?sslmode=require"));
-        assert_eq!(sold(&*open(&front), 3, 3), 1);
+        let frontend = config(&format!("postgres://front:hush@localhost:{port}/postgres?sslmode=require"));
+        assert_eq!(sold(&*open(&frontend), 3, 3), 1);
         let stranger = LedgerConfig::new(&format!("postgres://front:hush@localhost:{port}/postgres?sslmode=require"));
         assert!(ledger::open(&stranger, "test/1").is_err());
         let nowhere = config(&format!("postgres://front:hush@localhost:{port}/nowhere"));
         let error = ledger::open(&nowhere, "test/1").unwrap_err().to_string();
         assert!(error.contains("nowhere") && !error.contains("hush"), "{error}");
-        a_store_that_is_away_at_the_start_is_named_without_its_password(&mut postgres, &front);
+        a_store_that_is_away_at_the_start_is_named_without_its_password(&mut postgres, &frontend);
     }
 }

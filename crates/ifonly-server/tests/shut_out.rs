@@ -1,20 +1,21 @@
-//! Clients that take places and never use them, beside one who wants an answer. Attackers hold on for ever, since every time limit is
-//! an hour here: what lets the honest one in is that whoever waits for a network gives way. The limits themselves are tested
-//! beside the code, with a clock that does not run.
+//! Clients that take places and never use them, beside one who wants an answer. Attackers hold on
+//! for ever, since every time limit is an hour here: what lets the honest one in is that whoever
+//! waits for a network gives way. The limits themselves are tested beside the code, with a clock
+//! that does not run.
 
 mod support;
 
 use ifonly_server::Server;
+use ifonly_server::auth::tokens::Tokens;
 use ifonly_server::config::Limits;
 use ifonly_server::http::routes::AppState;
-use ifonly_server::auth::tokens::Tokens;
 use ifonly_values::manifest::Manifest;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use support::{holding, manifest, manifest_of, messages};
+use support::{loaded, manifest, manifest_of, messages};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
@@ -30,7 +31,7 @@ fn origins() -> [IpAddr; 2] {
 
 fn limits() -> Limits {
     Limits {
-        running: 1,
+        max_concurrent: 1,
         queue: 3,
         connections: 12,
         request_seconds: HOUR,
@@ -49,7 +50,7 @@ async fn server(limits: Limits, manifest: &Manifest) -> (SocketAddr, Arc<AppStat
 }
 
 async fn server_with(limits: Limits, manifest: &Manifest, tls: Option<ServerConfig>) -> (SocketAddr, Arc<AppState>) {
-    let app = AppState::new(holding(manifest, 1), Tokens::new(vec![], None).unwrap(), limits, vec![]);
+    let app = AppState::new(loaded(manifest, 1), Tokens::new(vec![], None).unwrap(), limits, vec![]);
     let server = Server::bind(app, "127.0.0.1:0".parse().unwrap(), None, tls.map(Arc::new)).await.unwrap();
     let (address, app) = (server.address(), server.app());
     tokio::spawn(server.run(std::future::pending()));
@@ -80,7 +81,8 @@ async fn greeted(from: IpAddr, to: SocketAddr, tls: &TlsConnector) -> Option<Tls
     tls.connect("localhost".try_into().unwrap(), connect(from, to).await).await.ok()
 }
 
-/// One question over a new connection, and its answer's status; what was broken off is asked again, as clients do.
+/// One question over a new connection, and its answer's status; what was broken off is asked again,
+/// as clients do.
 async fn ask(to: SocketAddr, message: &[u8]) -> u16 {
     let began = Instant::now();
     loop {
@@ -190,7 +192,8 @@ async fn idle_tls_connections_shut_nobody_out() {
         let (address, app) = server_with(limits(), &manifest("1"), Some(server_side)).await;
         let mut held = vec![];
         for number in 0..30 {
-            // In turn: no handshake at all, one that ends in silence, and one with half a preface behind it.
+            // In turn: no handshake at all, one that ends in silence, and one with half a preface
+            // behind it.
             match number % 3 {
                 0 => held.push((Some(connect(from, address).await), None)),
                 silent => {
@@ -216,11 +219,12 @@ async fn idle_tls_connections_shut_nobody_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unread_answers_shut_nobody_out() {
-    // Answers of several spans and 600 kB, of which there is memory for one, and one is computed at a time.
+    // Answers of several spans and 600 kB, of which there is memory for one, and one is computed at
+    // a time.
     let manifest = manifest_of("1", 300_000);
     let message = messages(&manifest, "gated", 2).remove(0);
     for from in origins() {
-        let (address, app) = server(Limits { transit_megabytes: 1, ..limits() }, &manifest).await;
+        let (address, app) = server(Limits { buffer_megabytes: 1, ..limits() }, &manifest).await;
         let mut held = vec![];
         for _ in 0..6 {
             let mut client = Http2::new(from, address).await;
@@ -240,7 +244,7 @@ async fn unread_answers_shut_nobody_out() {
 async fn unfinished_uploads_shut_nobody_out() {
     let message = messages(&manifest("1"), "gated", 3).remove(0);
     for from in origins() {
-        let (address, app) = server(Limits { transit_megabytes: 1, ..limits() }, &manifest("1")).await;
+        let (address, app) = server(Limits { buffer_megabytes: 1, ..limits() }, &manifest("1")).await;
         let mut held = vec![];
         for _ in 0..3 {
             let mut client = Http2::new(from, address).await;

@@ -1,4 +1,5 @@
-//! Whose fault it was, in the words of every program here: exit codes, exceptions and a page's messages go by it.
+//! Whose fault it was, in the words of every program here: exit codes, exceptions and a page's
+//! messages go by it.
 
 /// Who has to do something about a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! The record that a search ends with: the original row, not the quantised one.
 //!
-//! For every column of the schema, in order: the length of its text in bytes (two bytes, little-endian), then the text in
-//! UTF-8. Zeros fill up to the record length, which is the same for all rows. From the texts a client shows the original values
-//! and recomputes the levels, so it can check that the record has the cost that was decoded for it.
+//! For every column of the schema, in order: the length of its text in bytes (two bytes,
+//! little-endian), then the text in UTF-8. Zeros fill up to the record length, which is the same
+//! for all rows. From the texts a client shows the original values and recomputes the levels, so it
+//! can check that the record has the cost that was decoded for it.
 
 use crate::schema::{Schema, SchemaError, Value};
 
@@ -21,7 +22,8 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// Why a row is no record, or bytes are none. In a search it means that a server lied or holds another database.
+/// Why a row is no record, or bytes are none. In a search it means that a server lied or holds
+/// another database.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {

@@ -1,5 +1,6 @@
-//! `vectors/values.json`: a manifest and its digest, values as levels, a record, wishes as tables. Written by
-//! `IFONLY_BLESS=1 cargo test -p ifonly-values --test vectors`; `vectors/values.py` recomputes it from docs/protocol.md alone.
+//! `vectors/values.json`: a manifest and its digest, values as levels, a record, wishes as tables.
+//! Written by `IFONLY_BLESS=1 cargo test -p ifonly-values --test vectors`; `vectors/values.py`
+//! recomputes it from docs/protocol.md alone.
 
 use ifonly_core::scheme;
 use ifonly_values::manifest::{Manifest, ManifestFields};
@@ -12,7 +13,7 @@ use std::path::PathBuf;
 /// Every kind of feature and of scale.
 fn schema() -> Schema {
     let feature = |name: &str, kind: Json| json!({ "name": name, "kind": kind });
-    let numeric = |form: Json| json!({ "type": "numeric", "scale": { "form": form } });
+    let numeric = |layout: Json| json!({ "type": "numeric", "scale": { "form": layout } });
     let one_hot = |category: &str| {
         let kind = json!({ "type": "categorical", "categories": ["no", "yes"], "range": 2 });
         json!({ "name": format!("job={category}"), "kind": kind, "one_hot": { "column": "job", "category": category } })
@@ -105,8 +106,8 @@ fn wishes(schema: &Schema, words: &Json) -> Wishes {
         let point = |point: &Json| (text(&point[0]), point[1].as_f64().unwrap());
         wishes.costs(name, &points.as_array().unwrap().iter().map(point).collect::<Vec<_>>()).unwrap();
     }
-    if words["few_changes"] == true {
-        wishes.few_changes(3);
+    if words["max_changes"] == true {
+        wishes.max_changes(3);
     }
     wishes
 }
@@ -114,13 +115,13 @@ fn wishes(schema: &Schema, words: &Json) -> Wishes {
 /// The tables that a search with these values and wishes shares.
 fn question(manifest: &Manifest, values: &Json, words: &Json) -> Json {
     let schema = manifest.schema();
-    let deployment = manifest.instance(scheme::DEFAULT.name).unwrap();
+    let instance = manifest.instance(scheme::DEFAULT.name).unwrap();
     let own = encoded(schema, values);
-    let compiled = wishes(schema, words).compile(&own, deployment.scheme(), deployment.params()).unwrap();
-    let opening = deployment.open(0, &compiled.secret, &[], None);
+    let compiled = wishes(schema, words).compile(&own, instance.scheme(), instance.params()).unwrap();
+    let opening = instance.open(0, &compiled.secret, &[], None);
     let tables = |slot: usize| {
-        let mut symbols = opening.vectors.slot(slot).iter().map(|symbol| symbol.value());
-        let table = |&range: &u32| symbols.by_ref().take(range as usize + 1).collect::<Vec<u64>>();
+        let mut elements = opening.vectors.slot(slot).iter().map(|element| element.value());
+        let table = |&range: &u32| elements.by_ref().take(range as usize + 1).collect::<Vec<u64>>();
         schema.max_levels().iter().map(table).collect::<Vec<_>>()
     };
     json!({ "values": values, "wishes": words, "cost_tables": tables(0), "gate_tables": tables(1) })
@@ -159,7 +160,7 @@ fn vectors() -> Json {
                 "weights": { "risk": [2.5, 0.5] }, "metric": "l1"
             })),
             question(&manifest, &other, &json!({
-                "few_changes": true, "metric": "count", "permits": { "job": ["baker", "pilot"] },
+                "max_changes": true, "metric": "count", "permits": { "job": ["baker", "pilot"] },
                 "costs": { "rooms": [["1", 4.0], ["4", 1.0]], "risk": [["low", 0.0], ["medium", 1.5], ["high", 7.0]] }
             })),
             question(&manifest, &zero, &json!({ "immutable": ["rooms"], "metric": "mad" })),

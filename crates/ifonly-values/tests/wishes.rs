@@ -1,13 +1,13 @@
-//! Wishes in people's words: the private answer keeps them in values, equals a plain filter-and-sort over the rows, and what
-//! cannot be is refused.
+//! Wishes in people's words: the private answer keeps them in values, equals a plain
+//! filter-and-sort over the rows, and what cannot be is refused.
 
 use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::row_function::Rows;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_core::scheme::instance::SchemeInstance;
+use ifonly_algebra::row_function::Rows;
 use ifonly_core::memory::{MemoryServer, levels};
 use ifonly_core::params::Params;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{self, Scheme};
 use ifonly_core::search::{Search, confirm};
 use ifonly_core::secret_query::SecretQuery;
@@ -103,7 +103,8 @@ impl Plain {
         !self.rules.iter().any(|(column, forbids)| forbids(own[*column], row[*column]))
     }
 
-    /// Changed columns where they count, then the cost, with an interval of incomes counted as its middle.
+    /// Changed columns where they count, then the cost, with an interval of incomes counted as its
+    /// middle.
     fn cost(&self, own: &Person, row: &Person) -> (u64, f64) {
         let (spreads, deviations) = ([50.0, 1000.0, 2.0, 1.0, 1.0, 1.0], [2.0, 12.5]);
         let interval = |income: f64| {
@@ -187,7 +188,7 @@ fn random_wishes(schema: &Schema, random: &mut SeededRandom) -> (Wishes, Plain) 
         }
     }
     if chance(random, 20) {
-        wishes.few_changes(3);
+        wishes.max_changes(3);
         plain.few = true;
     }
     (wishes, plain)
@@ -218,18 +219,20 @@ fn wishes_hold_in_values_and_the_order_is_that_of_a_plain_filter_and_sort() {
             .iter()
             .map(|person| encode(&schema, person).iter().map(|encoded| encoded.level as u16).collect())
             .collect();
-        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
-        let found = plainly(&deployment, &compiled.secret, &rows);
-        // Searching for all of them takes a while; that a search finds what the plain costs say is the core's to prove.
+        let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
+        let found = plainly(&instance, &compiled.secret, &rows);
+        // Searching for all of them takes a while; that a search finds what the plain costs say is
+        // the core's to prove.
         if number % 10 == 0 {
-            assert_eq!(privately(&deployment, &compiled.secret, &rows, &mut random), found, "{context}");
+            assert_eq!(privately(&instance, &compiled.secret, &rows, &mut random), found, "{context}");
         }
         kept += found.len();
-        // No row breaks a wish in values; where every level is one value, no row that keeps them is missing.
+        // No row breaks a wish in values; where every level is one value, no row that keeps them is
+        // missing.
         assert!(found.iter().all(|(place, _)| plain.keeps(&own, &people[*place])), "{context}");
         if !plain.rules.iter().any(|(column, _)| *column == 1) {
-            let qualifying = people.iter().filter(|row| plain.keeps(&own, row)).count();
-            assert_eq!(found.len(), qualifying, "{context}");
+            let matching_rows = people.iter().filter(|row| plain.keeps(&own, row)).count();
+            assert_eq!(found.len(), matching_rows, "{context}");
         }
         check_order(&plain, &own, &people, &found, &compiled, &context);
     }
@@ -237,8 +240,8 @@ fn wishes_hold_in_values_and_the_order_is_that_of_a_plain_filter_and_sort() {
 }
 
 /// The places of the qualifying rows and their costs, nearest first.
-fn plainly(deployment: &SchemeInstance, secret: &SecretQuery, rows: &[Vec<u16>]) -> Vec<(usize, u64)> {
-    let cost = |row| secret.plain_cost(deployment.scheme(), deployment.params(), row);
+fn plainly(instance: &SchemeInstance, secret: &SecretQuery, rows: &[Vec<u16>]) -> Vec<(usize, u64)> {
+    let cost = |row| secret.plain_cost(instance.scheme(), instance.params(), row);
     let mut found: Vec<(usize, u64)> =
         rows.iter().enumerate().filter_map(|(place, row)| Some((place, cost(row)?))).collect();
     found.sort_by_key(|&(place, cost)| (cost, place));
@@ -247,26 +250,27 @@ fn plainly(deployment: &SchemeInstance, secret: &SecretQuery, rows: &[Vec<u16>])
 
 /// The same by a search, which fetches and confirms every record.
 fn privately(
-    deployment: &SchemeInstance,
+    instance: &SchemeInstance,
     secret: &SecretQuery,
     rows: &[Vec<u16>],
     random: &mut SeededRandom,
 ) -> Vec<(usize, u64)> {
-    let stored = Rows::new(&deployment.params().ranges, rows).unwrap();
+    let stored = Rows::new(&instance.params().ranges, rows).unwrap();
     let key = RootKey::generate(1, random);
     let servers: Vec<MemoryServer> =
-        (1..=deployment.servers() as u8).map(|index| MemoryServer::new(index, deployment, &key, &stored)).collect();
-    let search = Search::nearest(deployment.clone(), secret.clone(), servers[0].header_context(), rows.len()).unwrap();
+        (1..=instance.servers() as u8).map(|index| MemoryServer::new(index, instance, &key, &stored)).collect();
+    let search = Search::nearest(instance.clone(), secret.clone(), servers[0].header_context(), rows.len()).unwrap();
     let outcome = search.run(random, |server, message| servers[server - 1].respond(message).ok()).unwrap();
     let found = outcome.found.iter().map(|found| {
         let row = levels(&found.record);
         assert_eq!(row, rows[found.position.unwrap()]);
-        (found.position.unwrap(), confirm(deployment, secret, found, &row).unwrap())
+        (found.position.unwrap(), confirm(instance, secret, found, &row).unwrap())
     });
     found.collect()
 }
 
-/// Rows whose costs differ by more than a thousandth stand in the right order, and decoded costs are the costs.
+/// Rows whose costs differ by more than a thousandth stand in the right order, and decoded costs
+/// are the costs.
 fn check_order(
     plain: &Plain,
     own: &Person,

@@ -7,7 +7,7 @@ use crate::form_schema;
 use crate::form_schema::Inspection;
 use crate::traffic_monitor::TrafficMonitor;
 use futures_util::future::{Either, select};
-use ifonly_client::{Client, ClientError, Patient, Pins, Policy, Transport, Values, WishList};
+use ifonly_client::{Client, ClientError, Pins, Policy, Retrying, Transport, Values, WishList};
 use js_sys::{Function, Promise};
 use std::pin::pin;
 use std::rc::Rc;
@@ -41,14 +41,15 @@ struct Address {
     token: Option<String>,
 }
 
-/// Meets the servers of `{"servers": [{"url", "token"}], "pins": {…}}`. Gives up when `stop` resolves.
+/// Meets the servers of `{"servers": [{"url", "token"}], "pins": {…}}`. Gives up when `stop`
+/// resolves.
 #[wasm_bindgen]
 pub async fn connect(meeting: String, stop: Promise) -> Result<WasmClient, JsValue> {
     let ConnectOptions { servers, pins } = read(&meeting)?;
     let watch = TrafficMonitor::new();
     let transport = |Address { url, token }| -> Result<Arc<dyn Transport>, ClientError> {
         let server = Arc::new(Server::new(&url, token, watch.clone())?);
-        Ok(Arc::new(Patient::new(server, Policy::default(), Arc::new(BrowserClock))))
+        Ok(Arc::new(Retrying::new(server, Policy::default(), Arc::new(BrowserClock))))
     };
     let transports = servers.into_iter().map(transport).collect::<Result<Vec<_>, _>>().map_err(refused)?;
     let client = unless(stop, Client::connect(transports, &pins)).await?.map_err(refused)?;
@@ -59,7 +60,7 @@ pub async fn connect(meeting: String, stop: Promise) -> Result<WasmClient, JsVal
 impl WasmClient {
     /// What they offer, as JSON.
     pub fn inspect(&self) -> Result<String, JsValue> {
-        text(&Inspection::new(self.client.manifest(), self.client.troubles()))
+        text(&Inspection::new(self.client.manifest(), self.client.server_failures()))
     }
 
     /// The manifest, as it was served.
@@ -73,14 +74,15 @@ impl WasmClient {
         text(&understood.map_err(|message| JsValue::from(problem(&Problem::input(message))))?)
     }
 
-    /// Whether a question can be, and what the person should know about it, as a JSON list. Nothing is sent.
+    /// Whether a question can be, and what the person should know about it, as a JSON list. Nothing
+    /// is sent.
     pub fn check(&self, profile: &str, wishes: &str) -> Result<String, JsValue> {
         let (values, wishes) = question(profile, wishes)?;
         text(&self.client.check(&values, &wishes).map_err(refused)?)
     }
 
-    /// Asks, and gives what `ifonly ask --json` prints. `progress` is called with a server's address, the step, and how many bytes of how
-    /// many are there. Gives up when `stop` resolves.
+    /// Asks, and gives what `ifonly ask --json` prints. `progress` is called with a server's
+    /// address, the step, and how many bytes of how many are there. Gives up when `stop` resolves.
     pub async fn ask(
         &self,
         profile: String,

@@ -19,7 +19,8 @@ extern "C" {
     fn clear_timeout(timer: &JsValue);
 }
 
-/// A timer that nobody waits for any more is taken back: a deadline would keep Node awake for minutes.
+/// A timer that nobody waits for any more is taken back: a deadline would keep Node awake for
+/// minutes.
 struct Running(JsValue);
 
 impl Drop for Running {

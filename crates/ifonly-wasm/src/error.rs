@@ -24,7 +24,8 @@ pub struct JsError {
 pub struct ServerFailureInfo {
     /// Its address.
     pub server: String,
-    /// Which trouble: the name of the server's own problem document, or what the transport calls it.
+    /// Which trouble: the name of the server's own problem document, or what the transport calls
+    /// it.
     pub code: &'static str,
     /// The same in English words.
     pub message: String,
@@ -85,10 +86,10 @@ impl From<&ClientError> for JsError {
             error => error
                 .failures()
                 .iter()
-                .map(|trouble| ServerFailureInfo {
-                    server: trouble.server.clone(),
-                    code: name(&trouble.error),
-                    message: trouble.error.to_string(),
+                .map(|failure| ServerFailureInfo {
+                    server: failure.server.clone(),
+                    code: name(&failure.error),
+                    message: failure.error.to_string(),
                 })
                 .collect(),
         };
@@ -103,7 +104,7 @@ pub fn name(error: &TransportError) -> &'static str {
         | TransportError::Busy { problem: Some(problem), .. } => problem.name(),
         TransportError::Refused { .. } => "refused",
         TransportError::CutOff(_) => "cut-off",
-        TransportError::TooSlow(_) => "slow",
+        TransportError::UploadTimeout(_) => "slow",
         TransportError::Busy { .. } => "busy",
         TransportError::Length { .. } | TransportError::Damaged => "damaged",
         TransportError::NotAServer(_) => "not-a-server",
@@ -142,18 +143,18 @@ mod tests {
             detail: Some("rows 4 to 8 are away".into()),
             retry_after: std::time::Duration::from_secs(1),
         };
-        let trouble = |error| ServerFailure { server: "https://a.example".into(), error };
-        let troubles = vec![
-            trouble(refused(Some(ProblemType::Unauthorised))),
-            trouble(refused(None)),
-            trouble(TransportError::ConnectionRefused),
-            trouble(busy(Some(ProblemType::Shards))),
-            trouble(busy(None)),
+        let failure = |error| ServerFailure { server: "https://a.example".into(), error };
+        let server_failures = vec![
+            failure(refused(Some(ProblemType::Unauthorized))),
+            failure(refused(None)),
+            failure(TransportError::ConnectionRefused),
+            failure(busy(Some(ProblemType::ShardsUnavailable))),
+            failure(busy(None)),
         ];
-        let problem = JsError::from(&ClientError::NobodyThere(troubles));
+        let problem = JsError::from(&ClientError::NobodyThere(server_failures));
         assert_eq!((problem.kind, problem.code), ("servers", "nobody-there"));
         let codes: Vec<&str> = problem.servers.iter().map(|server| server.code).collect();
-        assert_eq!(codes, ["unauthorised", "refused", "unreachable", "shards", "busy"]);
+        assert_eq!(codes, ["unauthorized", "refused", "unreachable", "shards", "busy"]);
         assert!(problem.message.contains("rows 4 to 8"), "{}", problem.message);
         let differ = ClientError::ManifestsDiffer(vec![("a".into(), "1".into()), ("b".into(), "2".into())]);
         let problem = JsError::from(&differ);

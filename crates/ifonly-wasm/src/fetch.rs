@@ -1,12 +1,12 @@
 //! A server behind `fetch`: what a browser or Node has instead of sockets.
 //!
-//! The browser's own rules hold beside ours: the server must allow the page's origin (CORS), no cookie or referrer is sent, no redirect
-//! is followed and nothing is cached. It does not say why a connection failed.
+//! The browser's own rules hold beside ours: the server must allow the page's origin (CORS), no
+//! cookie or referrer is sent, no redirect is followed and nothing is cached. It does not say why a
+//! connection failed.
 
 use crate::clock::BrowserClock;
 use crate::traffic_monitor::TrafficMonitor;
-use ifonly_client::transport::response;
-use ifonly_client::transport::{Call, Checked, Exchange, Greeting, Pending, Receive, TransportError};
+use ifonly_client::transport::{Call, Checked, Exchange, Greeting, Pending, Receive, TransportError, response};
 use ifonly_client::{ClientError, Clock};
 use ifonly_core::http_api::{EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, SERVER_HEADER};
 use ifonly_values::manifest::MAX_JSON;

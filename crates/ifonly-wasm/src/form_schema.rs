@@ -1,8 +1,8 @@
-//! What a page needs to know to make a form: every column with its kind, bounds and words, and who would get what.
+//! What a page needs to know to make a form: every column with its kind, bounds and words, and who
+//! would get what.
 
 use ifonly_client::ServerFailure;
-use ifonly_core::scheme::{ConstraintKind, CostModel};
-use ifonly_core::scheme::sealed;
+use ifonly_core::scheme::{ConstraintKind, CostModel, sealed};
 use ifonly_values::manifest::{Dataset, Manifest, OfferedScheme, Operator};
 use ifonly_values::schema::{Column, Feature, FeatureKind, Notation, Schema, Value};
 
@@ -34,7 +34,7 @@ pub struct Inspection<'a> {
     /// What is asked about the person.
     pub columns: Vec<ColumnInfo<'a>>,
     /// Servers that could not be met, and why.
-    pub troubles: Vec<String>,
+    pub server_failures: Vec<String>,
 }
 
 /// A scheme on offer.
@@ -87,7 +87,7 @@ pub struct ColumnInfo<'a> {
 
 impl<'a> Inspection<'a> {
     /// What this manifest offers.
-    pub fn new(manifest: &'a Manifest, troubles: &[ServerFailure]) -> Inspection<'a> {
+    pub fn new(manifest: &'a Manifest, server_failures: &[ServerFailure]) -> Inspection<'a> {
         let contents = manifest.fields();
         let schema = manifest.schema();
         let columns = schema.columns();
@@ -104,7 +104,7 @@ impl<'a> Inspection<'a> {
             default_scheme: &contents.default_scheme,
             schemes: manifest.schemes().iter().map(|offered| scheme(offered, manifest)).collect(),
             columns: columns.iter().map(|column| info(schema, column)).collect(),
-            troubles: troubles.iter().map(ToString::to_string).collect(),
+            server_failures: server_failures.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -112,7 +112,7 @@ impl<'a> Inspection<'a> {
 fn scheme(offered: &OfferedScheme, manifest: &Manifest) -> SchemeInfo {
     let scheme = offered.scheme();
     let (phases, top_limit) = match offered {
-        OfferedScheme::Scans(deployment) => (deployment.phases(), manifest.top_limit()),
+        OfferedScheme::Scans(instance) => (instance.phases(), manifest.top_limit()),
         OfferedScheme::Sealed(_) => (1, manifest.top_limit().min(sealed::MOST_TOP)),
     };
     SchemeInfo {
@@ -135,7 +135,7 @@ pub fn info<'a>(schema: &'a Schema, column: &Column<'a>) -> ColumnInfo<'a> {
         FeatureKind::Numeric { scale, notation } => {
             let (min, max) = scale.bounds();
             let kind = match notation {
-                Notation::Plain | Notation::Written { .. } => "number",
+                Notation::Plain | Notation::Formatted { .. } => "number",
                 Notation::Date => "date",
                 Notation::Timestamp => "timestamp",
             };

@@ -47,7 +47,8 @@ impl TrafficMonitor {
         self.sent.borrow().iter().map(|(_, sent)| sent.clone()).collect()
     }
 
-    /// A message leaves; returns which step of the search it belongs to, counted from 1. A retry is the same message.
+    /// A message leaves; returns which step of the search it belongs to, counted from 1. A retry is
+    /// the same message.
     pub(crate) fn sends(&self, address: &str, path: &'static str, message: &[u8]) -> usize {
         let Ok(opened) = Message::decode(message) else { return 0 };
         let (tau, payload) = (opened.tau(), &opened.payload);

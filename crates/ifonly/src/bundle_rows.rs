@@ -10,7 +10,7 @@ pub fn target(bundle: &Bundle) -> Target {
         name: format!("{}, {} rows", manifest.fields().dataset.name, manifest.rows()),
         params: manifest.fields().params(),
         rows: bundle.rows().levels().collect(),
-        schemes: manifest.instances().map(|deployment| deployment.scheme()).collect(),
+        schemes: manifest.instances().map(|instance| instance.scheme()).collect(),
     }
 }
 

@@ -1,10 +1,11 @@
 //! A whole search over HTTPS on loopback, beside the same search without a network.
 //!
-//! The servers are the real ones, each on its own runtime, with certificates made for the run; the client is the real one and
-//! trusts only these. In every round one search goes over HTTPS and one through the same code in one thread of calls: the same
-//! messages checked and answered by the same databases, the same decoding. Each part keeps its best time, and the ratio says
-//! what the network, TLS, HTTP, the checksums and the waiting cost on top. All times are the wall's, since servers use
-//! all processors.
+//! The servers are the real ones, each on its own runtime, with certificates made for the run; the
+//! client is the real one and trusts only these. In every round one search goes over HTTPS and one
+//! through the same code in one thread of calls: the same messages checked and answered by the same
+//! databases, the same decoding. Each part keeps its best time, and the ratio says what the
+//! network, TLS, HTTP, the checksums and the waiting cost on top. All times are the wall's, since
+//! servers use all processors.
 
 use crate::cli::exit::CommandError;
 use ifonly_algebra::field::ModulusRule;
@@ -13,23 +14,22 @@ use ifonly_algebra::random::{OsRandom, RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
 use ifonly_client::transport::http::{HttpServer, TlsTrust};
 use ifonly_client::{Answer, Client, Pins, Profile, ProfileValues, Transport, WishList};
+use ifonly_core::http_api::Route;
 use ifonly_core::scheme::instance::SchemeInstance;
-use ifonly_core::server_protocol::CheckedRequest;
-use ifonly_core::scheme::{self, ConstraintKind, CostModel};
-use ifonly_core::scheme::sealed;
 use ifonly_core::scheme::sealed::SealedScheme;
+use ifonly_core::scheme::{self, ConstraintKind, CostModel, sealed};
 use ifonly_core::search::{Search, SearchResult, StepMessages, confirm_under};
 use ifonly_core::secret_query::SecretQuery;
-use ifonly_core::http_api::Route;
+use ifonly_core::server_protocol::CheckedRequest;
 use ifonly_scan::RowStore;
 use ifonly_scan::bench::BenchOptions;
 use ifonly_scan::decode::KernelInterpolator;
-use ifonly_server::config::Limits;
-use ifonly_server::compute::database::AnswerError;
-use ifonly_server::http::routes::AppState;
 use ifonly_server::auth::tokens::Tokens;
-use ifonly_server::{LoadedBundle, Server};
+use ifonly_server::compute::database::AnswerError;
+use ifonly_server::config::Limits;
+use ifonly_server::http::routes::AppState;
 use ifonly_server::tls::server;
+use ifonly_server::{LoadedBundle, Server};
 use ifonly_values::manifest::{Manifest, ManifestFields, SchemeEntry};
 use ifonly_values::record::{self, Record};
 use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema, Value};
@@ -118,14 +118,14 @@ pub(crate) fn measure(options: &BenchOptions, scheme: &str, order: RowOrder) -> 
         || -> Result<Answer, CommandError> { Ok(runtime.block_on(asking.ask(&world.values, &world.wishes))?) };
     let answer = over_https()?;
     world.check(answer.found.first().map(|found| found.decoded()))?;
-    world.check(world.in_process(&servers.holdings, &mut Times::default())?)?;
+    world.check(world.in_process(&servers.loaded_bundles, &mut Times::default())?)?;
     let (mut times, mut search) = (Times::default(), Duration::MAX);
     for _ in 0..options.rounds.max(1) {
         let started = Instant::now();
         std::hint::black_box(over_https()?);
         search = search.min(started.elapsed());
         let mut round = Times::default();
-        world.in_process(&servers.holdings, &mut round)?;
+        world.in_process(&servers.loaded_bundles, &mut round)?;
         times.keep_best(&round);
     }
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
@@ -184,9 +184,9 @@ impl BenchDataset {
             let sealed = SealedScheme::new(contents.params()).map_err(CommandError::input)?;
             (SchemeEntry::for_sealed(&sealed), sealed::SERVERS)
         } else {
-            let deployment =
+            let instance =
                 SchemeInstance::new(scheme, contents.params(), ModulusRule::Deployment).map_err(CommandError::input)?;
-            (SchemeEntry::of(&deployment), deployment.servers())
+            (SchemeEntry::of(&instance), instance.servers())
         };
         let servers = u8::try_from(servers).map_err(CommandError::input)?;
         let contents = ManifestFields {
@@ -210,7 +210,7 @@ impl BenchDataset {
     }
 
     /// The one scheme on offer, where servers scan; [`measure`] sends sealed ones elsewhere.
-    fn deployment(&self) -> Result<&Arc<SchemeInstance>, CommandError> {
+    fn instance(&self) -> Result<&Arc<SchemeInstance>, CommandError> {
         self.manifest
             .default_scheme()
             .scans()
@@ -255,17 +255,18 @@ impl BenchDataset {
     }
 
     /// The whole search by plain calls.
-    fn in_process(&self, holdings: &[Arc<LoadedBundle>], times: &mut Times) -> Result<Option<u64>, CommandError> {
+    fn in_process(&self, loaded_bundles: &[Arc<LoadedBundle>], times: &mut Times) -> Result<Option<u64>, CommandError> {
         let random = &mut OsRandom::default();
-        let deployment = self.deployment()?;
-        let search = Search::nearest(deployment.clone(), self.secret.clone(), self.manifest.header_context(), 1);
+        let instance = self.instance()?;
+        let search = Search::nearest(instance.clone(), self.secret.clone(), self.manifest.header_context(), 1);
         let mut search = search.map_err(CommandError::machine)?.interpolated_by(&KernelInterpolator);
-        // A step's responses are read when the next one is asked for, so there is one step more than messages.
+        // A step's responses are read when the next one is asked for, so there is one step more
+        // than messages.
         let mut part = QUERIES;
         while let Some(StepMessages { route, messages, .. }) = times.lap(part, || search.next(random)) {
             let mut responses = vec![];
-            for (holding, message) in holdings.iter().zip(&messages) {
-                responses.push(Some(respond(holding, message, times)?));
+            for (loaded, message) in loaded_bundles.iter().zip(&messages) {
+                responses.push(Some(respond(loaded, message, times)?));
             }
             let (reading, next) = match route {
                 Route::Answer => (DECODE, QUERIES),
@@ -288,18 +289,16 @@ const RECORDS: &str = "record fetch, all servers";
 const EXPLAIN: &str = "record, opened and confirmed";
 
 /// One server's response, without checksum.
-fn respond(holding: &LoadedBundle, message: &[u8], times: &mut Times) -> Result<Vec<u8>, CommandError> {
-    let request = times.lap(QUERIES, || holding.protocol().open(message)).map_err(CommandError::machine)?;
+fn respond(loaded: &LoadedBundle, message: &[u8], times: &mut Times) -> Result<Vec<u8>, CommandError> {
+    let request = times.lap(QUERIES, || loaded.protocol().open(message)).map_err(CommandError::machine)?;
     let mut response = vec![];
     let mut sink = |bytes: &[u8]| {
         response.extend_from_slice(bytes);
         ControlFlow::Continue(())
     };
     let whole = match &request {
-        CheckedRequest::Answer(ask) => times.lap(ANSWERS, || holding.database().answer(ask, &mut sink)),
-        CheckedRequest::Record(ask) => {
-            times.lap(RECORDS, || holding.database().record(holding.index(), ask, &mut sink))
-        }
+        CheckedRequest::Answer(ask) => times.lap(ANSWERS, || loaded.database().answer(ask, &mut sink)),
+        CheckedRequest::Record(ask) => times.lap(RECORDS, || loaded.database().record(loaded.index(), ask, &mut sink)),
         CheckedRequest::Sealed(_) => Err(AnswerError::Stopped),
     };
     whole.map(|()| response).map_err(|_| CommandError::Machine("a server gave no answer".into()))
@@ -332,7 +331,7 @@ impl Times {
 /// The servers, each on a runtime of its own, and the way to each.
 struct Servers {
     runtimes: Vec<Runtime>,
-    holdings: Vec<Arc<LoadedBundle>>,
+    loaded_bundles: Vec<Arc<LoadedBundle>>,
     transports: Vec<Arc<dyn Transport>>,
 }
 
@@ -343,12 +342,12 @@ impl Servers {
             rcgen::generate_simple_self_signed(names).map_err(CommandError::machine)?;
         let trust = TlsTrust::pem(cert.pem().as_bytes())?;
         let key = RootKey::generate(0, &mut OsRandom::default());
-        let mut servers = Servers { runtimes: vec![], holdings: vec![], transports: vec![] };
+        let mut servers = Servers { runtimes: vec![], loaded_bundles: vec![], transports: vec![] };
         for index in 1..=world.manifest.servers() as u8 {
             // Each has rows of its own, as on machines of their own.
-            let holding = LoadedBundle::new(&world.bundle()?, index, vec![key.clone()]);
+            let loaded = LoadedBundle::new(&world.bundle()?, index, vec![key.clone()]);
             let tokens = Tokens::new(vec![], None).map_err(CommandError::machine)?;
-            let app = AppState::new(holding.map_err(CommandError::machine)?, tokens, Limits::default(), vec![]);
+            let app = AppState::new(loaded.map_err(CommandError::machine)?, tokens, Limits::default(), vec![]);
             let private = signing_key.serialize_der().try_into().map_err(CommandError::machine)?;
             let tls = server::with(vec![cert.der().clone()], private).map_err(CommandError::machine)?;
             let runtime = Runtime::new().map_err(CommandError::machine)?;
@@ -357,7 +356,7 @@ impl Servers {
                 runtime.block_on(Server::bind(app, address, None, Some(tls))).map_err(CommandError::machine)?;
             let url = format!("https://{}", server.address());
             servers.transports.push(Arc::new(HttpServer::new(&url, &trust, None)?));
-            servers.holdings.extend(server.app().versions().current());
+            servers.loaded_bundles.extend(server.app().versions().current());
             runtime.spawn(server.run(std::future::pending()));
             servers.runtimes.push(runtime);
         }

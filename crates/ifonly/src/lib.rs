@@ -1,4 +1,5 @@
-//! Private counterfactual retrieval: "if only I had …", answered without showing anyone who is asking.
+//! Private counterfactual retrieval: "if only I had …", answered without showing anyone who is
+//! asking.
 //!
 //! One door to the crates behind it, by role; each role is a feature, and all are on by default:
 //!
@@ -17,9 +18,9 @@
 //! # let desk = tempfile::tempdir()?;
 //! # let (data, output) = (desk.path().join("loans.csv"), desk.path().join("loans.bundle"));
 //! std::fs::write(&data, "income,job,approved\n2100,nurse,yes\n900,baker,no\n1800,pilot,yes\n")?;
-//! let (target, accept) = (Some("approved".into()), vec!["yes".into()]);
-//! let options = BuildOptions { data: vec![data], output, target, accept, ..BuildOptions::default() };
-//! println!("{}", build(&options, &mut |_progress| {})?);
+//! let (target, accept) = (Some("approved".into()), vec!["yes".into()]); let options = BuildOptions
+//! { data: vec![data], output, target, accept, ..BuildOptions::default() }; println!("{}",
+//! build(&options, &mut |_progress| {})?);
 //! assert_eq!(Bundle::open(&options.output)?.manifest().rows(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -46,12 +47,12 @@
 //! use ifonly::client::{Policy, http};
 //! use ifonly::{Client, Pins, Values, WishList};
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
-//! let urls = ["https://one.example:8443".into(), "https://two.example:8443".into()];
-//! let servers = http::servers(&urls, &http::Trust::system()?, None, Policy::default())?;
-//! let client = Client::connect(servers, &Pins { threshold: Some(1), ..Pins::default() }).await?;
-//! let values = Values::from_json(r#"{"income": 1500, "job": "nurse"}"#)?;
-//! let wishes = WishList { immutable: vec!["job".into()], ..WishList::default() };
-//! for change in client.ask(&values, &wishes).await?.found.iter().flat_map(|nearest| &nearest.changes) {
+//! let urls = ["https://one.example:8443".into(), "https://two.example:8443".into()]; let servers =
+//! http::servers(&urls, &http::Trust::system()?, None, Policy::default())?; let client =
+//! Client::connect(servers, &Pins { threshold: Some(1), ..Pins::default() }).await?; let values =
+//! Values::from_json(r#"{"income": 1500, "job": "nurse"}"#)?; let wishes = WishList { immutable:
+//! vec!["job".into()], ..WishList::default() }; for change in client.ask(&values,
+//! &wishes).await?.found.iter().flat_map(|nearest| &nearest.changes) {
 //!     println!("{}: {} instead of {}", change.feature, change.theirs, change.yours);
 //! }
 //! # Ok(())
@@ -64,12 +65,12 @@
 // The command line speaks of this crate as other programs do.
 extern crate self as ifonly;
 
-pub mod cli;
-mod local;
-#[cfg(feature = "bench")]
-mod end_to_end;
 #[cfg(feature = "lab")]
 pub mod bundle_rows;
+pub mod cli;
+#[cfg(feature = "bench")]
+mod end_to_end;
+mod local;
 #[cfg(feature = "bench")]
 mod sealed_bench;
 #[cfg(feature = "bench")]

@@ -1,25 +1,26 @@
 //! A sealed search over TLS on loopback, beside its parts without a network.
 //!
-//! Three real servers, each on its own runtime, with certificates made for the run. With a round trip above 0 the lines between them
-//! go through proxies that hold back every byte for half of it. In every round one search goes over the network and one
-//! through the same code in this thread. Each part keeps its best time; all times are the wall's.
+//! Three real servers, each on its own runtime, with certificates made for the run. With a round
+//! trip above 0 the lines between them go through proxies that hold back every byte for half of it.
+//! In every round one search goes over the network and one through the same code in this thread.
+//! Each part keeps its best time; all times are the wall's.
 
-use crate::end_to_end::{BenchDataset, RowOrder, TimedPart, Times};
 use crate::cli::exit::CommandError;
+use crate::end_to_end::{BenchDataset, RowOrder, TimedPart, Times};
 use ifonly_algebra::keys::{RootKey, TranscriptKeys};
 use ifonly_algebra::random::OsRandom;
 use ifonly_client::transport::http::{HttpServer, TlsTrust};
 use ifonly_client::{Answer, Client, Pins, Transport};
-use ifonly_core::server_protocol::{CheckedRequest, SealedRequest};
 use ifonly_core::scheme::sealed::SERVERS;
+use ifonly_core::server_protocol::{CheckedRequest, SealedRequest};
 use ifonly_scan::bench::BenchOptions;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedSearch, simulate};
-use ifonly_server::config::Limits;
-use ifonly_server::peers::{NextServer, PeerLimits, PeerListener, PeersConfig, PreviousServer, RandomnessMode};
-use ifonly_server::http::routes::AppState;
 use ifonly_server::auth::tokens::Tokens;
-use ifonly_server::{LoadedBundle, Server};
+use ifonly_server::config::Limits;
+use ifonly_server::http::routes::AppState;
+use ifonly_server::peers::{NextServer, PeerLimits, PeerListener, PeersConfig, PreviousServer, RandomnessMode};
 use ifonly_server::tls::server;
+use ifonly_server::{LoadedBundle, Server};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -85,7 +86,8 @@ const OPEN: &str = "answers put together, record opened and confirmed";
 /// No round begins after so long; a search of ten million rows takes seconds.
 const ENOUGH: Duration = Duration::from_secs(60);
 
-/// Measures; the answers are compared with brute force before. What it is at goes to standard error, since large databases take a while.
+/// Measures; the answers are compared with brute force before. What it is at goes to standard
+/// error, since large databases take a while.
 pub(crate) fn measure(
     options: &BenchOptions,
     round_trip: Duration,
@@ -104,7 +106,7 @@ pub(crate) fn measure(
         || -> Result<Answer, CommandError> { Ok(runtime.block_on(asking.ask(&world.values, &world.wishes))?) };
     let answer = over_tls()?;
     world.check(answer.found.first().map(|found| found.decoded()))?;
-    world.check(in_process(&world, &servers.holdings, source, &mut Times::default())?)?;
+    world.check(in_process(&world, &servers.loaded_bundles, source, &mut Times::default())?)?;
     let (mut times, mut search) = (Times::default(), Duration::MAX);
     let begun = Instant::now();
     for round in 1..=options.rounds.max(1) {
@@ -116,7 +118,7 @@ pub(crate) fn measure(
         std::hint::black_box(over_tls()?);
         search = search.min(started.elapsed());
         let mut parts = Times::default();
-        in_process(&world, &servers.holdings, source, &mut parts)?;
+        in_process(&world, &servers.loaded_bundles, source, &mut parts)?;
         times.keep_best(&parts);
     }
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
@@ -148,7 +150,7 @@ pub(crate) fn measure(
 /// The whole search by plain calls.
 fn in_process(
     world: &BenchDataset,
-    holdings: &[Arc<LoadedBundle>],
+    loaded_bundles: &[Arc<LoadedBundle>],
     source: RandomnessMode,
     times: &mut Times,
 ) -> Result<Option<u64>, CommandError> {
@@ -170,12 +172,12 @@ fn in_process(
     let (asks, mut parties) = times.lap(SUMS, || -> Result<_, CommandError> {
         let mut asks: Vec<SealedRequest> = vec![];
         let mut parties: Vec<Party> = vec![];
-        for (place, (holding, message)) in holdings.iter().zip(&messages).enumerate() {
-            let CheckedRequest::Sealed(ask) = holding.protocol().open(message).map_err(CommandError::machine)? else {
+        for (place, (loaded, message)) in loaded_bundles.iter().zip(&messages).enumerate() {
+            let CheckedRequest::Sealed(ask) = loaded.protocol().open(message).map_err(CommandError::machine)? else {
                 return Err(CommandError::Machine("a sealed message is something else".into()));
             };
-            let circuit = holding.circuit(&ask).map_err(CommandError::machine)?;
-            parties.push(holding.party(&ask, &circuit, randomness(place)).map_err(CommandError::machine)?);
+            let circuit = loaded.circuit(&ask).map_err(CommandError::machine)?;
+            parties.push(loaded.party(&ask, &circuit, randomness(place)).map_err(CommandError::machine)?);
             asks.push(ask);
         }
         let parties = <[Party; SERVERS]>::try_from(parties);
@@ -185,8 +187,8 @@ fn in_process(
         result.map_err(CommandError::machine)?;
     }
     let responses = times.lap(RECORDS, || -> Result<Vec<_>, CommandError> {
-        let all = holdings.iter().zip(&asks).zip(parties);
-        all.map(|((holding, ask), party)| Ok(Some(holding.sealed_answer(ask, party).map_err(CommandError::machine)?)))
+        let all = loaded_bundles.iter().zip(&asks).zip(parties);
+        all.map(|((loaded, ask), party)| Ok(Some(loaded.sealed_answer(ask, party).map_err(CommandError::machine)?)))
             .collect()
     })?;
     times.lap(OPEN, || {
@@ -198,7 +200,7 @@ fn in_process(
 /// The servers, each on a runtime of its own, and the way to each.
 struct Servers {
     runtimes: Vec<Runtime>,
-    holdings: Vec<Arc<LoadedBundle>>,
+    loaded_bundles: Vec<Arc<LoadedBundle>>,
     transports: Vec<Arc<dyn Transport>>,
     /// Their certificates and keys.
     _folder: tempfile::TempDir,
@@ -232,7 +234,7 @@ impl Servers {
             let threads: Vec<_> = (1..=SERVERS as u8).map(|index| scope.spawn(move || hold(index))).collect();
             threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
         });
-        let (mut holdings, mut transports): (Vec<_>, Vec<Arc<dyn Transport>>) = (vec![], vec![]);
+        let (mut loaded_bundles, mut transports): (Vec<_>, Vec<Arc<dyn Transport>>) = (vec![], vec![]);
         for (((server, runtime), listener), held) in (1..).zip(&runtimes).zip(listeners).zip(held) {
             let (next, previous) = (server % SERVERS + 1, (server + 1) % SERVERS + 1);
             let mut address = addresses[next - 1];
@@ -249,19 +251,19 @@ impl Servers {
             let (certificate, private) = (file(server, "pem"), file(server, "key"));
             let index = server as u8;
             let _inside = runtime.enter();
-            let station =
+            let peer_listener =
                 PeerListener::on(listener, &config, index, &certificate, &private).map_err(CommandError::machine)?;
-            let holding = held.map_err(|_| CommandError::Machine("a thread that sealed records panicked".into()))??;
+            let loaded = held.map_err(|_| CommandError::Machine("a thread that sealed records panicked".into()))??;
             let tokens = Tokens::new(vec![], None).map_err(CommandError::machine)?;
-            let app =
-                AppState::new(holding, tokens, Limits::default(), vec![]).with_peers(Some(Arc::new(station.run())));
+            let app = AppState::new(loaded, tokens, Limits::default(), vec![])
+                .with_peers(Some(Arc::new(peer_listener.run())));
             let tls = server::server(&certificate, &private).map_err(CommandError::machine)?;
             let bound = runtime.block_on(Server::bind(app, local, None, Some(tls))).map_err(CommandError::machine)?;
             transports.push(Arc::new(HttpServer::new(&format!("https://{}", bound.address()), &trust, None)?));
-            holdings.extend(bound.app().versions().current());
+            loaded_bundles.extend(bound.app().versions().current());
             runtime.spawn(bound.run(std::future::pending()));
         }
-        Ok(Servers { runtimes, holdings, transports, _folder: folder })
+        Ok(Servers { runtimes, loaded_bundles, transports, _folder: folder })
     }
 }
 
@@ -271,8 +273,8 @@ impl Drop for Servers {
     }
 }
 
-/// A port that leads to `target`, through which every byte takes `delay` each way. On threads of its own: an asynchronous timer
-/// counts whole milliseconds, which would double a delay of one.
+/// A port that leads to `target`, through which every byte takes `delay` each way. On threads of
+/// its own: an asynchronous timer counts whole milliseconds, which would double a delay of one.
 fn proxy(target: SocketAddr, delay: Duration) -> std::io::Result<SocketAddr> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;

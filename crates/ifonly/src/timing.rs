@@ -1,9 +1,11 @@
-//! Does the time between an answer and the next request tell what was decoded? What a server could measure, measured.
+//! Does the time between an answer and the next request tell what was decoded? What a server could
+//! measure, measured.
 //!
-//! Answers are made once per case and given to the real client from memory: nothing qualifies, half of the rows qualify, or half
-//! do and a lie makes their costs impossible. The time is that from the last bytes of the answers to the request for the
-//! record, with requests that leave at once and with paced ones. AUC is how well one time tells two cases apart: 0.5 is not
-//! at all, 1 always.
+//! Answers are made once per case and given to the real client from memory: nothing qualifies, half
+//! of the rows qualify, or half do and a lie makes their costs impossible. The time is that from
+//! the last bytes of the answers to the request for the record, with requests that leave at once
+//! and with paced ones. AUC is how well one time tells two cases apart: 0.5 is not at all, 1
+//! always.
 
 use crate::cli::exit::CommandError;
 use bytes::Bytes;
@@ -15,9 +17,9 @@ use ifonly_client::transport::retry::TokioClock;
 use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
 use ifonly_client::{Client, Clock, ManifestResponse, Pins, ResponseSink, Route, Transport};
 use ifonly_core::scheme::instance::SchemeInstance;
-use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_core::scheme::{self, ConstraintKind, CostModel};
 use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::server_protocol::ServerProtocol;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::MessageKind;
 use ifonly_values::manifest::{Manifest, ManifestFields};
@@ -82,7 +84,8 @@ pub(crate) fn measure(searches: usize, seed: u64) -> Result<TimingReport, Comman
     Ok(TimingReport { scheme: scheme_name(), searches_per_case: searches, lines })
 }
 
-/// Of the scheme that is measured: two symbols per row, of which the first says whether the second is a cost.
+/// Of the scheme that is measured: two symbols per row, of which the first says whether the second
+/// is a cost.
 fn scheme_name() -> &'static str {
     scheme::leanest(CostModel::Squared, ConstraintKind::Zeros).name
 }
@@ -106,22 +109,22 @@ impl Scene {
         contents.signer = Some(key.public());
         let subject = contents.subject();
         let manifest = Manifest::new(contents).map_err(CommandError::machine)?;
-        let deployment = manifest.instance(scheme_name()).map_err(CommandError::machine)?;
+        let instance = manifest.instance(scheme_name()).map_err(CommandError::machine)?;
         let random = &mut SeededRandom::new(seed);
-        let answers = [false, true, true].map(|half| answer(deployment, half, random));
-        let lie = lied(deployment, &answers[2])?;
+        let answers = [false, true, true].map(|half| answer(instance, half, random));
+        let lie = lied(instance, &answers[2])?;
         let [nothing, half, _] = answers;
         let mut record = vec![0; 64];
         record.extend(key.sign(&subject, &record));
         let root = RootKey::new(0, [2; 32]);
-        let replica = ServerProtocol::new(
+        let protocol = ServerProtocol::new(
             1,
             manifest.digest(),
             manifest.instances().cloned(),
             vec![root.clone()],
             manifest.record_length(),
         );
-        let sealed = replica.encode_records(&root, [record.as_slice()].into_iter()).concat();
+        let sealed = protocol.encode_records(&root, [record.as_slice()].into_iter()).concat();
         let shares = |wanted: bool, random: &mut SeededRandom| {
             let lead = MessageKind::Record.lead();
             let mut first = vec![0; lead + sealed.len()];
@@ -146,10 +149,11 @@ impl Scene {
             Arc::new(ScriptedServer { index, manifest, answers, records, watch, clock })
         };
         let client = Client::connect(vec![server(1), server(2)], &Pins::default()).await?;
-        let deployment = client.manifest().instance(scheme_name()).map_err(CommandError::machine)?;
+        let instance = client.manifest().instance(scheme_name()).map_err(CommandError::machine)?;
         let mut times: [Vec<f64>; 3] = Default::default();
         let random = &mut SeededRandom::new(seed);
-        // A few to warm up. Cases come in a fresh order, so that nothing that drifts is on the side of one.
+        // A few to warm up. Cases come in a fresh order, so that nothing that drifts is on the side
+        // of one.
         for round in 0..searches + 3 {
             let mut order = [0, 1, 2];
             for last in (1..3).rev() {
@@ -157,7 +161,7 @@ impl Scene {
             }
             for case in order {
                 watch.case.store(case, Ordering::Relaxed);
-                let found = client.search(deployment, SecretQuery::new(vec![0; 4]), 1).await;
+                let found = client.search(instance, SecretQuery::new(vec![0; 4]), 1).await;
                 let right = match &found {
                     Ok(report) => case == usize::from(!report.outcome.found.is_empty()),
                     Err(_) => case == 2,
@@ -179,28 +183,29 @@ impl Scene {
 }
 
 /// Gates and costs, in an answer's form: half of the rows qualify, or none.
-fn answer(deployment: &SchemeInstance, half: bool, random: &mut SeededRandom) -> Bytes {
-    let field = deployment.field();
-    let mut symbols: Vec<FieldElement> = vec![];
-    for _ in 0..deployment.params().rows {
+fn answer(instance: &SchemeInstance, half: bool, random: &mut SeededRandom) -> Bytes {
+    let field = instance.field();
+    let mut elements: Vec<FieldElement> = vec![];
+    for _ in 0..instance.params().rows {
         // Costs are distances here, so all values are possible but few.
         let qualifies = half && random.below(2) == 0;
         let gate = if qualifies { FieldElement::ZERO } else { field.sample_nonzero(random) };
         let cost = if qualifies { field.reduce(random.below(200_000)) } else { field.sample(random) };
-        symbols.extend([gate, cost]);
+        elements.extend([gate, cost]);
     }
     let mut bytes = vec![0; MessageKind::Phase(0).lead()];
-    bytes.extend(wire::pack(field, &symbols));
+    bytes.extend(wire::pack(field, &elements));
     bytes.into()
 }
 
 /// The same with a constant added to every cost, so that some are impossible.
-fn lied(deployment: &SchemeInstance, answer: &Bytes) -> Result<Bytes, CommandError> {
-    let field = deployment.field();
+fn lied(instance: &SchemeInstance, answer: &Bytes) -> Result<Bytes, CommandError> {
+    let field = instance.field();
     let (check, body) = answer.split_at(MessageKind::Phase(0).lead());
-    let symbols = wire::unpack(field, body, deployment.answer_length(0)).map_err(CommandError::machine)?;
+    let elements = wire::unpack(field, body, instance.answer_length(0)).map_err(CommandError::machine)?;
     let lie = field.reduce(field.q() - 100_000);
-    let bent: Vec<FieldElement> = symbols.chunks_exact(2).flat_map(|pair| [pair[0], field.add(pair[1], lie)]).collect();
+    let bent: Vec<FieldElement> =
+        elements.chunks_exact(2).flat_map(|pair| [pair[0], field.add(pair[1], lie)]).collect();
     Ok([check, &wire::pack(field, &bent)].concat().into())
 }
 

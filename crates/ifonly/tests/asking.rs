@@ -1,4 +1,5 @@
-//! The worked example of docs/asking.md, asked of real servers, and what a person sees before asking.
+//! The worked example of docs/asking.md, asked of real servers, and what a person sees before
+//! asking.
 
 mod support;
 
@@ -170,7 +171,7 @@ fn tables_and_profiles_may_come_from_standard_input_and_compressed() {
 
 #[test]
 fn a_reader_who_stops_is_no_fault_and_shells_get_their_words() {
-    assert!(fine(&["completions", "bash"]).contains("few-changes"));
+    assert!(fine(&["completions", "bash"]).contains("max-changes"));
     let folder = tempfile::tempdir().unwrap();
     fine(&["man", folder.path().to_str().unwrap()]);
     assert!(folder.path().join("ifonly-ask.1").exists());

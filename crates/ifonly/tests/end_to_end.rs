@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
-use support::{COLUMNS, Door, Harm, Place, Seeded, Server, Truth, fine, get, harmful, ifonly, table};
+use support::{COLUMNS, Harm, Place, PortReservation, Seeded, Server, Truth, fine, get, harmful, ifonly, table};
 
 /// Schemes whose costs are in values.
 const TABLES: [&str; 4] = ["table", "gated-costs", "gated-tables", "sealed"];
@@ -20,8 +20,8 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
         serde_json::from_str(&fine(&["inspect", &place.path("bundle"), "--json"])).unwrap();
     let manifest = &summary["manifest"];
     let truth = Truth::new(manifest);
-    let doors = std::array::from_fn(|_| Door::open());
-    let mut servers: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &doors)).collect();
+    let reservations = std::array::from_fn(|_| PortReservation::open());
+    let mut servers: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &reservations)).collect();
     servers.push(place.tls_server(4));
     assert!(servers.iter().all(|server| server.url.starts_with("https://127.0.0.1:")));
     let accepted: Vec<[String; 4]> = place.rows.iter().filter(|row| row.1).map(|row| row.0.clone()).collect();
@@ -47,9 +47,9 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
             let document: serde_json::Value = serde_json::from_slice(&output.stdout)
                 .unwrap_or_else(|_| panic!("{scheme}: {}", String::from_utf8_lossy(&output.stderr)));
             let x = truth.levels(person);
-            let qualifying: Vec<&[String; 4]> =
+            let matching_rows: Vec<&[String; 4]> =
                 accepted.iter().filter(|row| fixed.is_none_or(|fixed| truth.levels(row)[fixed] == x[fixed])).collect();
-            let costs = qualifying.iter().map(|row| truth.cost(scheme, &x, &truth.levels(row)));
+            let costs = matching_rows.iter().map(|row| truth.cost(scheme, &x, &truth.levels(row)));
             let best = if scheme == "dot" { costs.max() } else { costs.min() };
             let in_values = TABLES.contains(&scheme);
             if !in_values {
@@ -57,7 +57,7 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
             }
             assert_eq!(document["found"].as_bool(), Some(best.is_some()), "{scheme} {document}");
             assert_eq!(output.status.code(), Some(if best.is_some() { 0 } else { 3 }));
-            let told = (scheme != "sealed").then_some(qualifying.len() as u64);
+            let told = (scheme != "sealed").then_some(matching_rows.len() as u64);
             assert_eq!(document["qualifying"].as_u64(), told, "{scheme} {document}");
             // The traffic is what `inspect` promises, whoever asks.
             let promised = summary["schemes"].as_array().unwrap().iter().find(|offer| offer["name"] == scheme).unwrap();
@@ -72,10 +72,10 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
                     other => other == value.as_str(),
                 })
             };
-            let row = qualifying.iter().find(same).unwrap_or_else(|| panic!("{scheme}: {document} is no row"));
+            let row = matching_rows.iter().find(same).unwrap_or_else(|| panic!("{scheme}: {document} is no row"));
             if in_values {
                 let (quantised, cost) = truth.table_cost(person, row);
-                let cheaper = qualifying.iter().any(|row| truth.table_cost(person, row).0 < quantised - 1e-6);
+                let cheaper = matching_rows.iter().any(|row| truth.table_cost(person, row).0 < quantised - 1e-6);
                 assert!(!cheaper && (document["cost"].as_f64().unwrap() - cost).abs() < 1e-9, "{scheme} {document}");
             } else {
                 assert_eq!(truth.cost(scheme, &x, &truth.levels(row)), best, "{scheme}");
@@ -102,8 +102,8 @@ fn every_scheme_over_tls_finds_what_brute_force_over_the_csv_finds() {
 #[test]
 fn a_sealed_search_names_who_is_away_and_works_again_when_they_are_back() {
     let place = Place::new(60, 5, &["--servers", "3", "--scheme", "sealed", "--levels", "20"]);
-    let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
-    let mut servers: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &doors)).collect();
+    let reservations: [PortReservation; 3] = std::array::from_fn(|_| PortReservation::open());
+    let mut servers: Vec<Server> = (1..=3).map(|index| place.peer_server(index, &reservations)).collect();
     let ca = place.path("cert.pem");
     let asked = |servers: &[Server]| {
         let urls: Vec<&str> = servers.iter().map(|server| server.url.as_str()).collect();
@@ -116,15 +116,15 @@ fn a_sealed_search_names_who_is_away_and_works_again_when_they_are_back() {
         "{said}"
     );
     // Server 2 is reached by people but not by server 1 any more.
-    doors[1].leads_to("127.0.0.1:1");
-    servers[1] = place.peer_server(2, &doors);
-    doors[1].leads_to("127.0.0.1:1");
-    servers[0] = place.peer_server(1, &doors);
+    reservations[1].leads_to("127.0.0.1:1");
+    servers[1] = place.peer_server(2, &reservations);
+    reservations[1].leads_to("127.0.0.1:1");
+    servers[0] = place.peer_server(1, &reservations);
     let (code, _, said) = asked(&servers);
     assert_eq!(code, 5, "{said}");
     assert!(said.contains("server 2 cannot be reached"), "{said}");
     // It comes back.
-    servers[1] = place.peer_server(2, &doors);
+    servers[1] = place.peer_server(2, &reservations);
     let (code, again, said) = asked(&servers);
     assert_eq!((code, &again["record"]), (0, &first["record"]), "{said}");
     // Gone altogether.
@@ -250,7 +250,7 @@ fn a_server_reloads_on_hangup_and_finishes_on_termination() {
     // A bundle that cannot be read changes nothing.
     std::fs::write(std::path::Path::new(&place.path("bundle")).join("manifest.json"), "{}").unwrap();
     servers[0].0.signal("-HUP");
-    while !get(&servers[0].1, "/metrics").contains("ifonly_reloads_failed_total 1") {}
+    while !get(&servers[0].1, "/metrics").contains("ifonly_reload_failures_total 1") {}
     assert_eq!(ask_all().1["dataset"]["version"], "2");
     for (server, _) in &mut servers {
         server.signal("-TERM");
@@ -258,7 +258,8 @@ fn a_server_reloads_on_hangup_and_finishes_on_termination() {
     }
 }
 
-/// A pipe instead of the key: whoever opens it waits for the test, which knows then that a server is reading.
+/// A pipe instead of the key: whoever opens it waits for the test, which knows then that a server
+/// is reading.
 fn pipe(path: &str) {
     assert!(Command::new("mkfifo").args(["-m", "600", path]).status().unwrap().success());
 }
@@ -276,7 +277,8 @@ fn what_is_stopped_while_it_reads_ends_well_and_at_once() {
             Command::new(env!("CARGO_BIN_EXE_ifonly")).args(arguments).stderr(Stdio::null()).spawn().unwrap();
         let reading = std::fs::File::options().write(true).open(&key).unwrap();
         assert!(Command::new("kill").args(["-TERM", &process.id().to_string()]).status().unwrap().success());
-        // The signal's default would be an end without a code, and none at all for the first process of a container.
+        // The signal's default would be an end without a code, and none at all for the first
+        // process of a container.
         assert_eq!(process.wait().unwrap().code(), Some(0), "{}", arguments[0]);
         drop(reading);
     }
@@ -319,7 +321,7 @@ fn tokens_wishes_and_profiles_work_from_the_command_line() {
     let urls = [servers[0].url.as_str(), servers[1].url.as_str()];
     let (code, _, said) = ask(&place, &urls, &[]);
     assert_eq!(code, 5, "{said}");
-    assert!(said.contains("unauthorised"), "{said}");
+    assert!(said.contains("unauthorized"), "{said}");
     let with = |extra: &[&str]| ask(&place, &urls, &[&["--token", &token], extra].concat());
     for (extra, code, words) in [
         (&["--immutable", "agee"][..], 4, "did you mean \"age\"?"),
@@ -340,8 +342,9 @@ fn tokens_wishes_and_profiles_work_from_the_command_line() {
         assert!(said.contains(words), "{extra:?}: {said}");
         assert_eq!(document["error"]["code"], code, "{extra:?}");
     }
-    // Eight mistakes were noticed after the servers had been met, and looked to them like any other search. Three sessions are
-    // left: found, nothing qualifies, and a third; the fourth finds the budget spent.
+    // Eight mistakes were noticed after the servers had been met, and looked to them like any other
+    // search. Three sessions are left: found, nothing qualifies, and a third; the fourth finds the
+    // budget spent.
     let (code, document, said) =
         with(&["--only-up", "income", "--range", "debt=0:", "--weight", "age=3", "--metric", "l1", "--top", "2"]);
     assert_eq!(code, 0, "{said}");
@@ -351,7 +354,7 @@ fn tokens_wishes_and_profiles_work_from_the_command_line() {
     assert_eq!(with(&[]).0, 0);
     let (code, _, said) = with(&[]);
     assert_eq!(code, 5, "{said}");
-    assert!(said.contains("budget-spent"), "{said}");
+    assert!(said.contains("budget-exhausted"), "{said}");
     // A profile with a hole, where nobody can be asked.
     std::fs::write(place.path("hole.toml"), "age = 40\nincome = 30000\n").unwrap();
     let output = ifonly(&["ask", "--server", urls[1], "--profile", &place.path("hole.toml")]);
@@ -372,7 +375,8 @@ fn the_demonstration_explains_and_shows_what_a_server_saw() {
 
 #[test]
 fn the_bench_asks_real_servers_and_compares_with_brute_force() {
-    // Two phases, a gate, and records in stripes: whatever is wrong there ends the command with an error.
+    // Two phases, a gate, and records in stripes: whatever is wrong there ends the command with an
+    // error.
     for (scheme, servers) in [("gated", 2), ("two-phase", 3)] {
         let http = format!("--http={scheme}");
         let arguments = ["bench", "--json", "--rows", "300", "--features", "3", "--range", "9", "--rounds", "1", &http];
@@ -398,7 +402,8 @@ fn leakage_is_computed_over_a_bundles_own_rows() {
             fine(&["leakage", "--scheme", scheme, "--bundle", &bundle, "--m", "3", "--immutable", "1", "--json"]);
         serde_json::from_str::<serde_json::Value>(&text).unwrap()["bits"].as_f64().unwrap()
     };
-    // Rows outside the gate reveal nothing, so a gate reveals less than both partial distances of every row.
+    // Rows outside the gate reveal nothing, so a gate reveals less than both partial distances of
+    // every row.
     assert!(0.0 < bits("gated") && bits("gated") < bits("single-phase"));
     assert_eq!(bits("gated"), bits("two-phase"));
     let output = ifonly(&["leakage", "--scheme", "gated", "--bundle", "nowhere", "--m", "3"]);

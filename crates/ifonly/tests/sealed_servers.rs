@@ -1,4 +1,5 @@
-//! Sealed searches at real servers: TLS between everybody, random questions, the answers of brute force.
+//! Sealed searches at real servers: TLS between everybody, random questions, the answers of brute
+//! force.
 
 #[path = "support/questions.rs"]
 mod questions;
@@ -9,17 +10,17 @@ use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_client::Transport;
 use ifonly_client::transport::http::{HttpServer, TlsTrust};
-use ifonly_server::config::Limits;
-use ifonly_server::peers::{NextServer, PeerLimits, PeerListener, PeersConfig, PreviousServer, RandomnessMode};
-use ifonly_server::http::routes::AppState;
-use ifonly_server::auth::tokens::Tokens;
 use ifonly_server::LoadedBundle;
+use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::config::Limits;
+use ifonly_server::http::routes::AppState;
+use ifonly_server::peers::{NextServer, PeerLimits, PeerListener, PeersConfig, PreviousServer, RandomnessMode};
 use ifonly_server::tls::server;
 use questions::{COUNTS, Numbers, Question, Seen, name};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use support::{Door, Place, Server, fine};
+use support::{Place, PortReservation, Server, fine};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -45,7 +46,8 @@ impl Certificates {
         self.folder.path().join(format!("{server}.{what}"))
     }
 
-    /// Starts three servers of these numbers, whose random bits come from where `sources` says, and gives the ways to them.
+    /// Starts three servers of these numbers, whose random bits come from where `sources` says, and
+    /// gives the ways to them.
     async fn serve(&self, numbers: &Numbers, sources: [RandomnessMode; 3]) -> Vec<Arc<dyn Transport>> {
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let mut listeners = vec![];
@@ -69,12 +71,12 @@ impl Certificates {
                 limits: PeerLimits::default(),
             };
             let (certificate, private) = (self.file(server, "pem"), self.file(server, "key"));
-            let station = PeerListener::on(listener, &config, server as u8, &certificate, &private).unwrap();
-            let holding = LoadedBundle::new(&bundle, server as u8, vec![key.clone()]).unwrap();
+            let peer_listener = PeerListener::on(listener, &config, server as u8, &certificate, &private).unwrap();
+            let loaded = LoadedBundle::new(&bundle, server as u8, vec![key.clone()]).unwrap();
             // Everybody here has one address.
-            let limits = Limits { address_share: 100, ..Limits::default() };
-            let app = AppState::new(holding, Tokens::new(vec![], None).unwrap(), limits, vec![]);
-            let app = app.with_peers(Some(Arc::new(station.run())));
+            let limits = Limits { address_percent: 100, ..Limits::default() };
+            let app = AppState::new(loaded, Tokens::new(vec![], None).unwrap(), limits, vec![]);
+            let app = app.with_peers(Some(Arc::new(peer_listener.run())));
             let tls = server::server(&certificate, &private).unwrap();
             let bound = ifonly_server::Server::bind(app, local, None, Some(tls)).await.unwrap();
             let url = format!("https://{}", bound.address());
@@ -151,7 +153,8 @@ fn built(place: &Place, numbers: &Numbers) -> TlsTrust {
     TlsTrust::pem(&std::fs::read(place.path("cert.pem")).unwrap()).unwrap()
 }
 
-/// Numbers from 0 to 9, both of which occur: whoever reads the file sees from where to where they go.
+/// Numbers from 0 to 9, both of which occur: whoever reads the file sees from where to where they
+/// go.
 fn digits(random: &mut SeededRandom) -> Numbers {
     let mut numbers = Numbers::draw(3, 9, 63, random);
     numbers.rows.extend([vec![0; 3], vec![9; 3]]);
@@ -169,8 +172,8 @@ fn three_processes_give_the_answers_of_brute_force_with_and_without_keys() {
     let trust = built(&place, &numbers);
     let mut seen = Seen::default();
     for extra in [&[][..], &["--randomness", "keys"]] {
-        let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
-        let servers: Vec<Server> = (1..=3).map(|index| place.peer_server_with(index, &doors, extra)).collect();
+        let reservations: [PortReservation; 3] = std::array::from_fn(|_| PortReservation::open());
+        let servers: Vec<Server> = (1..=3).map(|index| place.peer_server_with(index, &reservations, extra)).collect();
         let ways = servers.iter().map(|server| way(server, &trust)).collect();
         Runtime::new().unwrap().block_on(async {
             let client = Client::connect(ways, &Pins::default()).await.unwrap();
@@ -190,16 +193,17 @@ fn a_server_of_several_fronts_answers_whichever_is_asked_also_when_one_has_died(
     let trust = built(&place, &numbers);
     let mut seen = Seen::default();
     // Servers 1 and 2 are two processes each.
-    let doors: [[Door; 3]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| Door::open()));
-    let others = |server: usize| ["--next", &doors[1][server % 3].address];
-    let front = |server: usize, own: usize| {
-        let known = std::array::from_fn(|place| doors[if place + 1 == server { own } else { 0 }][place].clone());
+    let reservations: [[PortReservation; 3]; 2] =
+        std::array::from_fn(|_| std::array::from_fn(|_| PortReservation::open()));
+    let others = |server: usize| ["--next", &reservations[1][server % 3].address];
+    let frontend = |server: usize, own: usize| {
+        let known = std::array::from_fn(|place| reservations[if place + 1 == server { own } else { 0 }][place].clone());
         // Server 3 is one process.
         let others = others(server);
         place.peer_server_with(server, &known, if server == 2 { &[] } else { &others })
     };
-    let third = front(3, 0);
-    let [mut first, mut second] = [1, 2].map(|server| vec![front(server, 0), front(server, 1)]);
+    let third = frontend(3, 0);
+    let [mut first, mut second] = [1, 2].map(|server| vec![frontend(server, 0), frontend(server, 1)]);
     let mut ask = |servers: [&Server; 3]| {
         let ways = servers.map(|server| way(server, &trust)).into();
         Runtime::new().unwrap().block_on(async {

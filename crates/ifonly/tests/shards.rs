@@ -1,16 +1,17 @@
-//! One server on many machines: real shards and fronts give the bits of one machine, and say what is wrong where something is.
+//! One server on many machines: real shards and fronts give the bits of one machine, and say what
+//! is wrong where something is.
 
 mod support;
 
-use ifonly::client::transport::ServerRequest;
-use ifonly::client::{RetryPolicy, transport::http};
+use ifonly::client::RetryPolicy;
+use ifonly::client::transport::{ServerRequest, http};
 use ifonly::{Bundle, Manifest};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_core::search::Search;
 use ifonly_core::secret_query::SecretQuery;
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
-use support::{COLUMNS, Door, Place, Server, Truth, fine, ifonly};
+use support::{COLUMNS, Place, PortReservation, Server, Truth, fine, ifonly};
 
 /// The flags of whoever is inside.
 fn inside(place: &Place) -> [String; 6] {
@@ -43,19 +44,20 @@ fn front_flags(place: &Place, bundle: &str, shards: &str) -> Vec<String> {
     flags.iter().chain(&more).map(|flag| (*flag).to_owned()).collect()
 }
 
-fn front(place: &Place, bundle: &str, shards: &[Server], extra: &[&str]) -> Server {
+fn frontend(place: &Place, bundle: &str, shards: &[Server], extra: &[&str]) -> Server {
     let addresses: Vec<&str> = shards.iter().map(Server::address).collect();
     let flags = front_flags(place, bundle, &addresses.join(","));
     Server::start(&flags.iter().map(String::as_str).chain(extra.iter().copied()).collect::<Vec<_>>())
 }
 
-/// What every server answers to the messages of one search with each scheme, which must be the same.
+/// What every server answers to the messages of one search with each scheme, which must be the
+/// same.
 fn compare(place: &Place, urls: &[String], random: &mut SeededRandom) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let trust = http::TlsTrust::system().unwrap();
     // A front on a busy machine may still be looking for its shards.
-    let patient = RetryPolicy { attempts: 60, ..RetryPolicy::default() };
-    let servers = http::servers(urls, &trust, None, patient).unwrap();
+    let retrying = RetryPolicy { attempts: 60, ..RetryPolicy::default() };
+    let servers = http::servers(urls, &trust, None, retrying).unwrap();
     let manifest: Manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
     for deployment in manifest.instances() {
         let ranges = manifest.schema().max_levels();
@@ -101,12 +103,12 @@ fn any_number_of_shards_answers_with_the_bits_of_one_machine_for_every_scheme() 
             fine(&["split", &bundle, "--parts", &count.to_string(), "-o", &place.path(&parts)]);
             let part = |number: usize| shard(&place, &format!("{parts}/part-{number}"), None, "root.key");
             let these: Vec<Server> = (0..count).map(part).collect();
-            servers.push(front(&place, &format!("{parts}/front"), &these, &[]));
+            servers.push(frontend(&place, &format!("{parts}/frontend"), &these, &[]));
             shards.extend(these);
         }
         for cuts in [vec![":77".to_owned(), "77:".into()], vec![":1".into(), "65:".into(), "1:65".into()]] {
             let these: Vec<Server> = cuts.iter().map(|rows| shard(&place, "bundle", Some(rows), "root.key")).collect();
-            servers.push(front(&place, "bundle", &these, &[]));
+            servers.push(frontend(&place, "bundle", &these, &[]));
             shards.extend(these);
         }
         assert!(rows > 100, "{rows}");
@@ -122,21 +124,22 @@ fn an_order_through_buckets_has_the_same_bits_from_shards() {
     assert!(Bundle::manifest_of(place.path("bundle").as_ref()).unwrap().rows() > 1 << 16);
     let cuts = ["0:30001", "30001:"];
     let shards = cuts.map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
-    let servers = [place.server(1, &[]), front(&place, "bundle", &shards, &[])];
+    let servers = [place.server(1, &[]), frontend(&place, "bundle", &shards, &[])];
     let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
     compare(&place, &urls, &mut SeededRandom::new(17));
     slow_readers_keep_nobody_out(&place, &servers[0]);
 }
 
-/// Somebody begins to read an answer and stops, at a front that computes one answer at a time, as its shards do. Others are answered
-/// meanwhile, and in the end the slow one has the bits of one machine.
+/// Somebody begins to read an answer and stops, at a front that computes one answer at a time, as
+/// its shards do. Others are answered meanwhile, and in the end the slow one has the bits of one
+/// machine.
 fn slow_readers_keep_nobody_out(place: &Place, whole: &Server) {
     let one = ["--running", "1"];
     let shards = [":20000", "20000:"].map(|rows| shard_with(place, "bundle", Some(rows), "root.key", &one));
     let limits = place.path("limits.toml");
-    let patient = ["stall", "answer", "queue"].map(|what| format!("{what}_seconds = 3600\n")).concat();
-    std::fs::write(&limits, format!("[limits]\ntransit_megabytes = 16\n{patient}")).unwrap();
-    let front = front(place, "bundle", &shards, &["--config", &limits, one[0], one[1]]);
+    let retrying = ["stall", "answer", "queue"].map(|what| format!("{what}_seconds = 3600\n")).concat();
+    std::fs::write(&limits, format!("[limits]\ntransit_megabytes = 16\n{retrying}")).unwrap();
+    let frontend = frontend(place, "bundle", &shards, &["--config", &limits, one[0], one[1]]);
     let manifest = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap();
     let own = vec![0; manifest.schema().max_levels().len()];
     let deployment = manifest.instances().next().unwrap().clone();
@@ -144,8 +147,8 @@ fn slow_readers_keep_nobody_out(place: &Place, whole: &Server) {
     let outgoing = search.next(&mut SeededRandom::new(18)).unwrap();
     // A front holds 128 kB of it.
     assert!(outgoing.response_length > 200_000, "{}", outgoing.response_length);
-    let slow: Vec<Http2> = (0..3).map(|_| Http2::ask(front.address(), &outgoing.messages[0])).collect();
-    let urls = [whole, &front].map(|server| server.url.clone());
+    let slow: Vec<Http2> = (0..3).map(|_| Http2::ask(frontend.address(), &outgoing.messages[0])).collect();
+    let urls = [whole, &frontend].map(|server| server.url.clone());
     compare(place, &urls, &mut SeededRandom::new(19));
     let mut quick = Http2::ask(whole.address(), &outgoing.messages[0]);
     let right = quick.read_on();
@@ -219,9 +222,11 @@ fn servers_of_any_number_of_shards_take_part_in_sealed_searches() {
     let mut right: Vec<serde_json::Value> = vec![];
     // How many shards each of the three has; none on one machine, which comes first.
     for counts in [[0; 3], [1, 0, 0], [2, 0, 0], [3, 0, 0], [7, 0, 0], [2, 3, 1]] {
-        let doors: [Door; 3] = std::array::from_fn(|_| Door::open());
-        let (servers, _shards): (Vec<Server>, Vec<Vec<Server>>) =
-            (1..).zip(counts).map(|(index, count)| sealed_server(&place, index, count, accepted.len(), &doors)).unzip();
+        let reservations: [PortReservation; 3] = std::array::from_fn(|_| PortReservation::open());
+        let (servers, _shards): (Vec<Server>, Vec<Vec<Server>>) = (1..)
+            .zip(counts)
+            .map(|(index, count)| sealed_server(&place, index, count, accepted.len(), &reservations))
+            .unzip();
         for (number, person) in people.iter().enumerate() {
             let found = ask_sealed(&place, person, &servers);
             assert_eq!(found["scheme"], "sealed");
@@ -247,10 +252,17 @@ fn servers_of_any_number_of_shards_take_part_in_sealed_searches() {
     }
 }
 
-/// One of three servers, whose rows are in so many shards, or all in itself if that is none; it is ready.
-fn sealed_server(place: &Place, index: usize, count: usize, rows: usize, doors: &[Door; 3]) -> (Server, Vec<Server>) {
+/// One of three servers, whose rows are in so many shards, or all in itself if that is none; it is
+/// ready.
+fn sealed_server(
+    place: &Place,
+    index: usize,
+    count: usize,
+    rows: usize,
+    reservations: &[PortReservation; 3],
+) -> (Server, Vec<Server>) {
     if count == 0 {
-        return (place.peer_server(index, doors), vec![]);
+        return (place.peer_server(index, reservations), vec![]);
     }
     let cut = |number: usize| rows * number / count;
     let shard = |number| shard(place, "bundle", Some(&format!("{}:{}", cut(number), cut(number + 1))), "root.key");
@@ -259,7 +271,7 @@ fn sealed_server(place: &Place, index: usize, count: usize, rows: usize, doors: 
     let [_, _, _, cert, _, key] = inside(place);
     let addresses = addresses.join(",");
     let inside = ["--shards", &addresses, "--shards-cert", &cert, "--shards-key", &key];
-    let mut server = place.peer_server_with(index, doors, &[&inside[..], &["--admin", "127.0.0.1:0"]].concat());
+    let mut server = place.peer_server_with(index, reservations, &[&inside[..], &["--admin", "127.0.0.1:0"]].concat());
     let admin = admin_of(&mut server);
     until(|| support::get(&admin, "/readyz").contains(" 200 "));
     (server, shards)
@@ -412,23 +424,23 @@ fn a_shard_that_stands_still_is_named_until_it_goes_on() {
     let place = Place::new(120, 13, &["--levels", "20"]);
     let rows = Bundle::manifest_of(place.path("bundle").as_ref()).unwrap().rows();
     let shards = [":40", "40:"].map(|rows| shard(&place, "bundle", Some(rows), "root.key"));
-    let config = place.path("front.toml");
+    let config = place.path("frontend.toml");
     std::fs::write(&config, "[shards]\nsilent_seconds = 1\n").unwrap();
-    let mut front = front(&place, "bundle", &shards, &["--config", &config, "--admin", "127.0.0.1:0"]);
-    let admin = admin_of(&mut front);
+    let mut frontend = frontend(&place, "bundle", &shards, &["--config", &config, "--admin", "127.0.0.1:0"]);
+    let admin = admin_of(&mut frontend);
     let ready = || support::get(&admin, "/readyz");
     until(|| ready().contains(" 200 "));
     let second = place.server(2, &[]);
     let profile = place.profile(&place.rows[0].0);
     let ask = || {
-        let servers = ["--server", &front.url, "--server", &second.url];
+        let servers = ["--server", &frontend.url, "--server", &second.url];
         let output = ifonly(&[&["ask", "--profile", profile.to_str().unwrap()], &servers[..]].concat());
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     let (code, said) = ask();
     assert_eq!(code, 0, "{said}");
     shards[1].signal("-STOP");
-    let said = problem(&place, front.address());
+    let said = problem(&place, frontend.address());
     assert!(said.contains(" 503 ") && said.contains("urn:ifonly:problem:shards"), "{said}");
     // Which rows is for everybody; where they should be is for operators.
     assert!(said.contains(&format!("rows 40 to {rows}")) && !said.contains(shards[1].address()), "{said}");
@@ -488,8 +500,8 @@ fn addresses_that_are_none_are_named() {
     (flags[shards_at], flags[shards_at + 1], flags[log_at]) = ("--shards-file".into(), file.clone(), "warn".into());
     flags.extend(["--admin".into(), "127.0.0.1:0".into()]);
     let stderr = std::fs::File::create(&log).unwrap();
-    let mut front = Server::start_logging(&flags.iter().map(String::as_str).collect::<Vec<_>>(), stderr.into());
-    let admin = admin_of(&mut front);
+    let mut frontend = Server::start_logging(&flags.iter().map(String::as_str).collect::<Vec<_>>(), stderr.into());
+    let admin = admin_of(&mut frontend);
     let ready = || support::get(&admin, "/readyz");
     let logged = |what: &[&str]| {
         let text = std::fs::read_to_string(&log).unwrap();

@@ -1,4 +1,5 @@
-//! Names, categories, records, operators and problem details come from outside; nothing in them may steer a terminal.
+//! Names, categories, records, operators and problem details come from outside; nothing in them may
+//! steer a terminal.
 
 mod support;
 
@@ -7,7 +8,8 @@ use std::net::TcpListener;
 use std::process::Output;
 use support::{Server, fine, ifonly};
 
-/// A colour, the same introduced by one byte, a bell, text that runs backwards, a line that is none.
+/// A colour, the same introduced by one byte, a bell, text that runs backwards, a line that is
+/// none.
 const NASTY: [&str; 5] = ["\u{1b}[31m", "\u{9b}2J", "\u{7}", "\u{202e}", "\u{2028}"];
 
 fn assert_harmless(what: &[&str], output: &Output) {

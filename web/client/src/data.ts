@@ -1,135 +1,137 @@
-// What goes in and comes out, as the command line and the Python package have it too.
+// Types of input and output. The command line and the Python package use the same names.
 
-/** What a person was promised, and below which they do not ask. */
+/** Values that the manifest must have. If one does not match, no query is sent. */
 export interface Pins {
-  /** So many servers together still learn nothing; the manifest must say this or more. */
+  /** Least number of servers that may collude and learn nothing. */
   threshold?: number | null;
   /** The manifest's digest, as 64 hexadecimal digits. */
   manifest?: string | null;
   /** The public key that signs the records, as 64 hexadecimal digits. */
   signer?: string | null;
-  /** Who runs the servers, in the order of their numbers: a name, or `NAME=ADDRESS`. */
+  /** The operators in the order of their indices: a name, or `NAME=ADDRESS`. */
   operators?: string[] | null;
 }
 
-/** A server's address, with the token that its operator gave. */
+/** A server's address, and a token if the operator requires one. */
 export interface Server {
   url: string;
   token?: string | null;
 }
 
-/** A person's values by column name; what is left out or null is missing. */
+/** A user's values by column name. Omitted or null values are missing. */
 export type Profile = Record<string, string | number | boolean | null>;
 
 export type Value = string | number;
-export type Pricing = "l2" | "l1" | "mad" | "count";
+export type Metric = "l2" | "l1" | "mad" | "count";
 
-/** A person's wishes. Everything is optional. */
+/** A user's wishes. All are optional. */
 export interface Wishes {
-  /** Features that must stay as they are. */
+  /** Features that must not change. */
   immutable?: string[];
-  /** Only these features may change, if any are named. */
+  /** If not empty, only these features may change. */
   features_to_vary?: string[];
-  /** Whether what the institution suggests as immutable stays too. */
-  suggested?: boolean;
-  /** How much a change of a feature counts: 0.01 to 1000. */
+  /** Whether features that the institution marks as hard to change must not change. */
+  suggested_immutable?: boolean;
+  /** Weight of a change of a feature: 0.01 to 1000. */
   weights?: Record<string, number>;
-  /** How much growing and shrinking count, where they differ. */
+  /** Weights of an increase and of a decrease. */
   asymmetric?: Record<string, [up: number, down: number]>;
-  /** How changes of a feature are priced, where it is not the metric of all. */
-  prices?: Record<string, Pricing>;
-  /** What ending at a value costs, instead of a price. */
+  /** Metric of single features, instead of `metric`. */
+  prices?: Record<string, Metric>;
+  /** Cost of each target value, instead of a metric. */
   costs?: Record<string, [Value, number][]>;
-  /** Where a feature must end, both ends included; either may be null. */
+  /** Permitted range of a feature, inclusive; null leaves a bound open. */
   ranges?: Record<string, [Value | null, Value | null]>;
-  /** At which values a feature must end. */
+  /** Permitted values of a feature. */
   permits?: Record<string, Value[]>;
-  /** Features that may only grow. */
+  /** Features that must not fall. */
   only_up?: string[];
-  /** Features that may only shrink. */
+  /** Features that must not rise. */
   only_down?: string[];
-  /** How changes are priced. */
-  metric?: Pricing;
-  /** Prefer people who changed few features; those who changed more than this many do not count. */
-  few_changes?: number | null;
-  /** How many of the nearest to fetch. Servers see it. */
+  /** Metric of all features. */
+  metric?: Metric;
+  /** Maximum number of features that change. Fewer changes are preferred. */
+  max_changes?: number | null;
+  /** Number of nearest records to fetch; visible to the servers. */
   top?: number;
-  /** Which scheme to ask with. Servers see it; the default is the manifest's. */
+  /** The scheme to use; visible to the servers. The default is the manifest's. */
   scheme?: string | null;
 }
 
-/** Where two people differ. */
+/** A difference between the user and a record. */
 export interface Change {
   feature: string;
   yours: Value;
   theirs: Value;
-  /** Whether the difference lies within one level. */
+  /** Whether both values have the same level. */
   same_level: boolean;
-  /** What it adds to the cost; null where costs count levels. */
+  /** Contribution to the cost; null if costs count levels. */
   contribution: number | null;
 }
 
-/** One of the nearest accepted people. */
+/** One of the nearest accepted records. */
 export interface Explanation {
   cost: number;
   record: Record<string, Value>;
   changes: Change[];
 }
 
-/** What `ifonly ask --json` prints. */
+/** The output of `ifonly ask --json`. */
 export interface Answer {
   found: boolean;
   cost: number | null;
   record: Record<string, Value> | null;
   changes: Change[];
-  /** All of them, nearest first, where more than one was asked for. */
+  /** All records, nearest first, if more than one was requested. */
   nearest?: Explanation[];
   scheme: string;
   servers: number;
   bytes_up: number;
   bytes_down: number;
-  /** How many qualify; null where the scheme hides it. */
-  qualifying: number | null;
+  /** Number of matching rows; null if the scheme does not reveal it. */
+  matching_rows: number | null;
   dataset: { name: string; version: string };
-  liars: number[];
-  troubles: string[];
+  /** Indices of servers whose wrong answers were corrected. */
+  lying_servers: number[];
+  /** Servers that failed but were tolerated, with the reason. */
+  server_failures: string[];
   wishes: string[];
   notes: string[];
 }
 
 export type Kind = "number" | "date" | "timestamp" | "ordinal" | "category";
 
-/** A column of the data: what a form asks. */
+/** A column of the data, as a form needs it. */
 export interface Column {
   name: string;
   kind: Kind;
   unit: string | null;
   description: string | null;
-  /** What stands for a missing value; null where there must be one. */
+  /** Replaces a missing value; null if a value is required. */
   default: string | null;
   suggest_immutable: boolean;
   /** Whether it has directions and ranges. */
   ordered: boolean;
-  /** Whether costs by typical deviation (`mad`) are possible. */
+  /** Whether the metric `mad` is possible. */
   deviation: boolean;
   min: string | null;
   max: string | null;
   words: string[];
 }
 
-/** A scheme on offer. */
+/** An offered scheme. */
 export interface Scheme {
   name: string;
-  /** What the person learns beside the record. */
+  /** What the user learns besides the record. */
   learns: string;
   servers: number;
   phases: number;
-  /** Whether every record is fetched in a step of its own. */
+  /** Whether every record is fetched in a separate step. */
   fetches: boolean;
   top_limit: number;
   /** Whether costs are in values; otherwise they count levels. */
   in_values: boolean;
-  /** Whether directions, ranges and permitted values can be wished for. */
+  /** Whether directions, ranges and permitted values are possible. */
   any_wish: boolean;
 }
 
@@ -147,20 +149,20 @@ export interface Inspection {
   default_scheme: string;
   schemes: Scheme[];
   columns: Column[];
-  /** Servers that could not be met, and why. */
-  troubles: string[];
+  /** Servers that could not be reached, with the reason. */
+  server_failures: string[];
 }
 
-/** How a value is understood. */
-export interface Understood {
+/** How a value is interpreted. */
+export interface InterpretedValue {
   missing: boolean;
   clamped: boolean;
   level: string | null;
-  /** Where it lies between the bounds, from 0 to 1. */
+  /** Position between the bounds, from 0 to 1. */
   place: number | null;
 }
 
-/** How far one server is. */
+/** Progress of one server. */
 export interface Progress {
   server: string;
   /** Counted from 1. */
@@ -169,32 +171,36 @@ export interface Progress {
   of: number;
 }
 
-/** One message, as its server saw it. The beginnings of two servers' messages together tell about the person. */
-export interface Sent {
+/** One message as its server received it. The messages of two servers together reveal the query. */
+export interface SentMessage {
   server: number;
   address: string;
   path: string;
   bytes: number;
   payload: number;
-  /** How the share begins, in hexadecimal digits. */
+  /** First bytes of the share, in hexadecimal digits. */
   begins: string;
-  /** How many of the share's bits are ones. */
+  /** Number of one bits in the share. */
   ones: number;
 }
 
-export interface ServerTrouble {
+/** Why one server gave no answer. */
+export interface ServerFailure {
   server: string;
   code: string;
   message: string;
 }
 
-/** What went wrong, and whose fault it is. */
+/** An error, with its cause. */
 export class IfonlyError extends Error {
-  /** `input`: the profile, the wishes or an address; `servers`: out of reach; `integrity`: they contradict each other; `machine`. */
+  /**
+   * `input`: the profile, the wishes or an address; `servers`: unreachable servers; `integrity`:
+   * the servers contradict each other; `machine`: this machine.
+   */
   readonly kind: "input" | "servers" | "integrity" | "machine";
   readonly code: string;
   readonly features: string[];
-  readonly servers: ServerTrouble[];
+  readonly servers: ServerFailure[];
 
   constructor(problem: Partial<IfonlyError> & { message: string }) {
     super(problem.message);

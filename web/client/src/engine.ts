@@ -1,12 +1,12 @@
-// The WebAssembly half behind one small interface, so that it can run here or in a worker.
+// The WebAssembly engine behind a small interface, to run it in this thread or in a worker.
 
-import init, { connect, Session } from "../wasm/ifonly.js";
+import init, { connect, WasmClient } from "../wasm/ifonly.js";
 import { IfonlyError, type Progress } from "./data.ts";
 
-/** A call of the engine: a method of a session, or `connect`. */
+/** A call of the engine: a method of a client, or `connect`. */
 export interface Call {
   method: "connect" | "inspect" | "manifest" | "understand" | "check" | "ask" | "seen" | "free";
-  session?: number;
+  client?: number;
   args: string[];
 }
 
@@ -15,24 +15,24 @@ export interface Options {
   onProgress?: ((progress: Progress) => void) | undefined;
 }
 
-/** Runs calls. Results are JSON texts, except for `connect`, which gives a session's number as text. */
+/** Runs calls. Results are JSON texts; the result of `connect` is the number of a client. */
 export interface Engine {
   run(call: Call, options?: Options): Promise<string>;
   close(): void;
 }
 
-/** Thrown for a call that was stopped. */
+/** The exception of a call that was stopped. */
 export const stopped = () => new DOMException("the search was stopped", "AbortError");
 
 /** The engine in this thread. */
 export class Direct implements Engine {
   readonly #ready: Promise<unknown>;
-  readonly #sessions = new Map<number, Session>();
+  readonly #clients = new Map<number, WasmClient>();
   #last = 0;
 
   constructor(wasm: BufferSource | WebAssembly.Module | Promise<BufferSource>) {
     this.#ready = Promise.resolve(wasm).then((wasm) => init({ module_or_path: wasm }));
-    // Whoever calls first hears of it.
+    // The first call reports an error.
     this.#ready.catch(() => {});
   }
 
@@ -51,15 +51,15 @@ export class Direct implements Engine {
     }
   }
 
-  async #dispatch({ method, session, args }: Call, stop: Promise<void>, onProgress?: (progress: Progress) => void) {
+  async #dispatch({ method, client, args }: Call, stop: Promise<void>, onProgress?: (progress: Progress) => void) {
     const [first = "", second = ""] = args;
     if (method === "connect") {
-      const met = await connect(first, stop);
-      this.#sessions.set(++this.#last, met);
+      const connected = await connect(first, stop);
+      this.#clients.set(++this.#last, connected);
       return String(this.#last);
     }
-    const own = this.#sessions.get(session ?? 0);
-    if (!own) throw new Error("the connection was closed");
+    const own = this.#clients.get(client ?? 0);
+    if (!own) throw new Error("the connection is closed");
     switch (method) {
       case "inspect":
         return own.inspect();
@@ -72,19 +72,19 @@ export class Direct implements Engine {
       case "seen":
         return own.seen();
       case "ask": {
-        const told = (server: string, step: number, received: number, of: number) =>
+        const report = (server: string, step: number, received: number, of: number) =>
           onProgress?.({ server, step, received, of });
-        return await own.ask(first, second, told, stop);
+        return await own.ask(first, second, report, stop);
       }
       case "free":
-        this.#sessions.delete(session ?? 0);
+        this.#clients.delete(client ?? 0);
         own.free();
         return "";
     }
   }
 
   close() {
-    for (const session of this.#sessions.values()) session.free();
-    this.#sessions.clear();
+    for (const client of this.#clients.values()) client.free();
+    this.#clients.clear();
   }
 }

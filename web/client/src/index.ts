@@ -1,8 +1,8 @@
-// Asking from JavaScript: connect to the servers, see what they offer, ask.
+// The client for JavaScript: connect to the servers, inspect their manifest, search.
 //
-// In a browser everything runs in a Web Worker; in Node, in this thread. No profile is kept anywhere but in memory.
+// In a browser the engine runs in a Web Worker, in Node in this thread. Profiles stay in memory.
 
-import type { Answer, Inspection, Pins, Profile, Progress, Sent, Server, Understood, Wishes } from "./data.ts";
+import type { Answer, Inspection, InterpretedValue, Pins, Profile, Progress, SentMessage, Server, Wishes } from "./data.ts";
 import { Direct, type Engine } from "./engine.ts";
 import { Remote } from "./remote.ts";
 
@@ -11,24 +11,24 @@ export type { Engine } from "./engine.ts";
 
 export interface ConnectOptions {
   signal?: AbortSignal;
-  /** The engine to use, for several connections; by default each starts its own. */
+  /** An engine for several connections. By default each connection starts its own. */
   engine?: Engine;
 }
 
 export interface AskOptions {
-  /** Stops the search. Servers see that somebody stopped. */
+  /** Cancels the search. The servers see the cancellation. */
   signal?: AbortSignal;
   onProgress?: (progress: Progress) => void;
 }
 
 export interface EngineOptions {
-  /** The bytes of ifonly.wasm; by default those beside this module. */
+  /** The bytes of ifonly.wasm. The default is the file beside this module. */
   wasm?: BufferSource | Promise<BufferSource>;
-  /** A worker that runs worker.js; by default the one beside this module. */
+  /** A worker that runs worker.js. The default is the file beside this module. */
   worker?: Worker;
 }
 
-/** Starts an engine: in a worker where there are workers, in this thread elsewhere. */
+/** Starts an engine: in a worker if workers exist, else in this thread. */
 export function start(options: EngineOptions = {}): Engine {
   const wasm = options.wasm ?? load();
   if (options.worker) return new Remote(options.worker, wasm);
@@ -47,78 +47,79 @@ async function load(): Promise<BufferSource> {
   return await response.arrayBuffer();
 }
 
-/** Meets the servers, given in any order, and compares what they offer. Nothing about a person is sent. */
+/** Connects to the servers, in any order, and compares their manifests. Sends no user data. */
 export async function connect(
   servers: (string | Server)[],
   pins: Pins = {},
   options: ConnectOptions = {},
 ): Promise<Connection> {
   const engine = options.engine ?? start();
-  const meeting = { servers: servers.map((server) => (typeof server === "string" ? { url: server } : server)), pins };
+  const request = { servers: servers.map((server) => (typeof server === "string" ? { url: server } : server)), pins };
   try {
-    const args = [JSON.stringify(meeting)];
-    const session = Number(await engine.run({ method: "connect", args }, { signal: options.signal }));
-    return new Connection(engine, session, !options.engine);
+    const args = [JSON.stringify(request)];
+    const client = Number(await engine.run({ method: "connect", args }, { signal: options.signal }));
+    return new Connection(engine, client, !options.engine);
   } catch (error) {
     if (!options.engine) engine.close();
     throw error;
   }
 }
 
-/** Servers that agree about what they offer. */
+/** A connection to all servers of one deployment, with matching manifests. */
 export class Connection {
   readonly #engine: Engine;
-  readonly #session: number;
+  readonly #client: number;
   readonly #owned: boolean;
 
-  /** Use `connect`. */
-  constructor(engine: Engine, session: number, owned: boolean) {
+  /** Call `connect` instead. */
+  constructor(engine: Engine, client: number, owned: boolean) {
     this.#engine = engine;
-    this.#session = session;
+    this.#client = client;
     this.#owned = owned;
   }
 
-  /** What the servers offer: columns, schemes, operators. */
+  /** Returns what the servers offer: columns, schemes, operators. */
   async inspect(): Promise<Inspection> {
     return JSON.parse(await this.#run("inspect"));
   }
 
-  /** The manifest, byte by byte as it was served. */
+  /** Returns the manifest exactly as it was served. */
   manifest(): Promise<string> {
     return this.#run("manifest");
   }
 
-  /** How a value is understood; throws where it is none. Nothing is sent. */
-  async understand(column: string, value: string): Promise<Understood> {
+  /** Returns how a value is interpreted; throws if it is invalid. Sends nothing. */
+  async understand(column: string, value: string): Promise<InterpretedValue> {
     return JSON.parse(await this.#run("understand", [column, value]));
   }
 
-  /** Whether a question can be; what the person should know about it. Nothing is sent. */
+  /** Checks a search and returns notes for the user; throws if it is invalid. Sends nothing. */
   async check(profile: Profile, wishes: Wishes = {}): Promise<string[]> {
     return JSON.parse(await this.#run("check", [JSON.stringify(profile), JSON.stringify(wishes)]));
   }
 
   /**
-   * Asks for the nearest accepted people. What is sent depends on the manifest, the scheme and the number of records alone; after a
-   * mistake in the profile or the wishes a search follows that looks for nothing, and then the error.
+   * Finds the nearest accepted records. The traffic depends only on the manifest, the scheme and
+   * the number of records. If the profile or the wishes are invalid, a dummy query runs before the
+   * error is thrown.
    */
   async ask(profile: Profile, wishes: Wishes = {}, options: AskOptions = {}): Promise<Answer> {
     return JSON.parse(await this.#run("ask", [JSON.stringify(profile), JSON.stringify(wishes)], options));
   }
 
-  /** What each server was sent in the last search. Whoever sees two servers' parts can read the question. */
-  async seen(): Promise<Sent[]> {
+  /** Returns the messages of the last search. Those of two servers together reveal the query. */
+  async seen(): Promise<SentMessage[]> {
     return JSON.parse(await this.#run("seen"));
   }
 
-  /** Lets go of the servers, and of the worker if it was started for them. */
+  /** Closes the connection, and the worker if it was started for it. */
   close() {
     if (this.#owned) this.#engine.close();
     else this.#run("free").catch(() => {});
   }
 
   #run(method: "inspect" | "manifest" | "understand" | "check" | "ask" | "seen" | "free", args: string[] = [], options = {}) {
-    return this.#engine.run({ method, session: this.#session, args }, options);
+    return this.#engine.run({ method, client: this.#client, args }, options);
   }
 }
 

@@ -1,4 +1,4 @@
-// The engine behind a worker's messages.
+// The engine in a worker, reached by messages.
 
 import { IfonlyError } from "./data.ts";
 import { stopped, type Call, type Engine, type Options } from "./engine.ts";
@@ -15,39 +15,39 @@ export class Remote implements Engine {
   readonly #ready: Promise<void>;
   readonly #waiting = new Map<number, Waiting>();
   #last = 0;
-  #fault: IfonlyError | undefined;
+  #failure: IfonlyError | undefined;
 
   constructor(worker: Worker, wasm: BufferSource | Promise<BufferSource>) {
     this.#worker = worker;
-    worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => this.#hear(data));
+    worker.addEventListener("message", ({ data }: MessageEvent<FromWorker>) => this.#receive(data));
     worker.addEventListener("error", (event) => this.#fail(event.message || "the worker stopped"));
     this.#ready = Promise.resolve(wasm).then(
-      (wasm) => this.#say({ wasm }),
+      (wasm) => this.#send({ wasm }),
       (error) => this.#fail(String(error)),
     );
   }
 
   run(call: Call, options: Options = {}): Promise<string> {
     if (options.signal?.aborted) return Promise.reject(stopped());
-    if (this.#fault) return Promise.reject(this.#fault);
+    if (this.#failure) return Promise.reject(this.#failure);
     const id = ++this.#last;
-    options.signal?.addEventListener("abort", () => this.#say({ id, stop: true }), { once: true });
+    options.signal?.addEventListener("abort", () => this.#send({ id, stop: true }), { once: true });
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { ...options, resolve, reject });
-      this.#ready.then(() => this.#say({ id, call }));
+      this.#ready.then(() => this.#send({ id, call }));
     });
   }
 
   close() {
     this.#worker.terminate();
-    this.#fail("the connection was closed");
+    this.#fail("the connection is closed");
   }
 
-  #say(message: ToWorker) {
+  #send(message: ToWorker) {
     this.#worker.postMessage(message);
   }
 
-  #hear(message: FromWorker) {
+  #receive(message: FromWorker) {
     const waiting = this.#waiting.get(message.id);
     if (!waiting) return;
     if ("progress" in message) {
@@ -61,8 +61,8 @@ export class Remote implements Engine {
   }
 
   #fail(message: string) {
-    this.#fault = new IfonlyError({ kind: "machine", code: "machine", message });
-    for (const waiting of this.#waiting.values()) waiting.reject(this.#fault);
+    this.#failure = new IfonlyError({ kind: "machine", code: "machine", message });
+    for (const waiting of this.#waiting.values()) waiting.reject(this.#failure);
     this.#waiting.clear();
   }
 }

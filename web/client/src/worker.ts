@@ -1,4 +1,5 @@
-// The engine in a worker: whatever it computes, the page stays free. Begins with the message {wasm}, then takes calls by number.
+// Runs the engine in a worker, so that the page stays responsive. The first message is {wasm};
+// numbered calls follow.
 
 import { IfonlyError } from "./data.ts";
 import { Direct, type Call } from "./engine.ts";
@@ -12,7 +13,7 @@ export type FromWorker =
 
 let engine: Direct | undefined;
 const running = new Map<number, AbortController>();
-const say = (message: FromWorker) => (self as unknown as Worker).postMessage(message);
+const send = (message: FromWorker) => (self as unknown as Worker).postMessage(message);
 
 self.addEventListener("message", async ({ data }: MessageEvent<ToWorker>) => {
   if ("wasm" in data) {
@@ -29,12 +30,12 @@ self.addEventListener("message", async ({ data }: MessageEvent<ToWorker>) => {
   try {
     if (!engine) throw new Error("the engine was not started");
     const onProgress = (progress: { server: string; step: number; received: number; of: number }) =>
-      say({ id, progress });
-    say({ id, result: await engine.run(data.call, { signal: controller.signal, onProgress }) });
+      send({ id, progress });
+    send({ id, result: await engine.run(data.call, { signal: controller.signal, onProgress }) });
   } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") say({ id, stopped: true });
-    else if (error instanceof IfonlyError) say({ id, problem: { ...error, message: error.message } });
-    else say({ id, problem: { message: String(error) } });
+    if (error instanceof DOMException && error.name === "AbortError") send({ id, stopped: true });
+    else if (error instanceof IfonlyError) send({ id, problem: { ...error, message: error.message } });
+    else send({ id, problem: { message: String(error) } });
   } finally {
     running.delete(id);
   }

@@ -1,4 +1,5 @@
-//! Which rows were accepted: conditions on the target column, any of which is enough, or a mask that says it row by row.
+//! Which rows were accepted: conditions on the target column, any of which is enough, or a mask
+//! that says it row by row.
 
 use std::fmt;
 use std::str::FromStr;
@@ -58,8 +59,9 @@ pub(crate) fn any_of(conditions: &[AcceptCondition]) -> String {
 /// A decision has a few values.
 const MOST_OTHERS: usize = 8;
 
-/// Finds out whether a column alone says whom a mask accepts: all accepted rows have one value, and no other row has it. Such a
-/// column is the decision itself, most likely, which nobody should be asked for.
+/// Finds out whether a column alone says whom a mask accepts: all accepted rows have one value, and
+/// no other row has it. Such a column is the decision itself, most likely, which nobody should be
+/// asked for.
 #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct TargetLeakDetector {
     accepted: Option<String>,
@@ -141,7 +143,8 @@ impl FromStr for AcceptCondition {
 }
 
 impl AcceptCondition {
-    /// Whether a value of the target meets the condition; an error where an order is asked of something without one.
+    /// Whether a value of the target meets the condition; an error where an order is asked of
+    /// something without one.
     pub fn matches(&self, value: &str) -> Result<bool, String> {
         if !self.is_ordering() {
             let same = match (number(value), number(&self.value)) {

@@ -1,13 +1,14 @@
-//! The parts of a bundle one after the other: rows packed into blocks across the seams, records behind each other, and what both hash to.
+//! The parts of a bundle one after the other: rows packed into blocks across the seams, records
+//! behind each other, and what both hash to.
 
-use crate::error::BuildError;
-use crate::format::layout;
-use crate::options::BuildOptions;
 use crate::build::parts::{LevelCounts, PartFiles, SigningJob};
 use crate::build::report::BundleSizes;
 use crate::build::signing_key::SigningKeyFile;
-use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, tell};
+use crate::error::BuildError;
+use crate::format::layout;
 use crate::format::write::{OutputKind, ScratchDir, StagingDir};
+use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, tell};
+use crate::options::BuildOptions;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_scan::RowWriter;
 use ifonly_values::manifest::Manifest;
@@ -22,7 +23,8 @@ impl<'a> SigningJob<'a> {
     }
 }
 
-/// Makes the bundle of the parts in a workplace, whose files are gone afterwards, and puts it in its place.
+/// Makes the bundle of the parts in a workplace, whose files are gone afterwards, and puts it in
+/// its place.
 pub(crate) fn assemble(
     options: &BuildOptions,
     keeping: &SigningKeyFile,

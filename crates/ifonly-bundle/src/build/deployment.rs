@@ -1,13 +1,12 @@
 //! How a bundle will be served: limits, operators and the schemes that fit them.
 
 use crate::error::BuildError;
-use crate::options::{BuildOptions, DeploymentOptions};
 use crate::input::table_set;
+use crate::options::{BuildOptions, DeploymentOptions};
 use ifonly_algebra::field::ModulusRule;
 use ifonly_core::scheme::instance::SchemeInstance;
-use ifonly_core::scheme::{self, Scheme};
-use ifonly_core::scheme::sealed;
 use ifonly_core::scheme::sealed::SealedScheme;
+use ifonly_core::scheme::{self, Scheme, sealed};
 use ifonly_values::manifest::{ManifestError, ManifestFields, Operator, SchemeEntry};
 use ifonly_values::schema::{Schema, nearest};
 
@@ -33,7 +32,7 @@ pub(crate) fn contents(
         contents.operators = wanted.operators.iter().zip(1..).map(operator).collect();
     }
     if !wanted.epochs.is_empty() {
-        contents.epochs = wanted.epochs.clone();
+        contents.key_epochs = wanted.epochs.clone();
     }
     contents.offer_all();
     choose_schemes(&mut contents, wanted)?;
@@ -62,7 +61,8 @@ fn choose_schemes(contents: &mut ManifestFields, wanted: &DeploymentOptions) -> 
     contents.schemes.retain(|offer| usual(offer) || named().any(|name| *name == offer.name));
     contents.default_scheme = match &wanted.default_scheme {
         Some(name) => name.clone(),
-        // One record per search, whoever asks, is the best promise to the institution; three operators can give it.
+        // One record per search, whoever asks, is the best promise to the institution; three
+        // operators can give it.
         None if contents.schemes.iter().any(|offer| offer.name == sealed::SCHEME.name) => {
             sealed::SCHEME.name.to_owned()
         }

@@ -11,10 +11,10 @@ pub(crate) mod parts;
 #[cfg(feature = "build")]
 pub(crate) mod plan;
 pub(crate) mod report;
+#[cfg(feature = "build")]
+pub(crate) mod run;
 pub(crate) mod sign;
 #[cfg(feature = "build")]
 pub(crate) mod signing_key;
 #[cfg(feature = "build")]
 pub(crate) mod task;
-#[cfg(feature = "build")]
-pub(crate) mod run;

@@ -1,11 +1,14 @@
-//! What becomes of a part of the data on its way into a bundle: its levels and texts in files of their own, and how many rows have which level.
+//! What becomes of a part of the data on its way into a bundle: its levels and texts in files of
+//! their own, and how many rows have which level.
 //!
-//! The files of part n stand in one directory, which all workers share: `part-n.levels` has the levels of its accepted rows, row by row, two bytes
-//! each; `part-n.texts` their records without signatures; `part-n.records` the same with them. Each is written under another name first and then
-//! renamed, so that a file under its name is whole, and whoever does a part again replaces it by the same bytes.
+//! The files of part n stand in one directory, which all workers share: `part-n.levels` has the
+//! levels of its accepted rows, row by row, two bytes each; `part-n.texts` their records without
+//! signatures; `part-n.records` the same with them. Each is written under another name first and
+//! then renamed, so that a file under its name is whole, and whoever does a part again replaces it
+//! by the same bytes.
 
-use crate::error::BuildError;
 use crate::build::sign::signed;
+use crate::error::BuildError;
 use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, tell};
 use ifonly_core::signature::{SIGNATURE_LENGTH, SignatureContext, SigningKey};
 use ifonly_values::schema::{EncodedValue, Schema};

@@ -1,16 +1,16 @@
 //! From what was learnt about all columns to how rows are encoded.
 
 use crate::build::accept::{Acceptance, any_of};
-use crate::error::BuildError;
-use crate::format::layout;
+use crate::build::report::ExcludedColumn;
+use crate::build::task::BuildTask;
 use crate::columns::infer;
 use crate::columns::infer::ColumnDecision;
-use crate::columns::table_stats::TableStats;
-use crate::options::BuildOptions;
-use crate::build::report::ExcludedColumn;
 use crate::columns::schema_file::{FeatureOverrides, MissingPolicy, Scalar, SchemaFile};
 use crate::columns::stats::{ColumnStats, Median};
-use crate::build::task::BuildTask;
+use crate::columns::table_stats::TableStats;
+use crate::error::BuildError;
+use crate::format::layout;
+use crate::options::BuildOptions;
 use ifonly_core::params::Params;
 use ifonly_values::manifest::MAX_LEVELS;
 use ifonly_values::schema::{Feature, Schema};
@@ -116,7 +116,8 @@ impl ColumnRequests<'_> {
         wanted.unwrap_or(MissingPolicy::Refuse)
     }
 
-    /// The settings of a column, with the value that stands for missing ones where values are missing.
+    /// The settings of a column, with the value that stands for missing ones where values are
+    /// missing.
     fn filled(&self, column: usize, stats: &ColumnStats) -> FeatureOverrides {
         let mut settings = self.columns[column].clone();
         if settings.default.is_none() && stats.missing_anywhere {
@@ -130,7 +131,8 @@ impl ColumnRequests<'_> {
         settings
     }
 
-    /// A thousand levels a column, or fewer in tables so wide that a question would exceed a megabyte.
+    /// A thousand levels a column, or fewer in tables so wide that a question would exceed a
+    /// megabyte.
     fn usual_levels(&self) -> u32 {
         const LEVELS: usize = 1000;
         // Two tables of 40 bits for each level, at two servers.

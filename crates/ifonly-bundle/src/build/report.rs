@@ -43,11 +43,13 @@ pub struct FeatureReport {
     pub kind: &'static str,
     /// R_k, the largest level.
     pub range: u32,
-    /// How many levels values can have; two categories are the first and the last level of their range.
+    /// How many levels values can have; two categories are the first and the last level of their
+    /// range.
     pub levels: u32,
     /// How numbers become levels.
     pub scale: &'static str,
-    /// The widest interval of numbers that is one level, as people write it; `None` where every level is one value.
+    /// The widest interval of numbers that is one level, as people write it; `None` where every
+    /// level is one value.
     pub widest: Option<String>,
     /// The share of accepted rows in the fullest level, where rows have been counted.
     pub fullest: Option<f64>,
@@ -80,7 +82,8 @@ pub struct BundleSizes {
 }
 
 impl FeatureReport {
-    /// About this feature, whose levels so many rows have; nothing is said about rows that nobody counted.
+    /// About this feature, whose levels so many rows have; nothing is said about rows that nobody
+    /// counted.
     pub fn new(feature: &Feature, clamped: u64, histogram: &[u64]) -> FeatureReport {
         let (kind, scale, values) = match &feature.kind {
             FeatureKind::Numeric { scale, notation } => {
@@ -230,7 +233,8 @@ impl fmt::Display for BuildReport {
 /// Columns of a terminal that everybody has.
 const WIDTH: usize = 80;
 
-/// The text in lines of at most 80 columns, but for words that are longer; all lines but the first are indented.
+/// The text in lines of at most 80 columns, but for words that are longer; all lines but the first
+/// are indented.
 fn wrapped(text: &str) -> String {
     let (mut lines, mut line) = (String::new(), String::new());
     for word in text.split(' ') {

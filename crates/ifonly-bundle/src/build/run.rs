@@ -1,30 +1,30 @@
 //! Building a bundle: learn the columns, encode the accepted rows, write everything or nothing.
 //!
-//! [`Build`] has the steps by themselves, for whoever shares them among workers: `work` says what is to be done with each part of the data,
-//! [`Work::learn`] and then [`Work::encode`] do it, [`PartFiles::sign`](crate::PartFiles::sign) signs, and `assemble` puts the parts together.
-//! One process takes the same steps with all rows as the only part, so who did what shows in no byte.
+//! [`Build`] has the steps by themselves, for whoever shares them among workers: `work` says what
+//! is to be done with each part of the data, [`Work::learn`] and then [`Work::encode`] do it,
+//! [`PartFiles::sign`](crate::PartFiles::sign) signs, and `assemble` puts the parts together. One
+//! process takes the same steps with all rows as the only part, so who did what shows in no byte.
 
 use crate::build::accept::{AcceptCondition, AcceptMask, Acceptance};
-#[cfg(feature = "arrow")]
-use crate::input::arrow::ArrowTable;
-use crate::build::assemble;
-use crate::build::deployment;
-use crate::columns::deviation::with_deviations;
-use crate::error::BuildError;
-use crate::columns::table_stats::TableStats;
-use crate::options::BuildOptions;
 use crate::build::parts::{LevelCounts, PartFiles};
 use crate::build::plan::{ColumnRequests, EncodingPlan};
 use crate::build::report::{BuildReport, FeatureReport};
-use crate::columns::schema_file::{FeatureOverrides, SchemaFile, find_column};
 use crate::build::signing_key::SigningKeyFile;
+use crate::build::task::BuildTask;
+use crate::build::{assemble, deployment};
+use crate::columns::deviation::with_deviations;
+use crate::columns::schema_file::{FeatureOverrides, SchemaFile, find_column};
+use crate::columns::table_stats::TableStats;
+use crate::error::BuildError;
+use crate::format::write;
+use crate::format::write::{OutputKind, ScratchDir};
+#[cfg(feature = "arrow")]
+use crate::input::arrow::ArrowTable;
 #[cfg(feature = "arrow")]
 use crate::input::source::TableSource;
 use crate::input::source::{BuildProgress, ProgressCallback};
 use crate::input::table_set::TableSet;
-use crate::build::task::BuildTask;
-use crate::format::write;
-use crate::format::write::{OutputKind, ScratchDir};
+use crate::options::BuildOptions;
 use ifonly_core::scheme;
 use ifonly_core::signature::SIGNATURE_LENGTH;
 use ifonly_values::manifest::Manifest;
@@ -51,7 +51,8 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(BuildProgress)) ->
     })
 }
 
-/// Builds a bundle from what a program has at hand. `watch` is called now and then, and may end the build.
+/// Builds a bundle from what a program has at hand. `watch` is called now and then, and may end the
+/// build.
 pub fn build_from(
     options: &BuildOptions,
     inputs: BuildInputs,
@@ -83,13 +84,15 @@ impl std::fmt::Debug for Build {
 }
 
 impl Build {
-    /// Refuses what will be refused whatever the data is, before somebody takes pains to get at it: an output that exists, a key that cannot be read.
+    /// Refuses what will be refused whatever the data is, before somebody takes pains to get at it:
+    /// an output that exists, a key that cannot be read.
     pub fn check(options: &BuildOptions) -> Result<(), BuildError> {
         write::check_target(&options.output, OutputKind::Bundle, options.replace)?;
         SigningKeyFile::of(options).map(drop)
     }
 
-    /// Brings options and data together: opens every file, and refuses what contradicts itself before anything is read.
+    /// Brings options and data together: opens every file, and refuses what contradicts itself
+    /// before anything is read.
     pub fn new(options: BuildOptions, inputs: BuildInputs, watch: ProgressCallback<'_>) -> Result<Build, BuildError> {
         write::check_target(&options.output, OutputKind::Bundle, options.replace)?;
         let keeping = SigningKeyFile::of(&options)?;
@@ -137,7 +140,8 @@ impl Build {
         ScratchDir::new(&self.options.output)
     }
 
-    /// Writes the signing key into a workplace, for workers that sign. It goes when the workplace goes.
+    /// Writes the signing key into a workplace, for workers that sign. It goes when the workplace
+    /// goes.
     pub fn lend_key(&self, workplace: &ScratchDir) -> Result<PathBuf, BuildError> {
         self.keeping.lend(workplace.directory())
     }
@@ -154,8 +158,8 @@ impl Build {
         Ok(Manifest::new(contents)?)
     }
 
-    /// Puts the parts together, the files of which are in the workplace in order, and the bundle in its place. Records that nobody has signed are
-    /// signed here.
+    /// Puts the parts together, the files of which are in the workplace in order, and the bundle in
+    /// its place. Records that nobody has signed are signed here.
     pub fn assemble(
         &self,
         plan: &EncodingPlan,

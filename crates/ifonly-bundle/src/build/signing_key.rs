@@ -1,8 +1,9 @@
 //! The institution's key and the file that it is kept in.
 //!
-//! Records are signed when everything else is known: a signature covers the schema, whose deviations come from all rows. The key
-//! stands beside the bundle unless the builder has one, and never inside: whoever has it can forge records, and servers are
-//! just whom the signatures guard against.
+//! Records are signed when everything else is known: a signature covers the schema, whose
+//! deviations come from all rows. The key stands beside the bundle unless the builder has one, and
+//! never inside: whoever has it can forge records, and servers are just whom the signatures guard
+//! against.
 
 use crate::error::BuildError;
 use crate::options::BuildOptions;
@@ -23,7 +24,7 @@ pub(crate) struct SigningKeyFile {
 impl SigningKeyFile {
     /// The key that a build was given, or the one beside the bundle, or a new one.
     pub(crate) fn of(options: &BuildOptions) -> Result<SigningKeyFile, BuildError> {
-        if let Some(path) = &options.sign {
+        if let Some(path) = &options.signing_key {
             return Ok(SigningKeyFile { key: load_key(path)?, path: path.clone(), is_new: false });
         }
         let mut name = options.output.file_name().unwrap_or_default().to_owned();
@@ -35,14 +36,16 @@ impl SigningKeyFile {
         }
     }
 
-    /// Writes the key into a directory that only its owner can look into, for other processes of theirs.
+    /// Writes the key into a directory that only its owner can look into, for other processes of
+    /// theirs.
     pub(crate) fn lend(&self, directory: &Path) -> Result<PathBuf, BuildError> {
         let path = directory.join("signing.key");
         save_key(&path, &self.key)?;
         Ok(path)
     }
 
-    /// Writes a new key to its file, then does what needs it; where that fails, the file goes again.
+    /// Writes a new key to its file, then does what needs it; where that fails, the file goes
+    /// again.
     pub(crate) fn keep(&self, then: impl FnOnce() -> Result<(), BuildError>) -> Result<(), BuildError> {
         if self.is_new {
             save_key(&self.path, &self.key)?;
@@ -67,7 +70,7 @@ pub fn load_key(path: &Path) -> Result<SigningKey, BuildError> {
     const LONGEST: u64 = 4096;
     let refuse = |reason: String| BuildError::File { path: path.into(), reason };
     let io = |source: std::io::Error| match source.kind() {
-        ErrorKind::NotFound => refuse("there is no such signing key; `ifonly keygen --sign` makes one".into()),
+        ErrorKind::NotFound => refuse("there is no such signing key; `ifonly keygen --signing-key` makes one".into()),
         _ => BuildError::Io { action: "read", path: path.into(), source },
     };
     let file = File::open(path).map_err(io)?;
@@ -79,7 +82,7 @@ pub fn load_key(path: &Path) -> Result<SigningKey, BuildError> {
             return Err(refuse(format!("others than its owner can read this signing key; run: chmod 600 {path}")));
         }
     }
-    let malformed = || refuse("this is not a signing key; `ifonly keygen --sign` makes one".into());
+    let malformed = || refuse("this is not a signing key; `ifonly keygen --signing-key` makes one".into());
     let mut text = Zeroizing::new(String::new());
     file.take(LONGEST).read_to_string(&mut text).map_err(|_| malformed())?;
     let parsed = Zeroizing::new(toml::from_str::<Text>(&text).map_err(|_| malformed())?);
@@ -122,7 +125,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("signing.key");
         let key = SigningKey::new(&[3; 32]);
-        assert!(load_key(&path).unwrap_err().to_string().contains("keygen --sign"));
+        assert!(load_key(&path).unwrap_err().to_string().contains("keygen --signing-key"));
         save_key(&path, &key).unwrap();
         assert_eq!(load_key(&path).unwrap().expose(), key.expose());
         assert!(matches!(save_key(&path, &key), Err(BuildError::Io { .. })));

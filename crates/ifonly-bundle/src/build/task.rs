@@ -1,21 +1,23 @@
-//! The two passes over the data, over all of it or a part: learn what the columns are, then encode the accepted rows.
+//! The two passes over the data, over all of it or a part: learn what the columns are, then encode
+//! the accepted rows.
 //!
-//! [`Work`] is what somebody needs to know for that, and nothing else. It travels between processes, so a part can be read by whoever is free.
-//! A part that is worked on again, by anybody, gives the same bytes.
+//! [`Work`] is what somebody needs to know for that, and nothing else. It travels between
+//! processes, so a part can be read by whoever is free. A part that is worked on again, by anybody,
+//! gives the same bytes.
 
 use crate::build::accept::{Acceptance, TargetLeakDetector};
-#[cfg(feature = "arrow")]
-use crate::input::arrow::ArrowTable;
-use crate::columns::text_map::TextMap;
-use crate::error::BuildError;
-use crate::columns::table_stats::TableStats;
 use crate::build::parts::{LevelCounts, PartFiles};
 use crate::build::plan::EncodingPlan;
 use crate::columns::schema_file::find_column;
+use crate::columns::stats::{ColumnStats, Median, RowLocation, is_missing};
+use crate::columns::table_stats::TableStats;
+use crate::columns::text_map::TextMap;
+use crate::error::BuildError;
+#[cfg(feature = "arrow")]
+use crate::input::arrow::ArrowTable;
 #[cfg(feature = "arrow")]
 use crate::input::source::TableSource;
 use crate::input::source::{BuildStage, ProgressCallback, SourceRow};
-use crate::columns::stats::{ColumnStats, Median, RowLocation, is_missing};
 use crate::input::table_set::{TablePart, TableSet};
 use ifonly_values::record;
 use ifonly_values::schema::{Column, EncodedValue, Feature, FeatureKind, Notation, Schema, SchemaError, Value};
@@ -43,12 +45,14 @@ impl BuildTask {
         self.tables.whole()
     }
 
-    /// All rows in parts of about so many bytes of their files, in order. CSV files are not cut, Parquet files between row groups.
+    /// All rows in parts of about so many bytes of their files, in order. CSV files are not cut,
+    /// Parquet files between row groups.
     pub fn parts(&self, bytes: u64) -> Vec<TablePart> {
         self.tables.parts(bytes)
     }
 
-    /// The same work with rows in memory: some of a table that nobody has to hold as a whole. It has the columns that the work was made with.
+    /// The same work with rows in memory: some of a table that nobody has to hold as a whole. It
+    /// has the columns that the work was made with.
     #[cfg(feature = "arrow")]
     pub fn with_rows(self, rows: ArrowTable) -> Result<BuildTask, BuildError> {
         Ok(BuildTask { tables: self.tables.with_rows(TableSource::Arrow(rows))?, ..self })
@@ -80,7 +84,8 @@ impl BuildTask {
         files: &PartFiles,
         watch: ProgressCallback<'_>,
     ) -> Result<LevelCounts, BuildError> {
-        // Equal words are common, and reading one takes longer than finding it; so many are remembered per column.
+        // Equal words are common, and reading one takes longer than finding it; so many are
+        // remembered per column.
         const REMEMBERED: usize = 1 << 16;
         let schema = &plan.schema;
         let columns = self.columns_of(schema)?;

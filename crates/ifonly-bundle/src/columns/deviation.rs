@@ -1,7 +1,8 @@
-//! How far each ordered feature typically lies from its median, a public statistic that costs may be scaled by.
+//! How far each ordered feature typically lies from its median, a public statistic that costs may
+//! be scaled by.
 //!
-//! The median absolute deviation; where more than half of the rows have the median itself, that is 0 and nothing can be
-//! divided by it, so the mean absolute deviation stands for it.
+//! The median absolute deviation; where more than half of the rows have the median itself, that is
+//! 0 and nothing can be divided by it, so the mean absolute deviation stands for it.
 
 use crate::error::BuildError;
 use ifonly_values::schema::{Deviation, DeviationKind, Schema};

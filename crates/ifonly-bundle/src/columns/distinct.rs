@@ -1,11 +1,12 @@
 //! The different values of a column, with their counts, while they are few.
 //!
-//! Beyond [`MAX_DISTINCT`] of them a column is merely "many", and of those only one thing is still asked: whether most were new when they
-//! became too many. That depends on the order of the rows. So that parts of a table can be looked at apart and still give what one reader
-//! would see, every value is kept with the place where it came first, also when nobody lists the values any more.
+//! Beyond [`MAX_DISTINCT`] of them a column is merely "many", and of those only one thing is still
+//! asked: whether most were new when they became too many. That depends on the order of the rows.
+//! So that parts of a table can be looked at apart and still give what one reader would see, every
+//! value is kept with the place where it came first, also when nobody lists the values any more.
 
-use crate::columns::text_map::TextMap;
 use crate::columns::notation::is_other_date;
+use crate::columns::text_map::TextMap;
 use ifonly_values::schema::Notation;
 
 /// More different values are not listed: no feature has more levels.
@@ -121,7 +122,8 @@ impl DistinctValues {
                 return;
             }
         }
-        // There are as many as can be, all of them also behind; so the one that was too many there is too many here.
+        // There are as many as can be, all of them also behind; so the one that was too many there
+        // is too many here.
         if let State::TooMany { at } = behind.state {
             self.state = State::TooMany { at: before + at };
         }

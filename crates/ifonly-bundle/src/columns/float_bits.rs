@@ -1,4 +1,5 @@
-//! Numbers between processes as their bits: JSON has no infinite ones, and bounds of nothing are infinite.
+//! Numbers between processes as their bits: JSON has no infinite ones, and bounds of nothing are
+//! infinite.
 
 use serde::{Deserialize, Deserializer, Serializer};
 

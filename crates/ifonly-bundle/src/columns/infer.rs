@@ -1,19 +1,21 @@
 //! What a column is: as the schema file says, or as its values suggest.
 //!
-//! In this order: one value only → left out. Two values → categorical. Numbers → numeric, unless they count or name the rows. Texts
-//! that hardly repeat, or too many of them → left out. A known scale or intervals → ordinal. Anything else →
-//! categorical. A column of numbers with a few other texts is an error, because one of the two is a mistake.
+//! In this order: one value only → left out. Two values → categorical. Numbers → numeric, unless
+//! they count or name the rows. Texts that hardly repeat, or too many of them → left out. A known
+//! scale or intervals → ordinal. Anything else → categorical. A column of numbers with a few other
+//! texts is an error, because one of the two is a mistake.
 
 use crate::columns::distinct::MAX_DISTINCT;
-use crate::error::BuildError;
-use crate::columns::ordinal;
 use crate::columns::notation::NotationCandidate;
+use crate::columns::ordinal;
 use crate::columns::schema_file::{FeatureOverrides, KindName, Scalar, ScaleName};
 use crate::columns::stats::{ColumnStats, RowLocation, grid};
+use crate::error::BuildError;
 use ifonly_values::schema::{Decimal, Feature, FeatureKind, Notation, OneHot, Scale, ScaleForm};
 use std::path::PathBuf;
 
-/// More categories than this are taken for names or free text, unless the schema file says otherwise.
+/// More categories than this are taken for names or free text, unless the schema file says
+/// otherwise.
 const MAX_INFERRED_CATEGORIES: usize = 1000;
 
 /// What becomes of a column.
@@ -138,7 +140,7 @@ impl ColumnEvidence<'_> {
             return Ok(stats.reading().unwrap_or(none));
         }
         let wanted = |reading: &&NotationCandidate| match (&reading.notation, self.settings.decimal) {
-            (Notation::Written { decimal, .. }, Some(wanted)) => *decimal == wanted,
+            (Notation::Formatted { decimal, .. }, Some(wanted)) => *decimal == wanted,
             _ => true,
         };
         let left: Vec<&NotationCandidate> = stats.readings.left().iter().filter(wanted).collect();
@@ -147,10 +149,10 @@ impl ColumnEvidence<'_> {
             ([], Some((place, word))) => Err(self.cell(*place, format!("{word:?} is not a number"))),
             // Two ways that read other numbers; without a comma or a point they read the same.
             (
-                [NotationCandidate { notation: Notation::Written { decimal, .. }, min, max }, others @ ..],
+                [NotationCandidate { notation: Notation::Formatted { decimal, .. }, min, max }, others @ ..],
                 Some((place, word)),
             ) if others.iter().any(|other| {
-                let written = matches!(&other.notation, Notation::Written { decimal: d, .. } if d != decimal);
+                let written = matches!(&other.notation, Notation::Formatted { decimal: d, .. } if d != decimal);
                 written && (other.min, other.max) != (*min, *max)
             }) =>
             {
@@ -192,7 +194,8 @@ impl ColumnEvidence<'_> {
         }
     }
 
-    /// A level for every value: on a grid, or listed where rows repeat them, so that a list gives away no single row.
+    /// A level for every value: on a grid, or listed where rows repeat them, so that a list gives
+    /// away no single row.
     fn exact(&self, notation: &Notation, low: f64, high: f64, most: u32) -> Option<ScaleForm> {
         const ROWS_PER_LISTED_VALUE: u64 = 10;
         let inside = |number: &f64| (low..=high).contains(number);
@@ -316,8 +319,8 @@ fn is_identifier_name(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::FileLocation;
     use crate::columns::stats::Median;
+    use crate::error::FileLocation;
 
     fn judge<T: AsRef<str>>(name: &str, texts: &[T], settings: &str) -> Result<ColumnDecision, BuildError> {
         let mut stats = ColumnStats::new(Median::Wanted);

@@ -1,5 +1,6 @@
-//! How the numbers of a column are written: plainly, as money, with percent signs, separated thousands or a decimal comma, or as
-//! dates. Every way that one value contradicts is out; what is left when all rows have been seen is how the column is read.
+//! How the numbers of a column are written: plainly, as money, with percent signs, separated
+//! thousands or a decimal comma, or as dates. Every way that one value contradicts is out; what is
+//! left when all rows have been seen is how the column is read.
 
 use ifonly_values::schema::Notation;
 
@@ -45,7 +46,8 @@ impl NotationCandidates {
         left.iter_mut().for_each(|reading| reading.take(number));
     }
 
-    /// Takes a text that is none; `before` has the bounds of the plain numbers so far, if there were any.
+    /// Takes a text that is none; `before` has the bounds of the plain numbers so far, if there
+    /// were any.
     pub(crate) fn other(&mut self, text: &str, before: Option<(f64, f64)>) {
         let points = self.points;
         let left = self.left.get_or_insert_with(|| {
@@ -56,10 +58,12 @@ impl NotationCandidates {
         left.retain_mut(|reading| reading.notation.read(text).map(|number| reading.take(number)).is_some());
     }
 
-    /// Takes what was found in the rows behind; `before` and `after` have the bounds of the plain numbers in both, where there were any.
+    /// Takes what was found in the rows behind; `before` and `after` have the bounds of the plain
+    /// numbers in both, where there were any.
     ///
-    /// A text that is no plain number is one in the ways of at most one currency, and whether it is one in a certain way depends on nothing
-    /// else. So the ways of all rows are those that are left on both sides, whichever text came first.
+    /// A text that is no plain number is one in the ways of at most one currency, and whether it is
+    /// one in a certain way depends on nothing else. So the ways of all rows are those that are
+    /// left on both sides, whichever text came first.
     pub(crate) fn merge(&mut self, behind: NotationCandidates, before: Option<(f64, f64)>, after: Option<(f64, f64)>) {
         let widened = |left: Option<Vec<NotationCandidate>>, plain: Option<(f64, f64)>, points: bool| {
             left.map(|mut left| {
@@ -99,12 +103,12 @@ impl NotationCandidates {
     }
 }
 
-/// Whether a way goes with plain numbers, if there are any, some of them with points: nobody writes a date as a number, and a point
-/// rules out that points separate thousands.
+/// Whether a way goes with plain numbers, if there are any, some of them with points: nobody writes
+/// a date as a number, and a point rules out that points separate thousands.
 fn fits(notation: &Notation, plain: bool, points: bool) -> bool {
     match notation {
         Notation::Date | Notation::Timestamp => !plain,
-        Notation::Written { decimal, .. } => *decimal == '.' || !points,
+        Notation::Formatted { decimal, .. } => *decimal == '.' || !points,
         Notation::Plain => true,
     }
 }
@@ -121,7 +125,7 @@ fn guesses(text: &str) -> Vec<Notation> {
             continue;
         }
         let thousands = Some(thousands);
-        guesses.push(Notation::Written { prefix: prefix.into(), suffix: suffix.into(), thousands, decimal });
+        guesses.push(Notation::Formatted { prefix: prefix.into(), suffix: suffix.into(), thousands, decimal });
     }
     guesses.retain(|notation| notation.read(text).is_some());
     guesses

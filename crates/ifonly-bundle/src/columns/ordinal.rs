@@ -1,4 +1,5 @@
-//! Words that have an order of their own: usual scales (low, medium, high) and intervals ("25 - 45", "Greater than 45").
+//! Words that have an order of their own: usual scales (low, medium, high) and intervals ("25 -
+//! 45", "Greater than 45").
 
 /// The usual scales, each from the lowest up.
 const SCALES: [&[&str]; 9] = [

@@ -1,7 +1,9 @@
-//! About how numbers are spread, in bounded memory: how many lie in each of at most 65,536 intervals.
+//! About how numbers are spread, in bounded memory: how many lie in each of at most 65,536
+//! intervals.
 //!
-//! The intervals are those of doubles that have their first bits in common, as many bits as the intervals can be told apart with. That follows
-//! from the set of numbers alone, never from their order, so parts of a column give what the whole column gives, bit by bit.
+//! The intervals are those of doubles that have their first bits in common, as many bits as the
+//! intervals can be told apart with. That follows from the set of numbers alone, never from their
+//! order, so parts of a column give what the whole column gives, bit by bit.
 
 use std::collections::HashMap;
 
@@ -125,10 +127,10 @@ mod tests {
         let median = whole.median().unwrap();
         assert!((median - right).abs() < 30.0 && numbers.contains(&median), "{median} instead of {right}");
         for at in [0, 1, 65_536, 100_000, 299_999] {
-            let (front, back) = numbers.split_at(at);
-            let (mut ahead, mut behind) = (of(front), of(back));
+            let (frontend, back) = numbers.split_at(at);
+            let (mut ahead, mut behind) = (of(frontend), of(back));
             ahead.merge(of(back));
-            behind.merge(of(front));
+            behind.merge(of(frontend));
             for merged in [ahead, behind] {
                 assert_eq!(serde_json::to_string(&merged).unwrap(), serde_json::to_string(&whole).unwrap(), "{at}");
             }

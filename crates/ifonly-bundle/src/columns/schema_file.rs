@@ -1,7 +1,7 @@
 //! The schema file: what its author knows better than inference. TOML; unknown words are refused.
 //!
-//! CARLA's words `target`, `continuous`, `categorical` and `immutable` mean what they mean there; `[features.NAME]` says more about
-//! one column. `docs/bundles.md` has a sample with every key.
+//! CARLA's words `target`, `continuous`, `categorical` and `immutable` mean what they mean there;
+//! `[features.NAME]` says more about one column. `docs/bundles.md` has a sample with every key.
 
 use crate::error::BuildError;
 use ifonly_values::schema::{Quantiser, nearest};

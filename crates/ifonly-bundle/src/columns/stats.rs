@@ -1,14 +1,17 @@
-//! What the first pass learns about a column: its values while they are few, how many are numbers, bounds, lengths.
+//! What the first pass learns about a column: its values while they are few, how many are numbers,
+//! bounds, lengths.
 //!
-//! Memory stays bounded: beyond [`MAX_DISTINCT`](crate::columns::distinct::MAX_DISTINCT) different values a column is merely "many". Bounds and values
-//! are taken over *all* rows, the rejected ones included, so that a rejected person's own values lie within them.
+//! Memory stays bounded: beyond [`MAX_DISTINCT`](crate::columns::distinct::MAX_DISTINCT) different
+//! values a column is merely "many". Bounds and values are taken over *all* rows, the rejected ones
+//! included, so that a rejected person's own values lie within them.
 //!
-//! Parts of a table can be looked at apart: [`ColumnStats::merge`] gives exactly what one reader of all rows would have.
+//! Parts of a table can be looked at apart: [`ColumnStats::merge`] gives exactly what one reader of
+//! all rows would have.
 
 use crate::columns::distinct::{DistinctValue, DistinctValues, TextClass, is_long};
-use crate::error::FileLocation;
 use crate::columns::notation::{NotationCandidate, NotationCandidates};
 use crate::columns::quantile_sketch::QuantileSketch;
+use crate::error::FileLocation;
 use ifonly_values::schema::{Decimal, Notation};
 
 /// Whether a text stands for a missing value, unless the schema file lists it as a value.
@@ -56,7 +59,8 @@ pub(crate) struct ColumnStats {
     pub(crate) other_dates: u64,
     /// The longest text among accepted rows, in bytes.
     pub(crate) longest: usize,
-    /// How the plain numbers are spread where there are too many to list, if somebody may want their median.
+    /// How the plain numbers are spread where there are too many to list, if somebody may want
+    /// their median.
     spread: Option<QuantileSketch>,
 }
 
@@ -176,7 +180,8 @@ impl ColumnStats {
         is
     }
 
-    /// The different values in the order of their numbers, or of their letters; `None` if they are too many.
+    /// The different values in the order of their numbers, or of their letters; `None` if they are
+    /// too many.
     pub(crate) fn values(&self) -> Option<Vec<String>> {
         let mut values: Vec<String> = self.distinct.listed()?.iter().map(|(text, _)| text).collect();
         // A map has no order of its own, and the same input must give the same bytes.
@@ -186,7 +191,8 @@ impl ColumnStats {
             values.into_iter().map(|text| (notation.read(&text).unwrap_or(0.0), text)).collect();
         // Stable, so that texts of one number ("1", "1.0") keep the order of their letters.
         numbers.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // One text stands for a number that is written in several ways; the rest are found by their number.
+        // One text stands for a number that is written in several ways; the rest are found by their
+        // number.
         numbers.dedup_by(|b, a| a.0 == b.0);
         Some(numbers.into_iter().map(|(_, text)| text).collect())
     }
@@ -208,7 +214,8 @@ impl ColumnStats {
         counts.max_by(|a, b| a.1.count.cmp(&b.1.count).then(b.0.cmp(&a.0))).map(|(value, _)| value)
     }
 
-    /// A value in the middle: one of the values where they are listed, otherwise about the median of plain numbers.
+    /// A value in the middle: one of the values where they are listed, otherwise about the median
+    /// of plain numbers.
     pub(crate) fn median(&self) -> Option<String> {
         let NotationCandidate { notation, .. } = self.reading()?;
         let Some(distinct) = self.distinct.listed() else {
@@ -276,8 +283,8 @@ fn counts(distinct: &DistinctValues, spread: &Option<QuantileSketch>) -> Option<
     Some(distinct.listed()?.iter().filter_map(|(_, seen)| number(seen)).collect())
 }
 
-/// The coarsest grid on which all of these numbers lie, as first value, step and number of steps; `None` if it has more than
-/// `most` steps.
+/// The coarsest grid on which all of these numbers lie, as first value, step and number of steps;
+/// `None` if it has more than `most` steps.
 pub(crate) fn grid(numbers: &[Decimal], most: u32) -> Option<(Decimal, Decimal, u32)> {
     let exponent = numbers.iter().map(|number| number.exponent()).min()?;
     let units: Vec<i128> = numbers.iter().map(|number| number.units(exponent)).collect::<Option<_>>()?;
@@ -358,7 +365,8 @@ mod tests {
         assert!(column(&repeated).values().is_none());
     }
 
-    /// Cuts at all these places, sends every part through JSON and puts them together in two ways: from the front, and in pairs.
+    /// Cuts at all these places, sends every part through JSON and puts them together in two ways:
+    /// from the front, and in pairs.
     fn merged<T: AsRef<str>>(texts: &[T], cuts: &[usize]) -> [ColumnStats; 2] {
         let mut parts: Vec<ColumnStats> = vec![];
         let ends = cuts.iter().copied().chain([texts.len()]);
@@ -368,8 +376,8 @@ mod tests {
             parts.push(serde_json::from_str(&serde_json::to_string(&part).unwrap()).unwrap());
             start = end;
         }
-        let mut front = ColumnStats::new(Median::Wanted);
-        parts.iter().for_each(|part| front.merge(part.clone()));
+        let mut frontend = ColumnStats::new(Median::Wanted);
+        parts.iter().for_each(|part| frontend.merge(part.clone()));
         while parts.len() > 1 {
             let pair = |pair: &[ColumnStats]| {
                 let mut left = pair[0].clone();
@@ -378,7 +386,7 @@ mod tests {
             };
             parts = parts.chunks(2).map(pair).collect();
         }
-        [front, parts.remove(0)]
+        [frontend, parts.remove(0)]
     }
 
     fn check<T: AsRef<str>>(what: &str, texts: &[T], cuts: &[usize]) {

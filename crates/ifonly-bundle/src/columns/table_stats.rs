@@ -1,5 +1,5 @@
-//! What the first pass over the data finds, of a part or of everything. It travels between processes, and parts put together in their order are
-//! exactly what one process would have found.
+//! What the first pass over the data finds, of a part or of everything. It travels between
+//! processes, and parts put together in their order are exactly what one process would have found.
 
 use crate::build::accept::TargetLeakDetector;
 use crate::columns::stats::ColumnStats;

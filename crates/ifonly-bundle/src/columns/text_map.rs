@@ -1,7 +1,9 @@
-//! A map from texts that costs about one cache miss per look-up: a build looks up every cell of a table.
+//! A map from texts that costs about one cache miss per look-up: a build looks up every cell of a
+//! table.
 //!
-//! Texts of up to 15 bytes, nearly all values, are numbers of 128 bits, which are hashed and compared at once and lie in the map
-//! itself; longer ones are strings. The author of a table is the institution that serves it, so nobody floods the map but themselves.
+//! Texts of up to 15 bytes, nearly all values, are numbers of 128 bits, which are hashed and
+//! compared at once and lie in the map itself; longer ones are strings. The author of a table is
+//! the institution that serves it, so nobody floods the map but themselves.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,10 @@
 //! The files of a bundle, byte by byte.
 //!
-//! `rows` is a row store of `ifonly-scan`, in the layout in which a scan reads it (see its `store`). `records` begins with 32
-//! bytes: eight letters of magic, then M (eight bytes), the record length (four bytes), a one and zeros, all little-endian; then come
-//! the records one after another. `checksums` lists the BLAKE3 hash of the other files, in the form that `b3sum --check` reads.
+//! `rows` is a row store of `ifonly-scan`, in the layout in which a scan reads it (see its
+//! `store`). `records` begins with 32 bytes: eight letters of magic, then M (eight bytes), the
+//! record length (four bytes), a one and zeros, all little-endian; then come the records one after
+//! another. `checksums` lists the BLAKE3 hash of the other files, in the form that `b3sum --check`
+//! reads.
 
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const ROWS: &str = "rows";
@@ -13,7 +15,8 @@ pub(crate) const CHECKSUMS: &str = "checksums";
 pub(crate) const RECORDS_HEADER: usize = 32;
 const RECORDS_MAGIC: &[u8; 8] = b"ifonlyO1";
 
-/// Bytes of a record before its signature, from the longest text of each column: a multiple of 16, so that it does not tell the length of the longest row.
+/// Bytes of a record before its signature, from the longest text of each column: a multiple of 16,
+/// so that it does not tell the length of the longest row.
 pub(crate) fn record_length(longest: impl IntoIterator<Item = usize>) -> usize {
     longest.into_iter().map(|bytes| 2 + bytes).sum::<usize>().next_multiple_of(16)
 }

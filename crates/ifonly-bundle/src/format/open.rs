@@ -1,13 +1,14 @@
-//! A bundle as servers load it: nothing is believed before lengths, checksums and levels have been checked.
+//! A bundle as servers load it: nothing is believed before lengths, checksums and levels have been
+//! checked.
 //!
-//! The files are mapped and used where they are: the rows are scanned, and the records sealed, straight from the map. A bundle on
-//! disk is therefore never written to; a new one takes its place by renaming (see `ifonly_scan::FileBytes`).
+//! The files are mapped and used where they are: the rows are scanned, and the records sealed,
+//! straight from the map. A bundle on disk is therefore never written to; a new one takes its place
+//! by renaming (see `ifonly_scan::FileBytes`).
 
-use crate::format::split;
 use crate::error::{BuildError, OpenError};
-use crate::format::layout;
 use crate::format::layout::RECORDS_HEADER;
 use crate::format::write::HashingWriter;
+use crate::format::{layout, split};
 use ifonly_algebra::row_function::RowsError;
 use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_scan::{FileBytes, RowStore, StoreError};
@@ -44,7 +45,8 @@ impl Records {
         }
     }
 
-    /// Some of them, of so many bytes each, one after another. What was passed need not stay in memory: servers read records once, to seal them.
+    /// Some of them, of so many bytes each, one after another. What was passed need not stay in
+    /// memory: servers read records once, to seal them.
     pub(crate) fn pass(&self, rows: Range<usize>, length: usize) -> impl ExactSizeIterator<Item = &[u8]> {
         let first = RECORDS_HEADER + rows.start * length;
         let mut kept = first;
@@ -87,8 +89,8 @@ impl Bundle {
         Ok((Bundle { manifest, rows, records, data_digest: data_digest(&hashes) }, hashes))
     }
 
-    /// A bundle without files, from its three parts: for demonstrations, measurements, tests and other programs. Its digest is that of the
-    /// same bundle on disk.
+    /// A bundle without files, from its three parts: for demonstrations, measurements, tests and
+    /// other programs. Its digest is that of the same bundle on disk.
     pub fn in_memory(manifest: Manifest, rows: RowStore, records: Vec<u8>) -> Result<Bundle, BuildError> {
         Bundle::assembled(manifest, Arc::new(rows), records)
     }
@@ -125,7 +127,8 @@ impl Bundle {
         Ok(Bundle { manifest, rows, records: Arc::new(Records::Memory(records)), data_digest })
     }
 
-    /// Reads and checks the manifest only, for whoever wants to look at a bundle but not to serve it.
+    /// Reads and checks the manifest only, for whoever wants to look at a bundle but not to serve
+    /// it.
     pub fn manifest_of(directory: &Path) -> Result<Manifest, OpenError> {
         Ok(read_manifest(directory)?.0)
     }
@@ -152,8 +155,9 @@ impl Bundle {
         self.records().map(move |record| &record[..record.len() - signature])
     }
 
-    /// A digest of everything in the bundle, the rows included. It must stay among the servers: with it, anybody could test
-    /// a guess at the whole database. Mixed into the servers' keys it makes servers with different data notice.
+    /// A digest of everything in the bundle, the rows included. It must stay among the servers:
+    /// with it, anybody could test a guess at the whole database. Mixed into the servers' keys it
+    /// makes servers with different data notice.
     pub fn data_digest(&self) -> [u8; 32] {
         self.data_digest
     }
@@ -194,7 +198,8 @@ fn contradicts(path: PathBuf) -> OpenError {
     OpenError::Malformed { path, reason: "its header contradicts the manifest".into() }
 }
 
-/// Whether rows are as many and as wide as the manifest says. Their levels were checked against their own ranges.
+/// Whether rows are as many and as wide as the manifest says. Their levels were checked against
+/// their own ranges.
 fn check_rows(manifest: &Manifest, count: usize, rows: &RowStore) -> Result<(), String> {
     if rows.rows() != count {
         return Err(format!("{} rows, and a manifest of {count}", rows.rows()));
@@ -238,11 +243,11 @@ pub(crate) fn read_manifest(directory: &Path) -> Result<(Manifest, Hashes), Open
     const MAX_CHECKSUMS: u64 = 1 << 10;
     let path = directory.join(layout::CHECKSUMS);
     if !path.exists() && split::is_split(directory) {
-        let (part, front) = (directory.join("part-0"), directory.join("front"));
+        let (part, frontend) = (directory.join("part-0"), directory.join("frontend"));
         let reason = format!(
             "these are the parts of a bundle: `ifonly shard {}` serves the first, and `ifonly serve {} --shards …` is a front of all",
             part.display(),
-            front.display()
+            frontend.display()
         );
         return Err(OpenError::Malformed { path: directory.into(), reason });
     }
@@ -273,7 +278,8 @@ pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, OpenError
     Ok(bytes)
 }
 
-/// A file with the length that the manifest implies, compared before anything is mapped or allocated, and the listed hash.
+/// A file with the length that the manifest implies, compared before anything is mapped or
+/// allocated, and the listed hash.
 fn checked_file(path: &Path, need: Option<usize>, hash: &blake3::Hash) -> Result<FileBytes, OpenError> {
     let io = |source| OpenError::Io { path: path.into(), source };
     let file = File::open(path).map_err(io)?;

@@ -1,16 +1,17 @@
-//! Some rows of a bundle, for a server whose rows are on several machines: shards hold parts, and the front holds no rows at all.
+//! Some rows of a bundle, for a server whose rows are on several machines: shards hold parts, and
+//! the front holds no rows at all.
 //!
-//! A part is cut out of a whole bundle when it is opened, or beforehand by [`Bundle::split`], so that no machine needs more than its own
-//! rows. Then it is a directory with the manifest and the checksums of the whole bundle, `rows` and `records` of its rows alone, and `part`, which says
-//! which rows these are and what all of its files hash to. The checksums are among them: a front believes whoever has the same, so that rows beside the
-//! checksums of another bundle would be answered as that bundle's. A front's directory has the manifest and the checksums only.
+//! A part is cut out of a whole bundle when it is opened, or beforehand by [`Bundle::split`], so
+//! that no machine needs more than its own rows. Then it is a directory with the manifest and the
+//! checksums of the whole bundle, `rows` and `records` of its rows alone, and `part`, which says
+//! which rows these are and what all of its files hash to. The checksums are among them: a front
+//! believes whoever has the same, so that rows beside the checksums of another bundle would be
+//! answered as that bundle's. A front's directory has the manifest and the checksums only.
 
-use crate::format::open;
-use crate::format::open::{Bundle, Hashes, Records};
 use crate::error::{BuildError, OpenError};
-use crate::format::layout;
-use crate::format::write;
+use crate::format::open::{Bundle, Hashes, Records};
 use crate::format::write::{OutputKind, PrivateDir, StagingDir};
+use crate::format::{layout, open, write};
 use ifonly_scan::RowStore;
 use ifonly_values::manifest::Manifest;
 use std::ops::Range;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 /// What a part says about itself, as JSON.
 const PART: &str = "part";
 /// A front's folder among the parts.
-const FRONT: &str = "front";
+const FRONTEND: &str = "frontend";
 /// More than a label ever takes.
 const MOST_BYTES: u64 = 1 << 12;
 
@@ -50,14 +51,14 @@ pub(crate) fn instead_of_a_bundle(directory: &Path) -> Option<&'static str> {
 
 /// Whether a directory has what a bundle was split into.
 pub(crate) fn is_split(directory: &Path) -> bool {
-    directory.join("part-0").join(PART).is_file() && directory.join(FRONT).join(layout::CHECKSUMS).is_file()
+    directory.join("part-0").join(PART).is_file() && directory.join(FRONTEND).join(layout::CHECKSUMS).is_file()
 }
 
 /// Whether it has nothing else.
 pub(crate) fn is_split_alone(directory: &Path) -> bool {
     let is_ours = |name: &str| {
         let number = name.strip_prefix("part-").unwrap_or_default();
-        name == FRONT || (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+        name == FRONTEND || (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let ours = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(is_ours))
@@ -73,7 +74,8 @@ pub struct BundleMetadata {
 }
 
 impl BundleMetadata {
-    /// Reads and checks the manifest and the list of checksums of a bundle, a part or a front's directory.
+    /// Reads and checks the manifest and the list of checksums of a bundle, a part or a front's
+    /// directory.
     pub fn open(directory: &Path) -> Result<BundleMetadata, OpenError> {
         Ok(BundleMetadata::open_listed(directory)?.0)
     }
@@ -111,7 +113,8 @@ impl std::fmt::Debug for BundlePart {
 }
 
 impl BundlePart {
-    /// Opens a part, or cuts `wanted` out of a whole bundle; all of its rows without. A part holds the rows it holds: other ones are refused.
+    /// Opens a part, or cuts `wanted` out of a whole bundle; all of its rows without. A part holds
+    /// the rows it holds: other ones are refused.
     pub fn open(directory: &Path, wanted: Option<Range<usize>>) -> Result<BundlePart, OpenError> {
         let path = directory.join(PART);
         let malformed = |reason: String| OpenError::Malformed { path: path.clone(), reason };
@@ -223,8 +226,9 @@ impl Bundle {
         BundlePart { outline, first_row, rows, records: self.records.clone(), before }
     }
 
-    /// Cuts the bundle in `directory` into `parts` parts of nearly equal length: `part-0` and so on in `output`, and `front`. Says which rows each has, the front
-    /// none. All of them are written, or none; what a bundle was split into before is replaced if `replace` says so.
+    /// Cuts the bundle in `directory` into `parts` parts of nearly equal length: `part-0` and so on
+    /// in `output`, and `front`. Says which rows each has, the front none. All of them are written,
+    /// or none; what a bundle was split into before is replaced if `replace` says so.
     pub fn split(
         directory: &Path,
         parts: usize,
@@ -248,8 +252,8 @@ impl Bundle {
             part.write(&staging.folder().folder(&name)?, &checksums)?;
             written.push((name, part.rows()));
         }
-        write_outline(&staging.folder().folder(FRONT)?, whole.manifest(), &checksums)?;
-        written.push((FRONT.into(), 0..0));
+        write_outline(&staging.folder().folder(FRONTEND)?, whole.manifest(), &checksums)?;
+        written.push((FRONTEND.into(), 0..0));
         staging.commit(replace)?;
         Ok(written)
     }

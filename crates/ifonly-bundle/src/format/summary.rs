@@ -1,4 +1,5 @@
-//! What a manifest promises in numbers: for every scheme on offer, servers, field and bytes per search.
+//! What a manifest promises in numbers: for every scheme on offer, servers, field and bytes per
+//! search.
 
 use crate::build::report::{FeatureReport, write_features};
 use ifonly_core::scheme::instance::SchemeInstance;
@@ -42,7 +43,8 @@ pub struct SchemeSummary {
     pub cheat_bits: u64,
     /// How many records one fetch gives such a client.
     pub cheat_records: usize,
-    /// Before so many searches no such client knows all rows: what a row holds, divided by these bits.
+    /// Before so many searches no such client knows all rows: what a row holds, divided by these
+    /// bits.
     pub cheat_searches: u64,
 }
 

@@ -1,9 +1,8 @@
-//! Writing a bundle, or all parts of one, whole or not at all: into a hidden directory beside the target, then one rename. Rows and records are for the
-//! owner's eyes only, like a root key.
+//! Writing a bundle, or all parts of one, whole or not at all: into a hidden directory beside the
+//! target, then one rename. Rows and records are for the owner's eyes only, like a root key.
 
-use crate::format::split;
 use crate::error::BuildError;
-use crate::format::layout;
+use crate::format::{layout, split};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -33,7 +32,8 @@ impl OutputKind {
     }
 }
 
-/// A bundle, or the parts of one, in the making. Dropped before [`Staging::commit`], it leaves nothing behind.
+/// A bundle, or the parts of one, in the making. Dropped before [`Staging::commit`], it leaves
+/// nothing behind.
 pub(crate) struct StagingDir {
     folder: PrivateDir,
     target: PathBuf,
@@ -110,7 +110,8 @@ impl PrivateDir {
     }
 }
 
-/// A directory for what is needed on the way to a bundle, beside it and as private. It goes when this is dropped.
+/// A directory for what is needed on the way to a bundle, beside it and as private. It goes when
+/// this is dropped.
 #[cfg(feature = "build")]
 #[derive(Debug)]
 pub struct ScratchDir {
@@ -198,7 +199,8 @@ fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Build
     move |source| BuildError::Io { action, path, source }
 }
 
-/// A file that knows its checksum and length. Hashing comes behind the buffer: large pieces are hashed faster.
+/// A file that knows its checksum and length. Hashing comes behind the buffer: large pieces are
+/// hashed faster.
 pub(crate) struct HashingFile {
     hashed: BufWriter<HashingWriter<File>>,
     path: PathBuf,
@@ -222,7 +224,8 @@ impl HashingFile {
     }
 }
 
-/// The row store's writer speaks of `io` errors; [`BuildError::of_rows`] gives them their path back.
+/// The row store's writer speaks of `io` errors; [`BuildError::of_rows`] gives them their path
+/// back.
 impl Write for HashingFile {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.hashed.write(bytes)

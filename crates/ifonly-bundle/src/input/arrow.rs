@@ -1,11 +1,12 @@
 //! Tables in memory, as Arrow has them: what data frames give without a detour through files.
 //!
-//! Every value becomes the text that the same table as Parquet would have, so that inference, notation and missing values are one code,
-//! and a data frame and its Parquet file make the same bundle.
+//! Every value becomes the text that the same table as Parquet would have, so that inference,
+//! notation and missing values are one code, and a data frame and its Parquet file make the same
+//! bundle.
 
+use crate::build::report::ExcludedColumn;
 use crate::error::{BuildError, FileLocation};
 use crate::input::parquet::{append, double, show};
-use crate::build::report::ExcludedColumn;
 use crate::input::source::{RowVisitor, SourceRow, column_names, trimmed};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -63,7 +64,8 @@ impl ArrowTable {
         Ok(ArrowTable { name, columns, unusable, places, booleans, batches, before: 0 })
     }
 
-    /// The same rows as a part of a larger table, with so many in front of them: messages count from its first.
+    /// The same rows as a part of a larger table, with so many in front of them: messages count
+    /// from its first.
     pub fn behind(self, rows: u64) -> ArrowTable {
         ArrowTable { before: rows, ..self }
     }
@@ -83,7 +85,8 @@ impl ArrowTable {
         self.columns.iter().zip(&self.booleans).any(|(name, is_boolean)| name == column && *is_boolean)
     }
 
-    /// All rows as texts in the order of [`columns`](ArrowTable::columns); missing values are empty.
+    /// All rows as texts in the order of [`columns`](ArrowTable::columns); missing values are
+    /// empty.
     pub fn texts(&self) -> Result<Vec<Vec<String>>, BuildError> {
         let mut rows = vec![];
         self.scan(&mut |row| {

@@ -1,4 +1,5 @@
-//! CSV: quoted fields, LF or CRLF, a byte order mark or none, and the delimiter that the header uses.
+//! CSV: quoted fields, LF or CRLF, a byte order mark or none, and the delimiter that the header
+//! uses.
 
 use crate::error::{BuildError, FileLocation};
 use crate::input::file::Input;
@@ -13,7 +14,8 @@ pub(crate) struct CsvSource {
     pub(crate) input: Input,
     pub(crate) columns: Vec<String>,
     delimiter: u8,
-    /// Lines that the CSV reader is behind where a record begins: it has not seen the line feed of a carriage return yet.
+    /// Lines that the CSV reader is behind where a record begins: it has not seen the line feed of
+    /// a carriage return yet.
     behind: u64,
 }
 
@@ -51,7 +53,8 @@ impl CsvSource {
         let mut record = StringRecord::new();
         loop {
             budget.set(MAX_ROW_BYTES);
-            // The position before a record counts empty lines that come first; the record knows its own.
+            // The position before a record counts empty lines that come first; the record knows its
+            // own.
             if !reader.read_record(&mut record).map_err(|error| self.explain(error))? {
                 return Ok(());
             }
@@ -103,7 +106,8 @@ fn sniff(header: &[u8]) -> u8 {
     counts.into_iter().rev().max_by_key(|(_, count)| *count).map_or(b',', |(delimiter, _)| delimiter)
 }
 
-/// A reader that gives out so many bytes until somebody fills it up again: a field without end must not fill the memory.
+/// A reader that gives out so many bytes until somebody fills it up again: a field without end must
+/// not fill the memory.
 struct Budgeted<'a> {
     inner: &'a File,
     budget: Rc<Cell<u64>>,

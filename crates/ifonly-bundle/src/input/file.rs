@@ -1,8 +1,8 @@
 //! A data file as it was given: plain, compressed with gzip or Zstandard, or standard input.
 //!
-//! A build goes over its data twice, and Parquet begins at its end. So whatever cannot be read again from any place is first
-//! unpacked into a temporary file, which has no name for others to open and is gone with the process. What a file is, its
-//! first bytes say; names are not believed.
+//! A build goes over its data twice, and Parquet begins at its end. So whatever cannot be read
+//! again from any place is first unpacked into a temporary file, which has no name for others to
+//! open and is gone with the process. What a file is, its first bytes say; names are not believed.
 
 use crate::error::{BuildError, FileLocation};
 use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, TableSource, tell};
@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// A compressed file that grows beyond both of these is not unpacked further: so many bytes, and so many times its size.
+/// A compressed file that grows beyond both of these is not unpacked further: so many bytes, and so
+/// many times its size.
 const UNPACKED: u64 = 64 << 20;
 const GROWTH: u64 = 100;
 

@@ -1,9 +1,10 @@
-//! A bundle from values at hand, without files: for demonstrations, measurements, tests and other programs.
+//! A bundle from values at hand, without files: for demonstrations, measurements, tests and other
+//! programs.
 
-use crate::format::open::Bundle;
 use crate::columns::deviation::with_deviations;
 use crate::error::{BuildError, FileLocation};
 use crate::format::layout;
+use crate::format::open::Bundle;
 use ifonly_scan::RowStoreBuilder;
 use ifonly_values::manifest::{Manifest, ManifestError};
 use ifonly_values::record;
@@ -11,9 +12,12 @@ use ifonly_values::schema::{Schema, Value};
 use std::path::{Path, PathBuf};
 
 impl Bundle {
-    /// The bundle of accepted rows, each with one text per column of the schema; an empty text is a missing value.
+    /// The bundle of accepted rows, each with one text per column of the schema; an empty text is a
+    /// missing value.
     ///
-    /// Its records are not signed; [`Bundle::signed`] makes it one whose records are. `manifest` makes the manifest from the schema (with the deviations of these rows), M and the record length.
+    /// Its records are not signed; [`Bundle::signed`] makes it one whose records are. `manifest`
+    /// makes the manifest from the schema (with the deviations of these rows), M and the record
+    /// length.
     pub fn of_values<R: AsRef<[S]>, S: AsRef<str>>(
         schema: &Schema,
         rows: &[R],

@@ -1,10 +1,11 @@
 //! Parquet without Arrow: flat columns of numbers, texts, truth values, dates.
 //!
-//! Columns are read a batch of rows at a time, each into one long text, and the rows are put together from these.
+//! Columns are read a batch of rows at a time, each into one long text, and the rows are put
+//! together from these.
 
+use crate::build::report::ExcludedColumn;
 use crate::error::{BuildError, FileLocation};
 use crate::input::file::Input;
-use crate::build::report::ExcludedColumn;
 use crate::input::source::{RowVisitor, SourceRow, column_names, trimmed};
 use parquet::basic::{ConvertedType, LogicalType, Repetition, TimeUnit};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -57,10 +58,11 @@ impl ParquetSource {
 
     /// All rows, or those of some row groups.
     ///
-    /// One thread decodes while this one looks at what was decoded: columns of numbers take as long to write as texts as CSV takes
-    /// to cut.
+    /// One thread decodes while this one looks at what was decoded: columns of numbers take as long
+    /// to write as texts as CSV takes to cut.
     pub(crate) fn scan(&self, groups: Option<Range<usize>>, visit: RowVisitor<'_>) -> Result<(), BuildError> {
-        // Enough that neither waits for the other's slow moments, so little that it all stays in the caches.
+        // Enough that neither waits for the other's slow moments, so little that it all stays in
+        // the caches.
         const AHEAD: usize = 4;
         let whole = groups.is_none();
         let groups = groups.unwrap_or(0..self.groups.len());
@@ -94,7 +96,8 @@ impl ParquetSource {
         })
     }
 
-    /// Sends all rows of these groups, of which `done` rows come before, or stops where nobody wants more.
+    /// Sends all rows of these groups, of which `done` rows come before, or stops where nobody
+    /// wants more.
     fn decode(
         &self,
         groups: Range<usize>,
@@ -237,8 +240,8 @@ fn explain(path: &Path, error: &dyn std::fmt::Display) -> BuildError {
     BuildError::File { path: path.into(), reason: format!("cannot be read as Parquet: {error}") }
 }
 
-/// The Parquet library panics on some damaged files (a date beyond all calendars, a column chunk that contradicts its
-/// schema). For whoever gave the file that is a bad file, not a crash.
+/// The Parquet library panics on some damaged files (a date beyond all calendars, a column chunk
+/// that contradicts its schema). For whoever gave the file that is a bad file, not a crash.
 fn guarded<T>(path: &Path, read: impl FnOnce() -> Result<T, BuildError>) -> Result<T, BuildError> {
     // Nothing that the closure touches is used after a panic: the build ends with this error.
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
@@ -260,7 +263,8 @@ fn int64(text: &mut String, kind: &ColumnDescPtr, value: i64) -> Option<()> {
     }
 }
 
-/// The shortest text that gives the same number back; 5 rather than 5.0. NaN is how some tools write a missing value.
+/// The shortest text that gives the same number back; 5 rather than 5.0. NaN is how some tools
+/// write a missing value.
 pub(crate) fn double(text: &mut String, number: f64) -> Option<()> {
     if number.is_nan() {
         return Some(());

@@ -1,15 +1,16 @@
-//! Tables as a stream of rows, whatever the file format, or from memory. A source can be read again from the start.
+//! Tables as a stream of rows, whatever the file format, or from memory. A source can be read again
+//! from the start.
 //!
-//! Values are texts without surrounding spaces. Missing ones are empty: that is what CSV has for them, and what the nulls of
-//! Parquet and Arrow become.
+//! Values are texts without surrounding spaces. Missing ones are empty: that is what CSV has for
+//! them, and what the nulls of Parquet and Arrow become.
 
+use crate::build::report::ExcludedColumn;
+use crate::error::{BuildError, FileLocation};
 #[cfg(feature = "arrow")]
 use crate::input::arrow::ArrowTable;
 use crate::input::csv::CsvSource;
-use crate::error::{BuildError, FileLocation};
 use crate::input::file::Input;
 use crate::input::parquet::ParquetSource;
-use crate::build::report::ExcludedColumn;
 use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
@@ -73,7 +74,8 @@ pub(crate) enum TableSource {
 pub(crate) type RowVisitor<'a> = &'a mut dyn FnMut(SourceRow<'_>) -> Result<(), BuildError>;
 
 impl TableSource {
-    /// Looks at the first bytes rather than at the name: Parquet says `PAR1`, anything else is text.
+    /// Looks at the first bytes rather than at the name: Parquet says `PAR1`, anything else is
+    /// text.
     pub(crate) fn of(input: Input, delimiter: Option<u8>) -> Result<TableSource, BuildError> {
         match input.is_parquet()? {
             true => Ok(TableSource::Parquet(ParquetSource::open(input)?)),
@@ -171,7 +173,8 @@ pub(crate) fn trimmed(text: &str) -> &str {
     }
 }
 
-/// Checks column names; a column without one (the index that some tools write) is called by its number.
+/// Checks column names; a column without one (the index that some tools write) is called by its
+/// number.
 pub(crate) fn column_names(path: &Path, names: impl Iterator<Item = String>) -> Result<Vec<String>, BuildError> {
     let refuse = |reason: String| Err(BuildError::File { path: path.into(), reason });
     let name = |(place, name): (usize, String)| match name.trim() {

@@ -1,15 +1,17 @@
-//! Several files, and directories of them, as one table: their rows one after the other, in the order in which they are named.
+//! Several files, and directories of them, as one table: their rows one after the other, in the
+//! order in which they are named.
 //!
-//! All files have the same columns in the same order, whatever their formats. A directory stands for the tables directly in it, in the order
-//! of their names; what else is in it is refused by name, because rows that are left out in silence are missed by nobody.
+//! All files have the same columns in the same order, whatever their formats. A directory stands
+//! for the tables directly in it, in the order of their names; what else is in it is refused by
+//! name, because rows that are left out in silence are missed by nobody.
 
+use crate::build::report::ExcludedColumn;
+use crate::columns::stats::RowLocation;
 use crate::error::BuildError;
 use crate::input::file;
 use crate::input::file::Input;
-use crate::options::BuildOptions;
-use crate::build::report::ExcludedColumn;
 use crate::input::source::{BuildProgress, BuildStage, ProgressCallback, SourceRow, TableSource, tell};
-use crate::columns::stats::RowLocation;
+use crate::options::BuildOptions;
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -144,7 +146,8 @@ impl TableSet {
         TablePart { pieces: (0..self.files.len()).map(|file| Piece { file, groups: None }).collect() }
     }
 
-    /// All rows in parts of about so many bytes, or more where a file cannot be cut: only Parquet can, between its row groups.
+    /// All rows in parts of about so many bytes, or more where a file cannot be cut: only Parquet
+    /// can, between its row groups.
     pub(crate) fn parts(&self, bytes: u64) -> Vec<TablePart> {
         let mut parts = vec![];
         let (mut pieces, mut weight): (Vec<Piece>, u64) = (vec![], 0);
@@ -185,7 +188,8 @@ impl TableSet {
         }
     }
 
-    /// Its share of its file's bytes: whatever a file counts, all files together are measured in bytes.
+    /// Its share of its file's bytes: whatever a file counts, all files together are measured in
+    /// bytes.
     fn weight(&self, piece: &Piece) -> u64 {
         let (bytes, total) = self.sizes.get(piece.file).map_or((0, 0), |size| (size.bytes, size.total));
         let span = self.span(piece);
@@ -246,7 +250,8 @@ fn scaled(bytes: u64, part: u64, whole: u64) -> u64 {
     (u128::from(bytes) * u128::from(part.min(whole)) / u128::from(whole)) as u64
 }
 
-/// The name of the dataset, where nobody gives one: that of its only file or directory, without endings, otherwise that of the bundle.
+/// The name of the dataset, where nobody gives one: that of its only file or directory, without
+/// endings, otherwise that of the bundle.
 pub(crate) fn dataset_name(options: &BuildOptions) -> String {
     match options.data.as_slice() {
         [path] if path.is_dir() => {

@@ -59,12 +59,13 @@ pub fn signing_key(desk: &Desk) -> PathBuf {
 /// Builds from a CSV text, always with the same key, and opens the bundle.
 pub fn bundle(csv: impl AsRef<[u8]>, schema: &str) -> (BuildReport, Bundle) {
     let desk = Desk::new();
-    let options = BuildOptions { sign: Some(signing_key(&desk)), ..desk.csv(csv, schema) };
+    let options = BuildOptions { signing_key: Some(signing_key(&desk)), ..desk.csv(csv, schema) };
     let report = quietly(&options).unwrap_or_else(|error| panic!("{error}"));
     (report, Bundle::open(&options.output).unwrap())
 }
 
-/// The message of a build that must fail, with the directory's name cut out; nothing may be left behind.
+/// The message of a build that must fail, with the directory's name cut out; nothing may be left
+/// behind.
 pub fn refused(csv: impl AsRef<[u8]>, schema: &str, change: impl FnOnce(&mut BuildOptions)) -> String {
     let desk = Desk::new();
     let mut options = desk.csv(csv, schema);

@@ -1,5 +1,5 @@
-//! From a found record to an explanation: what the person has, what somebody accepted had, where they differ, and what each
-//! difference costs.
+//! From a found record to an explanation: what the person has, what somebody accepted had, where
+//! they differ, and what each difference costs.
 
 use crate::client::PreparedSearch;
 use crate::error::ClientError;
@@ -27,7 +27,8 @@ pub struct Change {
 /// One of the nearest accepted people.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// What the changes cost, computed from the record's own values; in levels under schemes that compare levels.
+    /// What the changes cost, computed from the record's own values; in levels under schemes that
+    /// compare levels.
     pub cost: f64,
     /// How many features change, where the wishes count that.
     pub changed: Option<u64>,
@@ -40,7 +41,8 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// The cost in the whole numbers that the servers' answers gave, which the record has confirmed.
+    /// The cost in the whole numbers that the servers' answers gave, which the record has
+    /// confirmed.
     pub fn decoded(&self) -> u64 {
         self.decoded
     }
@@ -52,7 +54,7 @@ impl Explanation {
         found: &NearestRow,
     ) -> Result<Explanation, ClientError> {
         let PreparedSearch { offered, profile, wishes, compiled } = question;
-        let wrong = |fault| ClientError::Search { fault, troubles: vec![] };
+        let wrong = |fault| ClientError::Search { fault, server_failures: vec![] };
         let schema = manifest.schema();
         let record = Record::decode(schema, &found.record).map_err(|_| wrong(SearchError::NotARecord))?;
         let theirs: Vec<EncodedValue> = schema

@@ -2,8 +2,8 @@
 //!
 //! Serialised, it is what `ifonly ask --json` prints.
 
-use crate::error::ServerFailure;
 use crate::answer::explanation::{Change, Explanation};
+use crate::error::ServerFailure;
 use crate::search::run::Traffic;
 use ifonly_values::manifest::Dataset;
 use ifonly_values::schema::Value;
@@ -23,18 +23,19 @@ pub struct Answer {
     /// Bytes up and down.
     pub traffic: Traffic,
     /// How many rows qualify; `None` where the scheme does not tell.
-    pub qualifying: Option<usize>,
+    pub matching_rows: Option<usize>,
     /// How many there are.
     pub rows: usize,
     /// Whose rows.
     pub dataset: Dataset,
     /// Servers that lied or are out of step and were corrected, counted from 1.
-    pub liars: Vec<usize>,
+    pub lying_servers: Vec<usize>,
     /// Servers that failed during the search and were borne.
-    pub troubles: Vec<ServerFailure>,
+    pub server_failures: Vec<ServerFailure>,
     /// The wishes that were in force, in words.
     pub wishes: Vec<String>,
-    /// What the person should know: how wishes were understood, values that were ignored, servers that could not be met.
+    /// What the person should know: how wishes were understood, values that were ignored, servers
+    /// that could not be met.
     pub notes: Vec<String>,
 }
 
@@ -52,10 +53,10 @@ impl Serialize for Answer {
             servers: usize,
             bytes_up: u64,
             bytes_down: u64,
-            qualifying: Option<usize>,
+            matching_rows: Option<usize>,
             dataset: &'a Dataset,
-            liars: &'a [usize],
-            troubles: Vec<String>,
+            lying_servers: &'a [usize],
+            server_failures: Vec<String>,
             wishes: &'a [String],
             notes: &'a [String],
         }
@@ -70,10 +71,10 @@ impl Serialize for Answer {
             servers: self.servers,
             bytes_up: self.traffic.up,
             bytes_down: self.traffic.down,
-            qualifying: self.qualifying,
+            matching_rows: self.matching_rows,
             dataset: &self.dataset,
-            liars: &self.liars,
-            troubles: self.troubles.iter().map(ToString::to_string).collect(),
+            lying_servers: &self.lying_servers,
+            server_failures: self.server_failures.iter().map(ToString::to_string).collect(),
             wishes: &self.wishes,
             notes: &self.notes,
         }

@@ -1,4 +1,5 @@
-//! The person's values: from a JSON object, a TOML table or a CSV with a header, and as levels of a schema.
+//! The person's values: from a JSON object, a TOML table or a CSV with a header, and as levels of a
+//! schema.
 
 use crate::error::ClientError;
 use ifonly_values::schema::{Column, EncodedValue, Schema, Value};
@@ -49,7 +50,8 @@ impl ProfileValues {
         table.into_iter().map(value).collect::<Result<_, _>>().map(ProfileValues)
     }
 
-    /// From a row, counted from 1, of the text of a CSV with a header; semicolons separate where there is no comma.
+    /// From a row, counted from 1, of the text of a CSV with a header; semicolons separate where
+    /// there is no comma.
     pub fn from_csv(text: &str, row: usize) -> Result<ProfileValues, String> {
         let header = text.lines().next().unwrap_or_default();
         let semicolons = header.contains(';') && !header.contains(',');

@@ -25,7 +25,7 @@ pub fn template(manifest: &Manifest) -> String {
             text += &format!("# If it is missing, {} is taken.\n", one_line(default));
         }
         if first.suggest_immutable {
-            text += "# Suggested to stay as it is (`--suggested`).\n";
+            text += "# Suggested to stay as it is (`--suggested-immutable`).\n";
         }
         // A JSON text is a TOML text too.
         text += &format!("{} = \"\"\n", serde_json::Value::from(column.name));
@@ -45,7 +45,7 @@ pub fn takes(features: &[Feature]) -> String {
         FeatureKind::Numeric { scale, notation } => {
             let (min, max) = scale.bounds();
             let what = match notation {
-                Notation::Plain | Notation::Written { .. } => "a number",
+                Notation::Plain | Notation::Formatted { .. } => "a number",
                 Notation::Date => "a date",
                 Notation::Timestamp => "a date and time",
             };
@@ -93,9 +93,12 @@ mod tests {
         let schema = Schema::new(vec![age, city]).unwrap();
         let manifest = Manifest::new(ManifestFields::new("people", schema, 3, 64, 2)).unwrap();
         let text = template(&manifest);
-        for line in
-            ["# How old you are", "# a number from 18 to 90 (years)", "(`--suggested`)", "# one of \"A, north\", B"]
-        {
+        for line in [
+            "# How old you are",
+            "# a number from 18 to 90 (years)",
+            "(`--suggested-immutable`)",
+            "# one of \"A, north\", B",
+        ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         let values = ProfileValues::from_toml(&text.replace("age\" = \"\"", "age\" = \"41\"")).unwrap();

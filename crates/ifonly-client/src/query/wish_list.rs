@@ -4,7 +4,8 @@ use ifonly_values::schema::{Schema, Value};
 use ifonly_values::wishes::{Metric, WishError, Wishes};
 use std::collections::BTreeMap;
 
-/// Wishes by column name, and how to ask. Everything is optional; the default would change anything at squared distance.
+/// Wishes by column name, and how to ask. Everything is optional; the default would change anything
+/// at squared distance.
 #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WishList {
@@ -13,7 +14,7 @@ pub struct WishList {
     /// Only these features may change, if any are named.
     pub features_to_vary: Vec<String>,
     /// Whether what the institution suggests as immutable stays too.
-    pub suggested: bool,
+    pub suggested_immutable: bool,
     /// How much a change of a feature counts: 0.01 to 1,000.
     pub weights: BTreeMap<String, f64>,
     /// How much growing and shrinking count, where they differ.
@@ -33,7 +34,7 @@ pub struct WishList {
     /// How changes are priced.
     pub metric: Metric,
     /// Prefer rows that change few features; rows that change more than this many do not count.
-    pub few_changes: Option<u64>,
+    pub max_changes: Option<u64>,
     /// How many of the nearest to fetch. Servers see it.
     pub top: usize,
     /// Which scheme to ask with. Servers see it; the default is the manifest's.
@@ -45,7 +46,7 @@ impl Default for WishList {
         WishList {
             immutable: vec![],
             features_to_vary: vec![],
-            suggested: false,
+            suggested_immutable: false,
             weights: BTreeMap::new(),
             asymmetric: BTreeMap::new(),
             prices: BTreeMap::new(),
@@ -55,7 +56,7 @@ impl Default for WishList {
             only_up: vec![],
             only_down: vec![],
             metric: Metric::default(),
-            few_changes: None,
+            max_changes: None,
             top: 1,
             scheme: None,
         }
@@ -86,7 +87,7 @@ impl WishList {
         for name in &self.only_down {
             wishes.only_down(name)?;
         }
-        if self.suggested {
+        if self.suggested_immutable {
             for column in schema.columns() {
                 if schema.features()[column.features.start].suggest_immutable {
                     wishes.immutable(column.name)?;
@@ -111,8 +112,8 @@ impl WishList {
         for (name, values) in &self.permits {
             wishes.permitted_values(name, values)?;
         }
-        if let Some(most) = self.few_changes {
-            wishes.few_changes(most);
+        if let Some(most) = self.max_changes {
+            wishes.max_changes(most);
         }
         Ok(wishes)
     }
@@ -122,7 +123,8 @@ impl WishList {
         let stays = self.immutable.iter().map(|name| format!("{name} stays as it is"));
         let vary = (!self.features_to_vary.is_empty())
             .then(|| format!("nothing but {} changes", self.features_to_vary.join(", ")));
-        let suggested = self.suggested.then(|| "what the institution suggests stays as it is".to_owned());
+        let suggested_immutable =
+            self.suggested_immutable.then(|| "what the institution suggests stays as it is".to_owned());
         let up = self.only_up.iter().map(|name| format!("{name} does not fall"));
         let down = self.only_down.iter().map(|name| format!("{name} does not rise"));
         let ranges = self.ranges.iter().map(|(name, range)| match range {
@@ -135,8 +137,16 @@ impl WishList {
             let values: Vec<String> = values.iter().map(ToString::to_string).collect();
             format!("{name} is one of {}", values.join(", "))
         });
-        let few = self.few_changes.map(|most| format!("at most {most} features change"));
-        stays.chain(vary).chain(suggested).chain(up).chain(down).chain(ranges).chain(permits).chain(few).collect()
+        let few = self.max_changes.map(|most| format!("at most {most} features change"));
+        stays
+            .chain(vary)
+            .chain(suggested_immutable)
+            .chain(up)
+            .chain(down)
+            .chain(ranges)
+            .chain(permits)
+            .chain(few)
+            .collect()
     }
 }
 

@@ -1,16 +1,19 @@
-//! When the next request leaves: at a time that depends on public sizes and on this machine, not on what was decoded.
+//! When the next request leaves: at a time that depends on public sizes and on this machine, not on
+//! what was decoded.
 //!
-//! A server sees how long a client takes between the last byte of an answer and its next request. The work in between is the same for
-//! everybody; caches, allocators and branch predictors are not. So every request but the first waits for the next multiple of a
-//! step after the last answer's end, and the step covers all that work: before a search, its reading is rehearsed with empty
-//! answers of the same sizes, and the step is the power of two of milliseconds above twice the time that took.
+//! A server sees how long a client takes between the last byte of an answer and its next request.
+//! The work in between is the same for everybody; caches, allocators and branch predictors are not.
+//! So every request but the first waits for the next multiple of a step after the last answer's
+//! end, and the step covers all that work: before a search, its reading is rehearsed with empty
+//! answers of the same sizes, and the step is the power of two of milliseconds above twice the time
+//! that took.
 //!
 //! Waiting needs a [`Clock`], which a [`Transport`](crate::Transport) that leaves the process has.
 
 use crate::transport::TransportFuture;
 use ifonly_algebra::random::OsRandom;
-use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::params::Params;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::{CostModel, Scheme};
 use ifonly_core::search::{HeaderContext, Search, StepMessages};
 use ifonly_core::secret_query::SecretQuery;
@@ -30,28 +33,28 @@ pub trait Clock: Send + Sync {
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The step of searches for `k` records under this deployment, on this machine.
-pub(crate) fn step(deployment: &SchemeInstance, audience: HeaderContext, k: usize, clock: &dyn Clock) -> Duration {
+pub(crate) fn step(instance: &SchemeInstance, header_context: HeaderContext, k: usize, clock: &dyn Clock) -> Duration {
     // More rows take longer in proportion; so many show how much longer.
     const REHEARSED: usize = 1 << 18;
-    let rows = deployment.params().rows;
-    let params = Params { rows: rows.min(REHEARSED), ..deployment.params().clone() };
-    let field = deployment.field();
-    let alphas: Vec<i64> = deployment.points().iter().map(|&point| field.signed(point)).collect();
+    let rows = instance.params().rows;
+    let params = Params { rows: rows.min(REHEARSED), ..instance.params().clone() };
+    let field = instance.field();
+    let alphas: Vec<i64> = instance.points().iter().map(|&point| field.signed(point)).collect();
     // Fewer rows fit wherever the deployment's do; without a rehearsal there is the shortest step.
-    let Ok(small) = SchemeInstance::with_field(deployment.scheme(), params, field.q(), &alphas) else {
+    let Ok(small) = SchemeInstance::with_field(instance.scheme(), params, field.q(), &alphas) else {
         return SHORTEST;
     };
     let parts = rows.div_ceil(small.params().rows) as u32;
-    rounded(rehearsed(small, audience, k, clock).saturating_mul(parts).saturating_mul(2))
+    rounded(rehearsed(small, header_context, k, clock).saturating_mul(parts).saturating_mul(2))
 }
 
 /// The longest time between the last bytes of a step's answers and the next step's messages.
-fn rehearsed(deployment: SchemeInstance, audience: HeaderContext, k: usize, clock: &dyn Clock) -> Duration {
+fn rehearsed(instance: SchemeInstance, header_context: HeaderContext, k: usize, clock: &dyn Clock) -> Duration {
     // What may still be on its way when all other bytes have been read.
     const LAST: usize = 64 << 10;
     let (mut longest, random) = (Duration::ZERO, &mut OsRandom::default());
-    let nobody = nobody(deployment.scheme(), deployment.params());
-    let Ok(search) = Search::nearest(deployment, nobody, audience, k) else { return longest };
+    let nobody = nobody(instance.scheme(), instance.params());
+    let Ok(search) = Search::nearest(instance, nobody, header_context, k) else { return longest };
     let mut search = search.interpolated_by(&KernelInterpolator);
     let mut outgoing = search.next(random);
     while let Some(StepMessages { messages, response_length, .. }) = outgoing {

@@ -1,8 +1,9 @@
 //! One search over real servers: every step of it, all servers at once.
 //!
-//! There is no way out in between. A server that fails is asked again in the next step as if nothing had happened, and a
-//! search that has nothing to look for any more goes on with dummies; so the number, order and sizes of requests are those of
-//! the manifest, the scheme and k. When they leave is the [`pace`]'s matter.
+//! There is no way out in between. A server that fails is asked again in the next step as if
+//! nothing had happened, and a search that has nothing to look for any more goes on with dummies;
+//! so the number, order and sizes of requests are those of the manifest, the scheme and k. When
+//! they leave is the [`pace`]'s matter.
 
 use crate::client::Client;
 use crate::error::{ClientError, ServerFailure};
@@ -31,7 +32,8 @@ pub struct Traffic {
     pub down: u64,
 }
 
-/// Manifests come from the servers, and answers are held in memory: no search may take more bytes than this.
+/// Manifests come from the servers, and answers are held in memory: no search may take more bytes
+/// than this.
 const MOST_TRAFFIC: u128 = 8 << 30;
 
 /// The end of a search.
@@ -42,20 +44,20 @@ pub struct SearchReport {
     /// What it took.
     pub traffic: Traffic,
     /// Servers that failed on the way and were borne.
-    pub troubles: Vec<ServerFailure>,
+    pub server_failures: Vec<ServerFailure>,
 }
 
 impl Client {
-    /// Searches for the `top` nearest rows of a secret in levels; [`Client::ask`] is for people. Nothing is sent if the scheme
-    /// cannot carry the secret. All randomness is the operating system's: whoever could choose another source could read the
-    /// question.
+    /// Searches for the `top` nearest rows of a secret in levels; [`Client::ask`] is for people.
+    /// Nothing is sent if the scheme cannot carry the secret. All randomness is the operating
+    /// system's: whoever could choose another source could read the question.
     pub async fn search(
         &self,
-        deployment: &Arc<SchemeInstance>,
+        instance: &Arc<SchemeInstance>,
         secret: SecretQuery,
         top: usize,
     ) -> Result<SearchReport, ClientError> {
-        self.find(&OfferedScheme::Scans(deployment.clone()), secret, top).await
+        self.find(&OfferedScheme::Scans(instance.clone()), secret, top).await
     }
 
     /// The same for any scheme on offer.
@@ -67,10 +69,11 @@ impl Client {
     ) -> Result<SearchReport, ClientError> {
         let machine = self.machine(offered, secret, top)?;
         let step = match (offered, self.clock.as_deref()) {
-            (OfferedScheme::Scans(deployment), Some(clock)) => {
-                pacing::step(deployment, self.manifest.header_context(), top, clock)
+            (OfferedScheme::Scans(instance), Some(clock)) => {
+                pacing::step(instance, self.manifest.header_context(), top, clock)
             }
-            // Nothing is sent after the first message of a sealed search, so there is nothing to pace.
+            // Nothing is sent after the first message of a sealed search, so there is nothing to
+            // pace.
             _ => Duration::ZERO,
         };
         self.run(machine, step, &mut OsRandom::default()).await
@@ -90,22 +93,25 @@ impl Client {
         if !(1..=limit).contains(&top) {
             return Err(ClientError::Top { asked: top, limit });
         }
-        self.check_seats(offered)?;
-        let audience = self.manifest.header_context();
+        self.check_servers(offered)?;
+        let header_context = self.manifest.header_context();
         Ok(match offered {
-            OfferedScheme::Scans(deployment) => {
-                self.check_traffic(deployment, top)?;
-                let search = Search::nearest(deployment.clone(), secret, audience, top)?;
+            OfferedScheme::Scans(instance) => {
+                self.check_traffic(instance, top)?;
+                let search = Search::nearest(instance.clone(), secret, header_context, top)?;
                 AnySearch::Scans(Box::new(search.interpolated_by(&KernelInterpolator)))
             }
-            OfferedScheme::Sealed(sealed) => {
-                AnySearch::Sealed(Box::new(ifonly_sealed::SealedSearch::new(sealed.clone(), secret, audience, top)?))
-            }
+            OfferedScheme::Sealed(sealed) => AnySearch::Sealed(Box::new(ifonly_sealed::SealedSearch::new(
+                sealed.clone(),
+                secret,
+                header_context,
+                top,
+            )?)),
         })
     }
 
-    fn check_traffic(&self, deployment: &SchemeInstance, top: usize) -> Result<(), ClientError> {
-        let bytes = deployment.traffic(top, self.manifest.record_length()).total();
+    fn check_traffic(&self, instance: &SchemeInstance, top: usize) -> Result<(), ClientError> {
+        let bytes = instance.traffic(top, self.manifest.record_length()).total();
         if bytes > MOST_TRAFFIC {
             return Err(ClientError::TooLarge { bytes, limit: MOST_TRAFFIC });
         }
@@ -118,7 +124,7 @@ impl Client {
         step: Duration,
         random: &mut OsRandom,
     ) -> Result<SearchReport, ClientError> {
-        let (mut traffic, mut troubles) = (Traffic::default(), vec![]);
+        let (mut traffic, mut server_failures) = (Traffic::default(), vec![]);
         let mut ended: Option<Duration> = None;
         while let Some(outgoing) = search.next(random) {
             if let (Some(clock), Some(ended)) = (&self.clock, ended) {
@@ -130,21 +136,22 @@ impl Client {
                 ended = ended.max(exchanged.ended);
                 traffic.up += exchanged.up;
                 traffic.down += exchanged.down;
-                troubles.extend(exchanged.trouble.filter(|trouble| !troubles.contains(trouble)));
+                server_failures.extend(exchanged.failure.filter(|failure| !server_failures.contains(failure)));
             }
         }
         match search.finish() {
-            Ok(outcome) => Ok(SearchReport { outcome, traffic, troubles }),
-            Err(fault) => Err(ClientError::Search { fault, troubles }),
+            Ok(outcome) => Ok(SearchReport { outcome, traffic, server_failures }),
+            Err(fault) => Err(ClientError::Search { fault, server_failures }),
         }
     }
 
-    /// Sends a step's messages to all servers at once and hands the search every piece of their responses as it comes.
+    /// Sends a step's messages to all servers at once and hands the search every piece of their
+    /// responses as it comes.
     async fn step(&self, search: &mut AnySearch, outgoing: StepMessages) -> Vec<Exchanged> {
         let StepMessages { route, messages, response_length } = outgoing;
         let search = &Mutex::new(search);
         let exchanges = messages.into_iter().enumerate().map(|(place, message)| async move {
-            let Some(Some(server)) = self.seats.get(place) else { return Exchanged::default() };
+            let Some(Some(server)) = self.assigned.get(place) else { return Exchanged::default() };
             // Wiped when the last retry has let go of it.
             let call = ServerRequest { route, message: Bytes::from_owner(message), length: response_length };
             let up = call.message.len() as u64;
@@ -155,13 +162,13 @@ impl Client {
             let have = part.received as u64;
             match result {
                 Ok(()) if have == response_length as u64 => {
-                    Exchanged { up, down: have, trouble: None, ended: part.last }
+                    Exchanged { up, down: have, failure: None, ended: part.last }
                 }
                 result => {
                     let error = result.err().unwrap_or(TransportError::Length { have, need: response_length });
                     part.restart();
                     let ended = clock.map(|clock| clock.now());
-                    Exchanged { up, down: 0, trouble: Some(ServerFailure { server: server.name(), error }), ended }
+                    Exchanged { up, down: 0, failure: Some(ServerFailure { server: server.name(), error }), ended }
                 }
             }
         });
@@ -169,12 +176,12 @@ impl Client {
     }
 
     /// Whether enough servers were met; what a search needs beyond them shows when they answer.
-    fn check_seats(&self, offered: &OfferedScheme) -> Result<(), ClientError> {
+    fn check_servers(&self, offered: &OfferedScheme) -> Result<(), ClientError> {
         let need = offered.servers();
-        let missing: Vec<usize> = (1..=need).filter(|n| self.seats.get(n - 1).is_none_or(Option::is_none)).collect();
+        let missing: Vec<usize> = (1..=need).filter(|n| self.assigned.get(n - 1).is_none_or(Option::is_none)).collect();
         if missing.len() > offered.params().silent + offered.params().lying {
-            let (scheme, troubles) = (offered.scheme().name, self.troubles.clone());
-            return Err(ClientError::TooFewServers { scheme, need, missing, troubles });
+            let (scheme, server_failures) = (offered.scheme().name, self.server_failures.clone());
+            return Err(ClientError::TooFewServers { scheme, need, missing, server_failures });
         }
         Ok(())
     }
@@ -185,7 +192,7 @@ impl Client {
 struct Exchanged {
     up: u64,
     down: u64,
-    trouble: Option<ServerFailure>,
+    failure: Option<ServerFailure>,
     /// When its last bytes came, or it was given up.
     ended: Option<Duration>,
 }

@@ -1,9 +1,11 @@
 //! Who is which server: each gets its own share of a question, so it matters.
 //!
-//! A server says its number in a header that anybody can write. Where the manifest lists an operator's address, the address
-//! decides instead: TLS has shown who is there. Among the rest a number that one server alone claims is taken. Two that claim the
-//! same one end the meeting, unless the deployment bears lying servers: then the one whose place in the person's list it is gets the
-//! seat, or the first, and the other is not asked. It may be the same server under another name, and nobody may get two shares.
+//! A server says its number in a header that anybody can write. Where the manifest lists an
+//! operator's address, the address decides instead: TLS has shown who is there. Among the rest a
+//! number that one server alone claims is taken. Two that claim the same one end the meeting,
+//! unless the deployment bears lying servers: then the one whose place in the person's list it is
+//! gets the seat, or the first, and the other is not asked. It may be the same server under another
+//! name, and nobody may get two shares.
 
 use crate::error::{ClientError, ServerFailure};
 use crate::transport::{ManifestResponse, Transport, TransportError};
@@ -12,23 +14,24 @@ use std::sync::Arc;
 
 type AssignedServers = Vec<Option<Arc<dyn Transport>>>;
 
-/// Server n at place n − 1, and who got no seat or another than it claimed. The servers come in the person's order.
+/// Server n at place n − 1, and who got no seat or another than it claimed. The servers come in the
+/// person's order.
 pub(crate) fn assign_servers(
     servers: Vec<(Arc<dyn Transport>, ManifestResponse)>,
     manifest: &Manifest,
 ) -> Result<(AssignedServers, Vec<ServerFailure>), ClientError> {
     let operators = manifest.operators();
-    let mut seats: AssignedServers = vec![None; operators.len()];
-    let mut troubles = vec![];
-    let mut trouble = |server: &Arc<dyn Transport>, reason: String| {
-        troubles.push(ServerFailure { server: server.name(), error: TransportError::Manifest(reason) });
+    let mut assigned: AssignedServers = vec![None; operators.len()];
+    let mut server_failures = vec![];
+    let mut failure = |server: &Arc<dyn Transport>, reason: String| {
+        server_failures.push(ServerFailure { server: server.name(), error: TransportError::Manifest(reason) });
     };
     // (place in the person's order, claimed place, server)
     let mut rest: Vec<(usize, Option<usize>, Arc<dyn Transport>)> = vec![];
     for (order, (server, ManifestResponse { index, .. })) in servers.into_iter().enumerate() {
         let claimed = usize::from(index).checked_sub(1).filter(|&place| place < operators.len());
         if claimed.is_none() {
-            trouble(&server, format!("it says it is server {index}, which there is not"));
+            failure(&server, format!("it says it is server {index}, which there is not"));
         }
         let listed = |place: usize| operators[place].url.as_deref();
         let address = server.address();
@@ -36,14 +39,14 @@ pub(crate) fn assign_servers(
             (0..operators.len()).find(|&place| listed(place).is_some_and(|url| same_address(url, address)))
         });
         match (by_address, claimed, address) {
-            (Some(place), _, _) if seats[place].is_none() => {
+            (Some(place), _, _) if assigned[place].is_none() => {
                 if claimed != Some(place) {
-                    trouble(
+                    failure(
                         &server,
                         format!("it says it is server {index}, but has the address of server {}", place + 1),
                     );
                 }
-                seats[place] = Some(server);
+                assigned[place] = Some(server);
             }
             (None, Some(place), Some(address)) if listed(place).is_some() => {
                 let listed = listed(place).unwrap_or_default().to_owned();
@@ -52,7 +55,7 @@ pub(crate) fn assign_servers(
             _ => rest.push((order, claimed, server)),
         }
     }
-    for (place, seat) in seats.iter_mut().enumerate() {
+    for (place, assigned_server) in assigned.iter_mut().enumerate() {
         let (mut claimers, others): (Vec<_>, Vec<_>) =
             rest.into_iter().partition(|(_, claimed, _)| *claimed == Some(place));
         rest = others;
@@ -60,22 +63,23 @@ pub(crate) fn assign_servers(
             claimers.swap(0, own);
         }
         for (_, _, server) in claimers {
-            match seat {
-                None => *seat = Some(server),
+            match assigned_server {
+                None => *assigned_server = Some(server),
                 Some(first) if manifest.fields().terms.lying == 0 => {
                     let (index, first, second) = (place as u8 + 1, first.name(), server.name());
                     return Err(ClientError::SameIndex { index, first, second });
                 }
                 Some(_) => {
-                    trouble(&server, format!("it says it is server {}, as another does, and is not asked", place + 1))
+                    failure(&server, format!("it says it is server {}, as another does, and is not asked", place + 1))
                 }
             }
         }
     }
-    Ok((seats, troubles))
+    Ok((assigned, server_failures))
 }
 
-/// Whether two addresses are one: letters of scheme and host do not matter, nor the usual port or a last slash.
+/// Whether two addresses are one: letters of scheme and host do not matter, nor the usual port or a
+/// last slash.
 fn same_address(one: &str, other: &str) -> bool {
     let plain = |address: &str| {
         let address = address.trim_end_matches('/');

@@ -1,15 +1,15 @@
-//! A server over HTTP: TLS 1.3 with the hybrid post-quantum exchange first, HTTP/2 where the server speaks it.
+//! A server over HTTP: TLS 1.3 with the hybrid post-quantum exchange first, HTTP/2 where the server
+//! speaks it.
 //!
-//! Plain `http://` is for loopback, or for whoever insists: somebody who reads the links to several servers can put the
-//! shares together.
+//! Plain `http://` is for loopback, or for whoever insists: somebody who reads the links to several
+//! servers can put the shares together.
 
 use crate::error::ClientError;
 use crate::search::pacing::Clock;
 use crate::transport::retry::{RetryPolicy, Retrying, TokioClock};
-use crate::transport::response;
 use crate::transport::{
     ChecksumVerifier, Exchange, ManifestResponse, ResponseSink, ServerRequest, Transport, TransportError,
-    TransportFuture,
+    TransportFuture, response,
 };
 use ::http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use ::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
@@ -70,7 +70,8 @@ impl TlsTrust {
             .map_err(|error| ClientError::Certificates(error.to_string()))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        // A resumed session would show a server that two searches are one person's, whatever their addresses.
+        // A resumed session would show a server that two searches are one person's, whatever their
+        // addresses.
         config.resumption = Resumption::disabled();
         Ok(TlsTrust { config, plain_http: false })
     }
@@ -111,7 +112,8 @@ impl HttpServer {
         };
         let mut sockets = HttpConnector::new();
         sockets.enforce_http(false);
-        // The end of a message must not wait for the server's acknowledgement of its beginning, which may take 40 ms.
+        // The end of a message must not wait for the server's acknowledgement of its beginning,
+        // which may take 40 ms.
         sockets.set_nodelay(true);
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(trust.config.clone())
@@ -227,7 +229,8 @@ fn header(response: &Response<Incoming>, name: HeaderName) -> Option<String> {
 fn unreachable(error: &(dyn std::error::Error + 'static), secure: bool) -> TransportError {
     for cause in causes(error) {
         if let Some(mut io) = cause.downcast_ref::<std::io::Error>() {
-            // TLS speaks through `io` errors, which do not give what they wrap as their source, and some wrap each other.
+            // TLS speaks through `io` errors, which do not give what they wrap as their source, and
+            // some wrap each other.
             while let Some(inner) = io.get_ref().and_then(|inner| inner.downcast_ref()) {
                 io = inner;
             }
@@ -262,7 +265,8 @@ fn causes<'a>(
 mod tests {
     use super::*;
 
-    /// Whether the server saw a resumed session in the second of two handshakes with the same configuration.
+    /// Whether the server saw a resumed session in the second of two handshakes with the same
+    /// configuration.
     fn resumes(client: ClientConfig, server: Arc<rustls::ServerConfig>) -> bool {
         let client = Arc::new(client);
         let handshake = || {

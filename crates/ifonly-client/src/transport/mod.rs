@@ -1,4 +1,5 @@
-//! One server as the client sees it: something that takes a message and gives as many bytes as the protocol says.
+//! One server as the client sees it: something that takes a message and gives as many bytes as the
+//! protocol says.
 
 use crate::search::pacing::Clock;
 use bytes::Bytes;
@@ -33,19 +34,21 @@ pub trait Exchange {
     /// Asks who it is and what it offers.
     fn greet(&self) -> TransportFuture<'_, ManifestResponse>;
 
-    /// The address at which it proved who it is, where there is such a thing; it is compared with the manifest's.
+    /// The address at which it proved who it is, where there is such a thing; it is compared with
+    /// the manifest's.
     fn address(&self) -> Option<String> {
         None
     }
 
-    /// The clock by which requests to it are paced (see [`pace`](crate::search::pacing)). Whoever can see when requests leave must have one; within
-    /// a process there is nobody to see it.
+    /// The clock by which requests to it are paced (see [`pace`](crate::search::pacing)). Whoever
+    /// can see when requests leave must have one; within a process there is nobody to see it.
     fn clock(&self) -> Option<Arc<dyn Clock>> {
         None
     }
 
-    /// Sends a message. The response's bytes go to `response` as they come, exactly `call.length` in the end; anything else is an
-    /// error, found before memory is used for it. After an error, what was received is worth nothing.
+    /// Sends a message. The response's bytes go to `response` as they come, exactly `call.length`
+    /// in the end; anything else is an error, found before memory is used for it. After an error,
+    /// what was received is worth nothing.
     fn send<'a>(&'a self, call: ServerRequest, response: &'a mut dyn ResponseSink) -> TransportFuture<'a, ()>;
 }
 
@@ -87,7 +90,8 @@ pub struct ManifestResponse {
     pub index: u8,
     /// The manifest, as it came.
     pub manifest: Bytes,
-    /// Manifests before it that are still answered, the newest first: a server that has just been reloaded has one.
+    /// Manifests before it that are still answered, the newest first: a server that has just been
+    /// reloaded has one.
     pub earlier: Vec<Bytes>,
 }
 
@@ -122,7 +126,7 @@ pub enum TransportError {
     CutOff(String),
     /// No answer in time.
     #[error("no answer within {} seconds", .0.as_secs_f32())]
-    TooSlow(Duration),
+    UploadTimeout(Duration),
     /// It cannot answer for now.
     #[error(
         "cannot answer at the moment ({status}{}){}",
@@ -179,8 +183,9 @@ fn named(problem: &Option<ProblemType>) -> String {
     problem.map_or(String::new(), |problem| format!(", {}", problem.name()))
 }
 
-/// A response on its way: what follows it is its checksum, the first bytes of its BLAKE3 hash. It is no defence against a lying
-/// server, but damage between server and client must not pass for "nobody qualifies".
+/// A response on its way: what follows it is its checksum, the first bytes of its BLAKE3 hash. It
+/// is no defence against a lying server, but damage between server and client must not pass for
+/// "nobody qualifies".
 pub struct ChecksumVerifier<'a> {
     response: &'a mut dyn ResponseSink,
     length: usize,

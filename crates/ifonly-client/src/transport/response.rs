@@ -7,8 +7,9 @@ use std::time::Duration;
 /// Problem documents longer than this are not read.
 pub const LONGEST_PROBLEM: usize = 16 << 10;
 
-/// What anything but an answer says, for good or for now. It comes from outside, so it is shortened and has no control characters when
-/// it is shown; whether it is asked again goes by the status alone.
+/// What anything but an answer says, for good or for now. It comes from outside, so it is shortened
+/// and has no control characters when it is shown; whether it is asked again goes by the status
+/// alone.
 pub fn refusal(status: u16, retry_after: Option<&str>, body: &[u8]) -> TransportError {
     #[derive(serde::Deserialize)]
     struct Document {
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn what_a_server_says_is_shortened_and_harmless() {
         let body = format!(r#"{{"type":"urn:ifonly:problem:budget-spent","detail":"\u001b[31m{}"}}"#, "x".repeat(999));
-        let TransportError::Refused { status: 429, problem: Some(ProblemType::BudgetSpent), detail } =
+        let TransportError::Refused { status: 429, problem: Some(ProblemType::BudgetExhausted), detail } =
             refusal(429, Some("7200"), body.as_bytes())
         else {
             panic!("another error");

@@ -1,8 +1,9 @@
-//! Asking one server, with patience: a deadline for the whole exchange, and the same bytes again after a transport error.
+//! Asking one server, with patience: a deadline for the whole exchange, and the same bytes again
+//! after a transport error.
 //!
-//! The policy is fixed beforehand and knows nothing of the search. A retry carries the same transcript and gets the same
-//! answer, so it tells a server nothing and the user nothing more. Waiting is a [`Clock`]'s matter, so sockets and browsers are asked
-//! by the same policy.
+//! The policy is fixed beforehand and knows nothing of the search. A retry carries the same
+//! transcript and gets the same answer, so it tells a server nothing and the user nothing more.
+//! Waiting is a [`Clock`]'s matter, so sockets and browsers are asked by the same policy.
 
 use crate::search::pacing::Clock;
 use crate::transport::{
@@ -142,7 +143,7 @@ impl RetryPolicy {
         let deadline = clock.wait_until(clock.now().saturating_add(self.deadline));
         match select(std::pin::pin!(tries), deadline).await {
             Either::Left((result, _)) => result,
-            Either::Right((Ok(()), _)) => Err(TransportError::TooSlow(self.deadline)),
+            Either::Right((Ok(()), _)) => Err(TransportError::UploadTimeout(self.deadline)),
             // A clock that cannot wait is no reason to give up.
             Either::Right((Err(_), tries)) => tries.await,
         }
@@ -185,8 +186,8 @@ mod tests {
         let inner = Arc::new(Fails(failures, error, AtomicU32::new(0)));
         let mut response = vec![];
         let call = ServerRequest { route: Route::Answer, message: Bytes::new(), length: 13 };
-        let patient = Retrying::new(inner.clone(), RetryPolicy::default(), Arc::new(TokioClock::start()));
-        let sent = patient.send(call, &mut response).await;
+        let retrying = Retrying::new(inner.clone(), RetryPolicy::default(), Arc::new(TokioClock::start()));
+        let sent = retrying.send(call, &mut response).await;
         let text = sent.map(|()| String::from_utf8(response).unwrap());
         (inner.2.load(Ordering::Relaxed), text)
     }
@@ -205,6 +206,6 @@ mod tests {
     async fn the_deadline_covers_every_wait() {
         let retry_after = Duration::from_secs(1_000_000);
         let busy = TransportError::Busy { status: 503, problem: None, detail: None, retry_after };
-        assert_eq!(after(1, busy).await, (1, Err(TransportError::TooSlow(RetryPolicy::default().deadline))));
+        assert_eq!(after(1, busy).await, (1, Err(TransportError::UploadTimeout(RetryPolicy::default().deadline))));
     }
 }

@@ -20,10 +20,10 @@ use ifonly_core::signature::{SIGNATURE_LENGTH, SigningKey};
 use ifonly_core::transcript::Message;
 use ifonly_scan::RowStore;
 use ifonly_server::LoadedBundle;
+use ifonly_server::auth::tokens::Tokens;
 use ifonly_server::config::Limits;
 use ifonly_server::http::routes;
 use ifonly_server::http::routes::AppState;
-use ifonly_server::auth::tokens::Tokens;
 use ifonly_values::manifest::{Manifest, ManifestFields};
 use ifonly_values::record;
 use ifonly_values::schema::{Feature, FeatureKind, Quantiser, Scale, Schema};
@@ -94,13 +94,13 @@ impl World {
         Bundle::in_memory(self.manifest.clone(), rows, records.collect()).unwrap()
     }
 
-    pub fn holding(&self, index: u8) -> LoadedBundle {
+    pub fn loaded(&self, index: u8) -> LoadedBundle {
         LoadedBundle::new(&self.bundle(), index, vec![RootKey::new(0, self.key)]).unwrap()
     }
 
     pub fn router(&self, index: u8) -> Router {
         let tokens = Tokens::new(vec![], None).unwrap();
-        routes::public(Arc::new(AppState::new(self.holding(index), tokens, Limits::default(), vec![])))
+        routes::public(Arc::new(AppState::new(self.loaded(index), tokens, Limits::default(), vec![])))
     }
 
     pub fn servers(&self) -> Vec<Arc<dyn Transport>> {
@@ -124,7 +124,7 @@ impl World {
 }
 
 /// The same servers, asked with patience.
-pub fn patient(servers: Vec<Arc<dyn Transport>>, policy: RetryPolicy) -> Vec<Arc<dyn Transport>> {
+pub fn retrying(servers: Vec<Arc<dyn Transport>>, policy: RetryPolicy) -> Vec<Arc<dyn Transport>> {
     servers
         .into_iter()
         .map(|server| Arc::new(Retrying::new(server, policy, Arc::new(TokioClock::start()))) as Arc<dyn Transport>)
@@ -276,7 +276,8 @@ impl Exchange for Misbehaving {
                 }
                 (Fault::Truncates, _) => bytes.truncate(length - 1),
                 (Fault::SpoilsCheck, _) => bytes[0] ^= 1,
-                // Zeros are symbols of every field, and wrong ones: flipped bits might be none, which is no lie but rubbish.
+                // Zeros are symbols of every field, and wrong ones: flipped bits might be none,
+                // which is no lie but rubbish.
                 (Fault::SpoilsAnswer, Route::Answer) | (Fault::SpoilsRecord, Route::Record) => {
                     bytes[lead..].fill(0);
                 }

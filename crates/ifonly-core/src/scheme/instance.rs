@@ -1,9 +1,9 @@
 //! A scheme under given parameters: from the two follow field, servers, sizes and costs.
 
 use crate::field::{Field, FieldElement, FieldError, ModulusRule};
-use crate::row_function::RowProgram;
 use crate::params::{Params, ParamsError};
 use crate::random::RandomSource;
+use crate::row_function::RowProgram;
 use crate::scheme::{DecodeRule, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::secret_query::SecretQuery;
 use crate::share::{EvaluationPoints, EvaluationPointsError, SlotVectors, share};
@@ -218,10 +218,11 @@ impl SchemeInstance {
         self.points.as_slice().len()
     }
 
-    /// The length of each vector that a server receives; verified queries hold everything twice, then r.
+    /// The length of each vector that a server receives; verified queries hold everything twice,
+    /// then r.
     pub fn slot_lengths(&self, phase: usize) -> Vec<usize> {
         let mut lengths: Vec<usize> =
-            self.phase(phase).slots.iter().map(|slot| slot.length.symbols(&self.params)).collect();
+            self.phase(phase).slots.iter().map(|slot| slot.length.elements(&self.params)).collect();
         if self.params.verified {
             lengths.extend(lengths.clone());
             lengths.push(1);
@@ -234,8 +235,9 @@ impl SchemeInstance {
         self.phase(phase).decode_rule.outputs() * if self.params.verified { 2 } else { 1 }
     }
 
-    /// The most symbols of every row that a client gets per search if it breaks the protocol: with κ pads an output tells N − κ
-    /// symbols to whoever asks every server something else, and ρ takes one of a gated row's.
+    /// The most symbols of every row that a client gets per search if it breaks the protocol: with
+    /// κ pads an output tells N − κ symbols to whoever asks every server something else, and ρ
+    /// takes one of a gated row's.
     pub fn cheated_elements(&self) -> usize {
         let phase = |phase: usize| match self.phase(phase).decode_rule {
             // Whether it is zero, and nothing else.
@@ -255,27 +257,28 @@ impl SchemeInstance {
         rows * self.outputs(phase)
     }
 
-    /// The symbols of all phases and servers, without the record. Carried shares count where they were first sent.
+    /// The symbols of all phases and servers, without the record. Carried shares count where they
+    /// were first sent.
     pub fn cost(&self) -> CommunicationCost {
         let verified = if self.params.verified { 2 } else { 1 };
         (0..self.phases()).fold(CommunicationCost::default(), |cost, phase| {
             let fresh = |slot: &&Slot| !slot.carried;
             let slots = self.phase(phase).slots.iter().filter(fresh);
-            let symbols: usize = slots.map(|slot| slot.length.symbols(&self.params)).sum();
+            let elements: usize = slots.map(|slot| slot.length.elements(&self.params)).sum();
             let servers = self.responders(phase) as u128;
             CommunicationCost {
-                up: cost.up + servers * (symbols * verified + (verified - 1)) as u128,
+                up: cost.up + servers * (elements * verified + (verified - 1)) as u128,
                 down: cost.down + servers * self.answer_length(phase) as u128,
             }
         })
     }
 
-    /// Bytes of all packed payloads and answers on the wire, without headers, key-check values and the record. Servers keep
-    /// no state, so carried shares are sent again and count here.
+    /// Bytes of all packed payloads and answers on the wire, without headers, key-check values and
+    /// the record. Servers keep no state, so carried shares are sent again and count here.
     pub(crate) fn bytes(&self) -> CommunicationCost {
         (0..self.phases()).fold(CommunicationCost::default(), |cost, phase| {
             let servers = self.responders(phase) as u128;
-            let bytes = |symbols: usize| (symbols as u128 * u128::from(self.field.bits())).div_ceil(8) * servers;
+            let bytes = |elements: usize| (elements as u128 * u128::from(self.field.bits())).div_ceil(8) * servers;
             CommunicationCost {
                 up: cost.up + bytes(self.slot_lengths(phase).iter().sum()),
                 down: cost.down + bytes(self.answer_length(phase)),
@@ -298,14 +301,15 @@ impl SchemeInstance {
         cost
     }
 
-    /// Commitments of the first phase to what the second will use, one for each server of the second; no scheme has a third.
+    /// Commitments of the first phase to what the second will use, one for each server of the
+    /// second; no scheme has a third.
     pub fn share_commitments(&self) -> usize {
         let second = self.scheme.phases.get(1).filter(|phase| phase.slots.iter().any(|slot| slot.promised));
         second.map_or(0, |phase| responders(phase, &self.params))
     }
 
-    /// What the first phase, whose shares are `first`, promises about the second, whose vectors are `second`: the shares of its
-    /// promised slots, one entry per server of the second.
+    /// What the first phase, whose shares are `first`, promises about the second, whose vectors are
+    /// `second`: the shares of its promised slots, one entry per server of the second.
     pub fn committed_shares(
         &self,
         second: &SlotVectors,
@@ -346,7 +350,8 @@ impl SchemeInstance {
         opening
     }
 
-    /// The shares of a phase's vectors, one entry per responder; those that the first phase promised are as promised.
+    /// The shares of a phase's vectors, one entry per responder; those that the first phase
+    /// promised are as promised.
     pub fn share(
         &self,
         phase: usize,

@@ -1,12 +1,14 @@
-//! Schemes as data: which vectors are shared, what each server computes from its shares, how the decoded values are read.
+//! Schemes as data: which vectors are shared, what each server computes from its shares, how the
+//! decoded values are read.
 //!
-//! From a [`Scheme`] follow the number of servers, the sizes of all messages, the cost table, the field and the
-//! documentation (see [`Deployment`](crate::scheme::instance::Deployment)). Threshold, silence, lies, verification and shuffle
-//! are the engine's business and appear in no scheme. To add one, write a short file here and list it in [`ALL`].
+//! From a [`Scheme`] follow the number of servers, the sizes of all messages, the cost table, the
+//! field and the documentation (see [`Deployment`](crate::scheme::instance::Deployment)).
+//! Threshold, silence, lies, verification and shuffle are the engine's business and appear in no
+//! scheme. To add one, write a short file here and list it in [`ALL`].
 
 use crate::field::{Field, FieldElement};
-use crate::row_function::{RowFunction, RowFunctionKind, RowProgram};
 use crate::params::Params;
+use crate::row_function::{RowFunction, RowFunctionKind, RowProgram};
 use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 
@@ -14,7 +16,6 @@ pub mod instance;
 mod own;
 mod paper;
 pub mod sealed;
-
 
 /// A whole scheme.
 #[derive(Debug)]
@@ -36,7 +37,8 @@ pub struct Scheme {
 }
 
 impl Scheme {
-    /// Whether a person's costs of this kind can be asked for: tables hold any, and weights are more than the rest has.
+    /// Whether a person's costs of this kind can be asked for: tables hold any, and weights are
+    /// more than the rest has.
     pub fn carries_costs(&self, wanted: CostModel) -> bool {
         match wanted {
             CostModel::Table => self.cost_model == CostModel::Table,
@@ -45,12 +47,14 @@ impl Scheme {
         }
     }
 
-    /// Whether it belongs to the gated family: one round, and rows that do not qualify reveal nothing.
+    /// Whether it belongs to the gated family: one round, and rows that do not qualify reveal
+    /// nothing.
     pub fn is_gated(&self) -> bool {
         matches!(self.phases, [Phase { decode_rule: DecodeRule::Gated, .. }])
     }
 
-    /// Whether constraints of this kind can be asked for: tables hold any, and every gate holds immutable features.
+    /// Whether constraints of this kind can be asked for: tables hold any, and every gate holds
+    /// immutable features.
     pub fn carries_gate(&self, wanted: ConstraintKind) -> bool {
         match wanted {
             ConstraintKind::None => true,
@@ -106,7 +110,8 @@ pub struct Phase {
     pub(crate) degree: fn(&Params) -> usize,
     /// What the user shares.
     pub(crate) secrets: fn(&SecretQuery, &PhaseContext<'_>, &[bool]) -> PhaseSecrets,
-    /// What a server computes from its shares. The last argument is 1, or a share of r in a verified query.
+    /// What a server computes from its shares. The last argument is 1, or a share of r in a
+    /// verified query.
     pub(crate) program: fn(&PhaseContext<'_>, &SlotVectors, FieldElement) -> RowProgram,
     /// How the decoded values are read.
     pub decode_rule: DecodeRule,
@@ -159,7 +164,7 @@ pub enum SlotLength {
 
 impl SlotLength {
     /// In symbols.
-    pub(crate) fn symbols(self, params: &Params) -> usize {
+    pub(crate) fn elements(self, params: &Params) -> usize {
         match self {
             SlotLength::One => 1,
             SlotLength::Features => params.features(),
@@ -310,7 +315,8 @@ pub fn named(name: &str) -> Option<&'static Scheme> {
     ALL.iter().copied().find(|scheme| scheme.name == name)
 }
 
-/// The leanest scheme of one round for just these costs and constraints: the one with the fewest servers.
+/// The leanest scheme of one round for just these costs and constraints: the one with the fewest
+/// servers.
 pub fn leanest(metric: CostModel, gate: ConstraintKind) -> &'static Scheme {
     // No degree but that of ℓ_p depends on the parameters.
     let params = Params::new(vec![1], 1);
@@ -319,8 +325,8 @@ pub fn leanest(metric: CostModel, gate: ConstraintKind) -> &'static Scheme {
     fitting.min_by_key(|scheme| (scheme.phases[0].degree)(&params)).unwrap_or(DEFAULT)
 }
 
-/// The scheme to prefer among these: violators reveal nothing, one round, and as wide a choice of costs, then of constraints,
-/// as there is. The first where none is like that.
+/// The scheme to prefer among these: violators reveal nothing, one round, and as wide a choice of
+/// costs, then of constraints, as there is. The first where none is like that.
 pub fn preferred(mut schemes: impl Iterator<Item = &'static Scheme> + Clone) -> Option<&'static Scheme> {
     schemes
         .clone()

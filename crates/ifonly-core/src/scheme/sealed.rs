@@ -1,16 +1,18 @@
-//! Sealed, as user and servers both know it: three servers find the nearest row among themselves, on shares (PROTOCOLS: section 10).
+//! Sealed, as user and servers both know it: three servers find the nearest row among themselves,
+//! on shares (PROTOCOLS: section 10).
 //!
-//! Cost and gate are one table: `T_k[v] = cost_k[v] + 2^c·gate_k[v]`, where c bits hold the largest cost and k bits the sum over all
-//! features. Tables are shared additively mod 2^k, so every message is a table of somebody and there is nothing to check in it
-//! but its length. How the servers go on is the bit machine's business (`ifonly-sealed`).
+//! Cost and gate are one table: `T_k[v] = cost_k[v] + 2^c·gate_k[v]`, where c bits hold the largest
+//! cost and k bits the sum over all features. Tables are shared additively mod 2^k, so every
+//! message is a table of somebody and there is nothing to check in it but its length. How the
+//! servers go on is the bit machine's business (`ifonly-sealed`).
 
-use crate::scheme::instance::{CommunicationCost, SchemeInstanceError};
 use crate::aont;
+use crate::http_api::CHECK_LENGTH;
 use crate::params::Params;
+use crate::scheme::instance::{CommunicationCost, SchemeInstanceError};
 use crate::scheme::{ConstraintKind, CostModel, Origin, Scheme};
 use crate::search::HeaderContext;
 use crate::secret_query::{SecretQuery, SecretQueryError};
-use crate::http_api::CHECK_LENGTH;
 use crate::transcript::{Header, MessageKind, SearchRef, before_payload};
 use crate::wire::{self, WireError};
 use zeroize::Zeroizing;
@@ -22,7 +24,8 @@ pub const MOST_BITS: u32 = 63;
 /// The most rows that one search finds.
 pub const MOST_TOP: usize = 64;
 
-/// What it is called, what it can carry and what the user learns. It has no phases: nobody scans for the user.
+/// What it is called, what it can carry and what the user learns. It has no phases: nobody scans
+/// for the user.
 pub const SCHEME: &Scheme = &Scheme {
     name: "sealed",
     origin: Origin::Ours,
@@ -76,7 +79,8 @@ impl SealedScheme {
         (1..=MOST_TOP).contains(&top)
     }
 
-    /// All features' tables, one after another: cost, and a violation above it. An error if the secret does not fit the database.
+    /// All features' tables, one after another: cost, and a violation above it. An error if the
+    /// secret does not fit the database.
     pub fn table(&self, secret: &SecretQuery) -> Result<Zeroizing<Vec<u64>>, SecretQueryError> {
         secret.check(SCHEME, &self.params)?;
         let mut table = Zeroizing::new(Vec::with_capacity(self.params.levels()));
@@ -90,12 +94,12 @@ impl SealedScheme {
     }
 
     /// The header of the one message.
-    pub fn header(&self, audience: &HeaderContext) -> Header {
+    pub fn header(&self, header_context: &HeaderContext) -> Header {
         Header {
             scheme: SCHEME.name.into(),
             stage: MessageKind::Phase(0),
-            epoch: audience.epoch,
-            digest: audience.digest,
+            epoch: header_context.epoch,
+            digest: header_context.digest,
             responders: (1..=SERVERS as u8).collect(),
             parent: SearchRef::default(),
         }

@@ -1,23 +1,22 @@
-//! What a client that breaks the protocol gets where servers are to spare, and why masks are not verified.
+//! What a client that breaks the protocol gets where servers are to spare, and why masks are not
+//! verified.
 
-use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
-use crate::field::FieldElement;
-use crate::field::ModulusRule;
-use crate::row_function::Rows;
+use crate::field::{FieldElement, ModulusRule};
+use crate::http_api::CHECK_LENGTH;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::SeededRandom;
-use crate::scheme;
-use crate::http_api::CHECK_LENGTH;
+use crate::row_function::Rows;
+use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::spir::RecordFetch;
 use crate::transcript::{Message, MessageKind, SearchRef, Ticket, messages};
-use crate::{aont, wire};
+use crate::{aont, scheme, wire};
 
 const ROWS: [[u16; 2]; 5] = [[3, 1], [0, 2], [4, 4], [1, 0], [2, 3]];
 
 struct World {
-    deployment: SchemeInstance,
+    instance: SchemeInstance,
     servers: Vec<MemoryServer>,
 }
 
@@ -25,15 +24,15 @@ impl World {
     fn new(name: &str, silent: usize, lying: usize) -> World {
         let rows = Rows::new(&[4, 4], ROWS).unwrap();
         let params = Params { silent, lying, ..Params::new(vec![4, 4], rows.iter().len()) };
-        let deployment = SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
+        let instance = SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
-        let server = |index| MemoryServer::new(index, &deployment, &key, &rows);
-        World { servers: (1..=deployment.servers() as u8).map(server).collect(), deployment }
+        let server = |index| MemoryServer::new(index, &instance, &key, &rows);
+        World { servers: (1..=instance.servers() as u8).map(server).collect(), instance }
     }
 
     /// Asks every server what the cheat likes, under one transcript.
     fn ask(&self, stage: MessageKind, parent: SearchRef, payloads: Vec<Vec<u8>>) -> (SearchRef, Vec<Vec<u8>>) {
-        let header = self.servers[0].header_context().header(&self.deployment, stage, payloads.len(), parent);
+        let header = self.servers[0].header_context().header(&self.instance, stage, payloads.len(), parent);
         let sent = messages(&header, payloads, &mut SeededRandom::new(4));
         let answer = |(server, message): (&MemoryServer, &Message)| server.respond(&message.encode()).unwrap();
         let responses: Vec<Vec<u8>> = self.servers.iter().zip(&sent).map(answer).collect();
@@ -45,7 +44,7 @@ impl World {
     }
 
     fn table(&self, entry: impl Fn(usize, u16) -> u64) -> Vec<u8> {
-        let field = self.deployment.field();
+        let field = self.instance.field();
         let entries: Vec<FieldElement> = (0..2)
             .flat_map(|k| (0..=4).map(move |level| (k, level)))
             .map(|(k, level)| field.reduce(entry(k, level)))
@@ -56,32 +55,34 @@ impl World {
 
 #[test]
 fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
-    for (silent, lying, symbols) in [(0, 0, 1), (1, 0, 2), (0, 1, 3), (1, 1, 4)] {
+    for (silent, lying, elements) in [(0, 0, 1), (1, 0, 2), (0, 1, 3), (1, 1, 4)] {
         let world = World::new("table", silent, lying);
-        let (deployment, field) = (&world.deployment, world.deployment.field());
-        assert_eq!(deployment.cheated_elements(), symbols);
-        // Server 1 is asked for nothing, so its answer is the pad; every other one for a table of its own.
+        let (instance, field) = (&world.instance, world.instance.field());
+        assert_eq!(instance.cheated_elements(), elements);
+        // Server 1 is asked for nothing, so its answer is the pad; every other one for a table of
+        // its own.
         let table = |server: usize| {
             world.table(|k, level| if server == 0 { 0 } else { 7 * server as u64 + u64::from(level) * [1, 10][k] })
         };
-        let payloads = (0..deployment.servers()).map(table).collect();
+        let payloads = (0..instance.servers()).map(table).collect();
         let (parent, answers) = world.ask(MessageKind::Phase(0), SearchRef::default(), payloads);
         let answers: Vec<Vec<FieldElement>> =
             answers.iter().map(|bytes| wire::unpack(field, bytes, ROWS.len()).unwrap()).collect();
-        let points = deployment.points();
+        let points = instance.points();
         let mut opened = 0;
-        for server in 1..deployment.servers() {
+        for server in 1..instance.servers() {
             for (position, row) in ROWS.iter().enumerate() {
                 let pad = field.mul(answers[0][position], field.inverse(points[0]).unwrap());
-                let symbol = field.sub(answers[server][position], field.mul(points[server], pad));
-                assert_eq!(symbol, field.reduce(14 * server as u64 + u64::from(row[0]) + 10 * u64::from(row[1])));
+                let element = field.sub(answers[server][position], field.mul(points[server], pad));
+                assert_eq!(element, field.reduce(14 * server as u64 + u64::from(row[0]) + 10 * u64::from(row[1])));
             }
             opened += 1;
         }
-        assert_eq!(opened, symbols);
-        // The same with records: server 1 sends the pad, every other one the record that it was asked for.
-        let fetch = RecordFetch::new(deployment.params(), deployment.servers(), 4);
-        assert_eq!((fetch.cheated_records(), fetch.stripes()), (symbols, 1));
+        assert_eq!(opened, elements);
+        // The same with records: server 1 sends the pad, every other one the record that it was
+        // asked for.
+        let fetch = RecordFetch::new(instance.params(), instance.servers(), 4);
+        assert_eq!((fetch.cheated_records(), fetch.stripes()), (elements, 1));
         let wish = |server: usize| {
             let mut payload = vec![0; fetch.query_length()];
             match (server, fetch.is_binary()) {
@@ -91,19 +92,19 @@ fn every_server_to_spare_is_one_more_symbol_of_every_row_and_one_more_record() {
             }
             payload
         };
-        let (_, answers) = world.ask(MessageKind::Record, parent, (0..deployment.servers()).map(wish).collect());
-        let records = (1..deployment.servers()).filter(|&server| {
+        let (_, answers) = world.ask(MessageKind::Record, parent, (0..instance.servers()).map(wish).collect());
+        let records = (1..instance.servers()).filter(|&server| {
             let sealed: Vec<u8> = answers[server].iter().zip(&answers[0]).map(|(a, b)| a ^ b).collect();
             aont::decode(&sealed).is_some_and(|record| crate::memory::levels(&record) == ROWS[server])
         });
-        assert_eq!(records.count(), symbols, "S = {silent}, B = {lying}");
+        assert_eq!(records.count(), elements, "S = {silent}, B = {lying}");
     }
 }
 
 #[test]
 fn masks_are_not_verified_because_r_zero_takes_them_off() {
     for name in ["mask", "linear-mask+"] {
-        let params = Params { verified: true, mask: 3, ..Params::new(vec![4], 2) };
+        let params = Params { verified: true, d_min: 3, ..Params::new(vec![4], 2) };
         let scheme = scheme::named(name).unwrap();
         let refused = SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).unwrap_err();
         assert_eq!(refused, SchemeInstanceError::MaskNotVerifiable { scheme: scheme.name });

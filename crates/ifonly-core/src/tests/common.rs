@@ -1,14 +1,14 @@
-//! What the proofs share: random instances, an independent brute force, and a search at the level of symbols.
+//! What the proofs share: random instances, an independent brute force, and a search at the level
+//! of symbols.
 
 use crate::candidates::{Candidates, DecodedCost};
-use crate::scheme::instance::SchemeInstance;
-use crate::field::FieldElement;
-use crate::field::ModulusRule;
-use crate::row_function::{self, RowRandomness, Rows, ScanJob};
+use crate::field::{FieldElement, ModulusRule};
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::random::{RandomSource, SeededRandom};
 use crate::phase::PhaseState;
+use crate::random::{RandomSource, SeededRandom};
+use crate::row_function::{self, RowRandomness, Rows, ScanJob};
+use crate::scheme::instance::SchemeInstance;
 use crate::scheme::{ConstraintKind, CostModel, Scheme};
 use crate::search::SearchError;
 use crate::secret_query::SecretQuery;
@@ -17,7 +17,7 @@ use crate::secret_query::SecretQuery;
 pub(super) type Faults = (usize, usize, usize);
 
 /// A database and somebody who asks, in plain numbers.
-pub(super) struct Instance {
+pub(super) struct TestCase {
     pub(super) ranges: Vec<u32>,
     pub(super) rows: Vec<Vec<u16>>,
     pub(super) x: Vec<u32>,
@@ -32,15 +32,16 @@ pub(super) fn chance(random: &mut SeededRandom, percent: u64) -> bool {
     random.below(100) < percent
 }
 
-impl Instance {
-    /// Small numbers, so that ties, x in D, R = 1, d = 1, M = 1, empty Θ and "all immutable" come up often.
+impl TestCase {
+    /// Small numbers, so that ties, x in D, R = 1, d = 1, M = 1, empty Θ and "all immutable" come
+    /// up often.
     pub(super) fn random(
         scheme: &Scheme,
         faults: Faults,
         widest: u32,
         most_rows: u64,
         random: &mut SeededRandom,
-    ) -> Instance {
+    ) -> TestCase {
         let d = 1 + random.below(4) as usize;
         let same = chance(random, 50).then(|| 1 + random.below(widest.into()) as u32);
         let ranges: Vec<u32> = (0..d).map(|_| same.unwrap_or_else(|| 1 + random.below(widest.into()) as u32)).collect();
@@ -74,14 +75,15 @@ impl Instance {
             cost_limit,
             ..Params::new(ranges.clone(), rows.len())
         };
-        let mut instance = Instance { ranges, rows, x, immutable, weights, cost, gate, params };
-        // The widest mask that keeps this person's distances in order (ties are broken by the mask).
-        let mut values: Vec<i128> = instance.brute_force(scheme).into_iter().flatten().collect();
+        let mut case = TestCase { ranges, rows, x, immutable, weights, cost, gate, params };
+        // The widest mask that keeps this person's distances in order (ties are broken by the
+        // mask).
+        let mut values: Vec<i128> = case.brute_force(scheme).into_iter().flatten().collect();
         values.sort_unstable();
         values.dedup();
         let gap = values.windows(2).map(|pair| pair[1] - pair[0]).min().unwrap_or(3);
-        instance.params.mask = 1 + random.below(gap as u64);
-        instance
+        case.params.d_min = 1 + random.below(gap as u64);
+        case
     }
 
     pub(super) fn secret(&self) -> SecretQuery {
@@ -100,11 +102,12 @@ impl Instance {
         Rows::new(&self.ranges, &self.rows).unwrap()
     }
 
-    pub(super) fn deployment(&self, scheme: &'static Scheme, rule: ModulusRule) -> SchemeInstance {
+    pub(super) fn instance(&self, scheme: &'static Scheme, rule: ModulusRule) -> SchemeInstance {
         SchemeInstance::new(scheme, self.params.clone(), rule).unwrap()
     }
 
-    /// The cost of each row, from the definitions and nothing of the engine; smaller is better; `None` where hidden.
+    /// The cost of each row, from the definitions and nothing of the engine; smaller is better;
+    /// `None` where hidden.
     pub(super) fn brute_force(&self, scheme: &Scheme) -> Vec<Option<i128>> {
         let p = self.params.exponent;
         self.rows
@@ -140,7 +143,7 @@ pub(super) fn best(costs: &[Option<i128>]) -> Option<(usize, i128)> {
 
 /// One search at the level of symbols; `spoil` may change or drop the answers of a phase.
 pub(super) fn play(
-    deployment: &SchemeInstance,
+    instance: &SchemeInstance,
     secret: &SecretQuery,
     rows: &Rows,
     random: &mut SeededRandom,
@@ -149,53 +152,52 @@ pub(super) fn play(
     let mut theta = vec![false; rows.iter().len()];
     let mut rounds: Vec<PhaseState> = vec![];
     let mut result = None;
-    let mut liars = vec![];
-    for phase in 0..deployment.phases() {
-        let round = PhaseState::new(deployment, phase, secret, &theta, rounds.last(), random);
+    let mut lying_servers = vec![];
+    for phase in 0..instance.phases() {
+        let round = PhaseState::new(instance, phase, secret, &theta, rounds.last(), random);
         let mut tau = [0; 32];
         random.fill(&mut tau);
         let keys = RootKey::new(0, [1; 32]).transcript(&tau);
-        let mut answers: Vec<Option<Vec<FieldElement>>> = (0..deployment.responders(phase))
+        let mut answers: Vec<Option<Vec<FieldElement>>> = (0..instance.responders(phase))
             .map(|server| {
-                let program = deployment.program(phase, &round.shares()[server]);
-                let kappa = deployment.kappa(phase);
+                let program = instance.program(phase, &round.shares()[server]);
+                let kappa = instance.kappa(phase);
                 let outputs = program.outputs.len();
-                let randomness = keys.rows(deployment.field(), outputs, kappa, deployment.params().mask);
-                Some(answer(deployment, phase, server, &round, rows, &randomness))
+                let randomness = keys.rows(instance.field(), outputs, kappa, instance.params().d_min);
+                Some(answer(instance, phase, server, &round, rows, &randomness))
             })
             .collect();
         spoil(&mut answers, random);
-        let values = round.decode(deployment, answers, random)?;
-        liars.extend(&values.liars);
-        let mut candidates = Candidates::read(deployment, phase, &values, &theta, rows.iter().len())?;
+        let values = round.decode(instance, answers, random)?;
+        lying_servers.extend(&values.lying_servers);
+        let mut candidates = Candidates::read(instance, phase, &values, &theta, rows.iter().len())?;
         theta = candidates.take_theta();
         result = Some(candidates);
         rounds.push(round);
     }
-    liars.sort_unstable();
-    liars.dedup();
-    Ok((result.unwrap(), liars))
+    lying_servers.sort_unstable();
+    lying_servers.dedup();
+    Ok((result.unwrap(), lying_servers))
 }
 
 /// What one server (counted from 0) answers.
 pub(super) fn answer(
-    deployment: &SchemeInstance,
+    instance: &SchemeInstance,
     phase: usize,
     server: usize,
     round: &PhaseState,
     rows: &Rows,
     randomness: &impl RowRandomness,
 ) -> Vec<FieldElement> {
-    let program = deployment.program(phase, &round.shares()[server]);
-    let alpha = deployment.points()[server];
-    let job =
-        ScanJob { field: deployment.field(), alpha, kappa: deployment.kappa(phase), program: &program, order: None };
+    let program = instance.program(phase, &round.shares()[server]);
+    let alpha = instance.points()[server];
+    let job = ScanJob { field: instance.field(), alpha, kappa: instance.kappa(phase), program: &program, order: None };
     row_function::answer(&job, rows, randomness)
 }
 
 /// Compares a decoded search with brute force. Masked ties may go to any of the tied rows.
-pub(super) fn assert_nearest(scheme: &Scheme, instance: &Instance, candidates: &Candidates, context: &str) {
-    let costs = instance.brute_force(scheme);
+pub(super) fn assert_nearest(scheme: &Scheme, case: &TestCase, candidates: &Candidates, context: &str) {
+    let costs = case.brute_force(scheme);
     let nearest = candidates.nearest(1);
     assert_eq!(candidates.count(), costs.iter().flatten().count(), "{}: {context}", scheme.name);
     match best(&costs) {
@@ -207,7 +209,7 @@ pub(super) fn assert_nearest(scheme: &Scheme, instance: &Instance, candidates: &
                 DecodedCost::Exactly(price) => assert_eq!(i128::from(price), cost.abs(), "{}: {context}", scheme.name),
                 DecodedCost::AtMost(price) => {
                     let noise = i128::from(price) - cost;
-                    assert!((0..i128::from(instance.params.mask)).contains(&noise), "{}: {context}", scheme.name);
+                    assert!((0..i128::from(case.params.d_min)).contains(&noise), "{}: {context}", scheme.name);
                 }
                 DecodedCost::Unknown => {}
             }

@@ -1,11 +1,13 @@
-//! Servers, κ, field bounds and communication costs follow from the descriptions and equal the published formulas.
+//! Servers, κ, field bounds and communication costs follow from the descriptions and equal the
+//! published formulas.
 
-use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme;
+use crate::scheme::instance::SchemeInstance;
 
-/// Name, κ per phase, N, cost of d and M, bound of (R, d, L1, F, d_min): written out by hand from the tables.
+/// Name, κ per phase, N, cost of d and M, bound of (R, d, L1, F, d_min): written out by hand from
+/// the tables.
 type Row = (&'static str, &'static [usize], usize, fn(u128, u128) -> u128, fn(u128, u128, u128, u128, u128) -> u128);
 
 const P: u128 = 4;
@@ -14,13 +16,13 @@ const P: u128 = 4;
 const TABLE: &[Row] = &[
     ("baseline",             &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, _| r*r*d),
     ("diff",                 &[1],    2, |d, m| 2*d + 2*m - 2,    |r, d, _, _, _| 2*r*r*d),
-    ("mask",                 &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, mask| r*r*d + mask - 1),
+    ("d_min",                 &[1],    2, |d, m| 2*d + 2*m,        |r, d, _, _, mask| r*r*d + mask - 1),
     ("two-phase",            &[2, 2], 3, |d, m| 9*d + 9*m,        |r, d, _, _, _| r*r*d),
     ("two-phase-4",          &[3, 2], 4, |d, m| 8*d + 10*m,       |r, d, _, _, _| r*r*d),
     ("single-phase",         &[2],    3, |d, m| 6*d + 3*m,        |r, d, _, f, _| f*(r*r*d)*r*r + r*r*d),
     ("baseline+",            &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, _| l1*r*r*d),
     ("diff+",                &[2],    3, |d, m| 6*d + 3*m - 3,    |r, d, l1, _, _| 2*l1*r*r*d),
-    ("mask+",                &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, mask| l1*r*r*d + mask - 1),
+    ("d_min+",                &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, _, mask| l1*r*r*d + mask - 1),
     ("two-phase+",           &[2, 3], 4, |d, m| 14*d + 11*m,      |r, d, l1, _, _| l1*r*r*d),
     ("single-phase+",        &[2],    3, |d, m| 6*d + 3*m,        |r, d, l1, f, _| f*(l1*r*r*d)*r*r + l1*r*r*d),
     ("lp",                   &[3],    4, |d, m| P*d + P*m,        |r, d, _, _, _| r.pow(P as u32)*d),
@@ -36,7 +38,7 @@ const TABLE: &[Row] = &[
 ];
 
 fn params(r: u32, d: usize, m: usize) -> Params {
-    Params { weight_limit: 7, immutable_limit: d / 2, mask: 5, exponent: P as u32, ..Params::new(vec![r; d], m) }
+    Params { weight_limit: 7, immutable_limit: d / 2, d_min: 5, exponent: P as u32, ..Params::new(vec![r; d], m) }
 }
 
 #[test]
@@ -44,16 +46,16 @@ fn descriptions_give_the_tables_formulas() {
     for (r, d, m) in [(1, 1, 1), (4, 2, 5), (10, 20, 560), (100, 11, 3788)] {
         for &(name, kappas, servers, cost, bound) in TABLE {
             let params = params(r, d, m);
-            let deployment =
+            let instance =
                 SchemeInstance::new(scheme::named(name).unwrap(), params.clone(), ModulusRule::Paper).unwrap();
             let (r, d, m) = (u128::from(r), d as u128, m as u128);
-            assert_eq!(deployment.cost().total(), cost(d, m), "{name}");
-            assert_eq!(deployment.servers(), servers, "{name}");
-            let found: Vec<usize> = (0..deployment.phases()).map(|phase| deployment.kappa(phase)).collect();
+            assert_eq!(instance.cost().total(), cost(d, m), "{name}");
+            assert_eq!(instance.servers(), servers, "{name}");
+            let found: Vec<usize> = (0..instance.phases()).map(|phase| instance.kappa(phase)).collect();
             assert_eq!(found, kappas, "{name}");
             let bound = bound(r, d, 7, d / 2, 5);
-            assert_eq!((deployment.scheme().bound)(&params), bound, "{name}");
-            assert!(u128::from(deployment.field().q()) > bound, "{name}");
+            assert_eq!((instance.scheme().bound)(&params), bound, "{name}");
+            assert!(u128::from(instance.field().q()) > bound, "{name}");
         }
     }
 }
@@ -62,11 +64,11 @@ fn descriptions_give_the_tables_formulas() {
 fn tables_cost_one_symbol_per_level() {
     // Σ(R_k + 1) = 101·11 symbols up per table and server.
     for (name, up) in [("table", 1), ("gated-tables", 2)] {
-        let deployment =
+        let instance =
             SchemeInstance::new(scheme::named(name).unwrap(), params(100, 11, 500), ModulusRule::Deployment).unwrap();
-        assert_eq!(deployment.servers(), 2);
-        assert_eq!(deployment.cost().up, 2 * up * 101 * 11);
-        assert_eq!(deployment.cost().down, 2 * up * 500);
+        assert_eq!(instance.servers(), 2);
+        assert_eq!(instance.cost().up, 2 * up * 101 * 11);
+        assert_eq!(instance.cost().down, 2 * up * 500);
     }
 }
 
@@ -83,10 +85,9 @@ fn thresholds_silence_and_lies_add_the_servers_they_need() {
     for &(name, kappas, ..) in TABLE {
         for (threshold, silent, lying) in [(1, 0, 0), (1, 1, 0), (1, 0, 1), (2, 0, 0), (2, 1, 1)] {
             let params = Params { threshold, silent, lying, ..params(10, 4, 9) };
-            let deployment =
-                SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
+            let instance = SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
             for (phase, kappa) in kappas.iter().enumerate() {
-                assert_eq!(deployment.responders(phase), kappa * threshold + 1 + silent + 2 * lying, "{name}");
+                assert_eq!(instance.responders(phase), kappa * threshold + 1 + silent + 2 * lying, "{name}");
             }
         }
     }
@@ -107,10 +108,11 @@ fn verified_answers_cost_twice_and_one_symbol() {
 
 #[test]
 fn declared_degrees_are_the_highest_that_remain() {
-    // κ + 1 answers decode (tests/exactness.rs). Here: κ answers do not, so no declared degree is too high.
-    use crate::row_function::{RowRandomness, Rows, ScanJob, answer};
-    use crate::random::SeededRandom;
+    // κ + 1 answers decode (tests/exactness.rs). Here: κ answers do not, so no declared degree is
+    // too high.
     use crate::phase::PhaseState;
+    use crate::random::SeededRandom;
+    use crate::row_function::{RowRandomness, Rows, ScanJob, answer};
     use crate::secret_query::SecretQuery;
     struct Bare;
     impl RowRandomness for Bare {
@@ -130,31 +132,31 @@ fn declared_degrees_are_the_highest_that_remain() {
     for scheme in scheme::ALL {
         // One server to spare, so that a polynomial of degree κ + 1 would show as a lie.
         let params = Params { silent: 1, cost_limit: 1000, ..params(9, 2, 4) };
-        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
+        let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let rows = Rows::new(&[9, 9], [[1, 2], [9, 0], [3, 3], [7, 8]]).unwrap();
         let secret = SecretQuery::new(vec![3, 5]);
         let mut rounds: Vec<PhaseState> = vec![];
         let mut random = SeededRandom::new(13);
-        for phase in 0..deployment.phases() {
-            rounds.push(PhaseState::new(&deployment, phase, &secret, &[true; 4], rounds.last(), &mut random));
-            let (field, kappa) = (deployment.field(), deployment.kappa(phase));
+        for phase in 0..instance.phases() {
+            rounds.push(PhaseState::new(&instance, phase, &secret, &[true; 4], rounds.last(), &mut random));
+            let (field, kappa) = (instance.field(), instance.kappa(phase));
             let columns: Vec<Option<Vec<_>>> = rounds[phase]
                 .shares()
                 .iter()
-                .zip(deployment.points())
+                .zip(instance.points())
                 .map(|(share, &alpha)| {
-                    let program = deployment.program(phase, share);
+                    let program = instance.program(phase, share);
                     let job = ScanJob { field, alpha, kappa, program: &program, order: None };
-                    let mut symbols = answer(&job, &rows, &Bare);
+                    let mut elements = answer(&job, &rows, &Bare);
                     let outputs = program.outputs.len();
-                    symbols
+                    elements
                         .iter_mut()
                         .enumerate()
                         .for_each(|(i, s)| *s = field.sub(*s, program.known_part(i % outputs)));
-                    Some(symbols)
+                    Some(elements)
                 })
                 .collect();
-            let points = deployment.points();
+            let points = instance.points();
             let agrees = |degree: usize| {
                 crate::decode::select_consistent(field, points, degree, 0, &columns, &mut SeededRandom::new(1)).is_ok()
             };

@@ -1,14 +1,14 @@
-//! Database privacy by exhaustive enumeration on tiny fields: over all randomness of the servers, given the decoded values
-//! everything else that the user sees is uniform. Every pad coefficient of every row is needed for that.
+//! Database privacy by exhaustive enumeration on tiny fields: over all randomness of the servers,
+//! given the decoded values everything else that the user sees is uniform. Every pad coefficient of
+//! every row is needed for that.
 
 use super::common::{answer, for_all_schemes};
-use crate::scheme::instance::SchemeInstance;
-use crate::field::ModulusRule;
-use crate::field::{Field, FieldElement};
-use crate::row_function::{OutputExpr, RowRandomness, Rows};
+use crate::field::{Field, FieldElement, ModulusRule};
 use crate::params::Params;
-use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
 use crate::phase::PhaseState;
+use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
+use crate::row_function::{OutputExpr, RowRandomness, Rows};
+use crate::scheme::instance::SchemeInstance;
 use crate::scheme::{ConstraintKind, DecodeRule, Scheme};
 use crate::secret_query::SecretQuery;
 use std::collections::BTreeMap;
@@ -35,31 +35,31 @@ enum Missing {
 
 impl Tabled {
     fn draw(
-        deployment: &SchemeInstance,
+        instance: &SchemeInstance,
         phase: usize,
         rows: usize,
         missing: Missing,
         all: &mut ExhaustiveRandom,
     ) -> Tabled {
-        let count = rows * deployment.outputs(phase) * deployment.kappa(phase);
-        let pads = (0..count).map(|_| deployment.field().sample(all)).collect();
-        Tabled { pads, ..Tabled::draw_secrets(deployment, phase, rows, missing, all) }
+        let count = rows * instance.outputs(phase) * instance.kappa(phase);
+        let pads = (0..count).map(|_| instance.field().sample(all)).collect();
+        Tabled { pads, ..Tabled::draw_secrets(instance, phase, rows, missing, all) }
     }
 
     /// Everything but the pads.
     fn draw_secrets(
-        deployment: &SchemeInstance,
+        instance: &SchemeInstance,
         phase: usize,
         rows: usize,
         missing: Missing,
         all: &mut ExhaustiveRandom,
     ) -> Tabled {
-        let (field, kappa, outputs) = (deployment.field(), deployment.kappa(phase), deployment.outputs(phase));
+        let (field, kappa, outputs) = (instance.field(), instance.kappa(phase), instance.outputs(phase));
         let uses = |wanted: fn(&OutputExpr) -> bool| {
             let length = |slot: &usize| vec![FieldElement::ZERO; *slot];
             let vectors =
-                crate::share::SlotVectors::new(deployment.slot_lengths(phase).iter().map(length).collect::<Vec<_>>());
-            if deployment.program(phase, &vectors).outputs.iter().any(wanted) { rows } else { 0 }
+                crate::share::SlotVectors::new(instance.slot_lengths(phase).iter().map(length).collect::<Vec<_>>());
+            if instance.program(phase, &vectors).outputs.iter().any(wanted) { rows } else { 0 }
         };
         Tabled {
             pads: vec![],
@@ -70,7 +70,7 @@ impl Tabled {
                 .collect(),
             sigma: (0..uses(|output| matches!(output, OutputExpr::Hidden { .. }))).map(|_| field.sample(all)).collect(),
             mu: (0..uses(|output| matches!(output, OutputExpr::Masked { .. })))
-                .map(|_| field.reduce(all.below(deployment.params().mask)))
+                .map(|_| field.reduce(all.below(instance.params().d_min)))
                 .collect(),
             missing,
         }
@@ -97,8 +97,8 @@ impl RowRandomness for Tabled {
 }
 
 fn tiny(scheme: &Scheme, rows: usize, threshold: usize, verified: bool) -> Params {
-    let mask = if matches!(scheme.phases[0].decode_rule, DecodeRule::Masked) { 2 } else { 1 };
-    Params { weight_limit: 2, cost_limit: 2, exponent: 4, mask, threshold, verified, ..Params::new(vec![1], rows) }
+    let d_min = if matches!(scheme.phases[0].decode_rule, DecodeRule::Masked) { 2 } else { 1 };
+    Params { weight_limit: 2, cost_limit: 2, exponent: 4, d_min, threshold, verified, ..Params::new(vec![1], rows) }
 }
 
 fn person(scheme: &Scheme) -> SecretQuery {
@@ -114,37 +114,38 @@ type Answers = Vec<u64>;
 /// How often each vector of answers comes up, by the decoded values.
 type Views = BTreeMap<Vec<u64>, BTreeMap<Answers, u64>>;
 
-fn views(deployment: &SchemeInstance, phase: usize, rows: &Rows, missing: Missing) -> Views {
-    let scheme = deployment.scheme();
+fn views(instance: &SchemeInstance, phase: usize, rows: &Rows, missing: Missing) -> Views {
+    let scheme = instance.scheme();
     let theta = theta(scheme, rows);
     // The user's draws are fixed: the statement holds for each of them.
     let random = &mut SeededRandom::new(11);
     let secret = person(scheme);
     let mut rounds: Vec<PhaseState> = vec![];
     for phase in 0..=phase {
-        rounds.push(PhaseState::new(deployment, phase, &secret, &theta, rounds.last(), random));
+        rounds.push(PhaseState::new(instance, phase, &secret, &theta, rounds.last(), random));
     }
     let round = &rounds[phase];
-    let answered = deployment.answer_length(phase) / deployment.outputs(phase);
+    let answered = instance.answer_length(phase) / instance.outputs(phase);
     let mut views = Views::new();
     let mut all = ExhaustiveRandom::default();
     while all.next_run() {
-        let randomness = Tabled::draw(deployment, phase, answered, missing, &mut all);
-        let answers: Vec<Vec<FieldElement>> = (0..deployment.responders(phase))
-            .map(|server| answer(deployment, phase, server, round, rows, &randomness))
+        let randomness = Tabled::draw(instance, phase, answered, missing, &mut all);
+        let answers: Vec<Vec<FieldElement>> = (0..instance.responders(phase))
+            .map(|server| answer(instance, phase, server, round, rows, &randomness))
             .collect();
-        let seen = answers.iter().flatten().map(|symbol| symbol.value()).collect();
-        let decoded = round.decode(deployment, answers.into_iter().map(Some).collect(), random).unwrap();
+        let seen = answers.iter().flatten().map(|element| element.value()).collect();
+        let decoded = round.decode(instance, answers.into_iter().map(Some).collect(), random).unwrap();
         let values = decoded.values.iter().map(|value| value.value()).collect();
         *views.entry(values).or_default().entry(seen).or_default() += 1;
     }
     views
 }
 
-/// Given the decoded values, all q^(κ·outputs·rows) vectors of answers that fit them come up equally often.
-fn is_uniform(deployment: &SchemeInstance, phase: usize, views: &Views) -> bool {
-    let free = deployment.kappa(phase) * deployment.answer_length(phase);
-    let possible = deployment.field().q().pow(free as u32);
+/// Given the decoded values, all q^(κ·outputs·rows) vectors of answers that fit them come up
+/// equally often.
+fn is_uniform(instance: &SchemeInstance, phase: usize, views: &Views) -> bool {
+    let free = instance.kappa(phase) * instance.answer_length(phase);
+    let possible = instance.field().q().pow(free as u32);
     views.values().all(|seen| {
         let count = seen.values().next();
         seen.len() as u64 == possible && seen.values().all(|other| Some(other) == count)
@@ -152,20 +153,20 @@ fn is_uniform(deployment: &SchemeInstance, phase: usize, views: &Views) -> bool 
 }
 
 /// Two rows where that can be enumerated, else one (three and two for differences).
-fn deployments(scheme: &'static Scheme) -> Vec<(SchemeInstance, Rows)> {
+fn instances(scheme: &'static Scheme) -> Vec<(SchemeInstance, Rows)> {
     let extra = usize::from(matches!(scheme.phases[0].decode_rule, DecodeRule::Difference));
     [(2, 1, false), (1, 2, false), (1, 1, true)]
         .into_iter()
         .filter_map(|(rows, threshold, verified)| {
             let rows: Vec<[u16; 1]> = (0..rows + extra).map(|row| [row as u16 % 2]).collect();
-            let deployment =
+            let instance =
                 SchemeInstance::new(scheme, tiny(scheme, rows.len(), threshold, verified), ModulusRule::Paper).ok()?;
-            Some((deployment, Rows::new(&[1], rows).unwrap()))
+            Some((instance, Rows::new(&[1], rows).unwrap()))
         })
-        .filter(|(deployment, _)| {
-            let size = |phase| deployment.kappa(phase) * deployment.answer_length(phase);
-            let q = deployment.field().q() as f64;
-            (0..deployment.phases()).all(|phase| q.powi(size(phase) as i32) < 1e6)
+        .filter(|(instance, _)| {
+            let size = |phase| instance.kappa(phase) * instance.answer_length(phase);
+            let q = instance.field().q() as f64;
+            (0..instance.phases()).all(|phase| q.powi(size(phase) as i32) < 1e6)
         })
         .collect()
 }
@@ -173,12 +174,12 @@ fn deployments(scheme: &'static Scheme) -> Vec<(SchemeInstance, Rows)> {
 #[test]
 fn beside_the_decoded_values_everything_is_uniform() {
     for_all_schemes(|scheme| {
-        let deployments = deployments(scheme);
-        assert!(!deployments.is_empty(), "{}", scheme.name);
-        for (deployment, rows) in deployments {
-            for phase in 0..deployment.phases() {
-                let views = views(&deployment, phase, &rows, Missing::Nothing);
-                assert!(is_uniform(&deployment, phase, &views), "{} phase {phase}", scheme.name);
+        let instances = instances(scheme);
+        assert!(!instances.is_empty(), "{}", scheme.name);
+        for (instance, rows) in instances {
+            for phase in 0..instance.phases() {
+                let views = views(&instance, phase, &rows, Missing::Nothing);
+                assert!(is_uniform(&instance, phase, &views), "{} phase {phase}", scheme.name);
             }
         }
     });
@@ -187,41 +188,42 @@ fn beside_the_decoded_values_everything_is_uniform() {
 #[test]
 fn every_pad_is_needed_and_every_row_needs_its_own() {
     for_all_schemes(|scheme| {
-        let (deployment, rows) = deployments(scheme).remove(0);
-        for phase in 0..deployment.phases() {
-            let mut faults: Vec<Missing> = (0..deployment.outputs(phase))
-                .flat_map(|output| (1..=deployment.kappa(phase)).map(move |j| Missing::Pad(output, j)))
+        let (instance, rows) = instances(scheme).remove(0);
+        for phase in 0..instance.phases() {
+            let mut faults: Vec<Missing> = (0..instance.outputs(phase))
+                .flat_map(|output| (1..=instance.kappa(phase)).map(move |j| Missing::Pad(output, j)))
                 .collect();
-            if deployment.answer_length(phase) > deployment.outputs(phase) {
+            if instance.answer_length(phase) > instance.outputs(phase) {
                 faults.push(Missing::Freshness);
             }
             for missing in faults {
-                let views = views(&deployment, phase, &rows, missing);
-                assert!(!is_uniform(&deployment, phase, &views), "{} phase {phase} does not miss a pad", scheme.name);
+                let views = views(&instance, phase, &rows, missing);
+                assert!(!is_uniform(&instance, phase, &views), "{} phase {phase} does not miss a pad", scheme.name);
             }
         }
     });
 }
 
-/// The distribution of everything the user sees in all phases, with one row that does not qualify at `hidden`.
+/// The distribution of everything the user sees in all phases, with one row that does not qualify
+/// at `hidden`.
 fn gated_views(scheme: &'static Scheme, hidden: [u16; 2]) -> Vec<Views> {
     // Feature 0 is immutable, so a row that differs there does not qualify, whatever feature 1 is.
     let params = Params { weight_limit: 1, cost_limit: 1, ..Params::new(vec![1, 1], 2) };
-    let deployment = SchemeInstance::new(scheme, params, ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(scheme, params, ModulusRule::Paper).unwrap();
     let rows = Rows::new(&[1, 1], [[1, 0], hidden]).unwrap();
     let secret = SecretQuery::new(vec![1, 1]).immutable(vec![true, false]);
     let random = &mut SeededRandom::new(12);
     let mut rounds: Vec<PhaseState> = vec![];
-    (0..deployment.phases())
+    (0..instance.phases())
         .map(|phase| {
-            rounds.push(PhaseState::new(&deployment, phase, &secret, &[true, false], rounds.last(), random));
+            rounds.push(PhaseState::new(&instance, phase, &secret, &[true, false], rounds.last(), random));
             let mut views = Views::new();
             let mut all = ExhaustiveRandom::default();
             while all.next_run() {
-                let randomness = Tabled::draw(&deployment, phase, 2, Missing::Nothing, &mut all);
-                let answers = (0..deployment.responders(phase))
-                    .flat_map(|server| answer(&deployment, phase, server, &rounds[phase], &rows, &randomness))
-                    .map(|symbol| symbol.value())
+                let randomness = Tabled::draw(&instance, phase, 2, Missing::Nothing, &mut all);
+                let answers = (0..instance.responders(phase))
+                    .flat_map(|server| answer(&instance, phase, server, &rounds[phase], &rows, &randomness))
+                    .map(|element| element.value())
                     .collect();
                 *views.entry(vec![]).or_default().entry(answers).or_default() += 1;
             }
@@ -253,37 +255,36 @@ fn a_gated_row_outside_is_uniform_by_itself() {
     // One row that does not qualify: its two decoded symbols are uniform on F_q\{0} × F_q.
     for name in ["gated", "gated+", "gated-ranges", "gated-ranges+", "gated-costs", "gated-tables"] {
         let scheme = crate::scheme::named(name).unwrap();
-        let deployment = SchemeInstance::new(scheme, tiny(scheme, 1, 1, false), ModulusRule::Paper).unwrap();
+        let instance = SchemeInstance::new(scheme, tiny(scheme, 1, 1, false), ModulusRule::Paper).unwrap();
         let rows = Rows::new(&[1], [[0]]).unwrap();
-        let views = views(&deployment, 0, &rows, Missing::Nothing);
-        let q = deployment.field().q();
+        let views = views(&instance, 0, &rows, Missing::Nothing);
+        let q = instance.field().q();
         assert_eq!(views.len() as u64, (q - 1) * q, "{name}");
         let weights: Vec<u64> = views.values().map(|seen| seen.values().sum()).collect();
         assert!(weights.iter().all(|&weight| weight == weights[0]), "{name}");
     }
 }
 
-/// How often each value of the first phase's only row is decoded, over all ρ, σ and μ of the servers.
+/// How often each value of the first phase's only row is decoded, over all ρ, σ and μ of the
+/// servers.
 fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &SecretQuery) -> BTreeMap<Vec<u64>, u64> {
-    let deployment = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
     let rows = Rows::new(&params.ranges, [[row]]).unwrap();
     let random = &mut SeededRandom::new(13);
-    let round = PhaseState::new(&deployment, 0, secret, &[false], None, random);
+    let round = PhaseState::new(&instance, 0, secret, &[false], None, random);
     let mut counts = BTreeMap::new();
     let mut all = ExhaustiveRandom::default();
     while all.next_run() {
         // Pads cancel in decoding, so they need not be played.
         let mut pads = SeededRandom::new(14);
         let randomness = Tabled {
-            pads: (0..deployment.outputs(0) * deployment.kappa(0))
-                .map(|_| deployment.field().sample(&mut pads))
-                .collect(),
-            ..Tabled::draw_secrets(&deployment, 0, 1, Missing::Nothing, &mut all)
+            pads: (0..instance.outputs(0) * instance.kappa(0)).map(|_| instance.field().sample(&mut pads)).collect(),
+            ..Tabled::draw_secrets(&instance, 0, 1, Missing::Nothing, &mut all)
         };
-        let answers = (0..deployment.responders(0))
-            .map(|server| Some(answer(&deployment, 0, server, &round, &rows, &randomness)))
+        let answers = (0..instance.responders(0))
+            .map(|server| Some(answer(&instance, 0, server, &round, &rows, &randomness)))
             .collect();
-        let values = round.decode(&deployment, answers, random).unwrap();
+        let values = round.decode(&instance, answers, random).unwrap();
         *counts.entry(values.values.iter().map(|value| value.value()).collect()).or_default() += 1;
     }
     counts
@@ -291,7 +292,8 @@ fn decoded(scheme: &'static Scheme, params: &Params, row: u16, secret: &SecretQu
 
 #[test]
 fn two_phase_tells_of_a_row_outside_only_that_it_is_outside() {
-    // A row that is one or two levels off decodes to every non-zero number equally often; without ρ it would be 1 or 4.
+    // A row that is one or two levels off decodes to every non-zero number equally often; without ρ
+    // it would be 1 or 4.
     for name in ["two-phase", "two-phase-4", "two-phase+"] {
         let scheme = crate::scheme::named(name).unwrap();
         let params = Params::new(vec![2], 1);
@@ -334,7 +336,7 @@ fn masked_costs_are_uniform_below_the_mask() {
         if !matches!(scheme.phases[0].decode_rule, DecodeRule::Masked) {
             return;
         }
-        let params = Params { mask: 5, ..Params::new(vec![3], 1) };
+        let params = Params { d_min: 5, ..Params::new(vec![3], 1) };
         for (row, cost) in [(0, 4), (1, 1), (2, 0), (3, 1)] {
             let masked: BTreeMap<Vec<u64>, u64> = (0..5).map(|mu| (vec![cost + mu], 1)).collect();
             assert_eq!(decoded(scheme, &params, row, &SecretQuery::new(vec![2])), masked, "{}", scheme.name);
@@ -344,11 +346,12 @@ fn masked_costs_are_uniform_below_the_mask() {
 
 #[test]
 fn a_verified_lie_passes_with_probability_one_in_q_minus_one_at_most() {
-    // One server adds any fixed lie to the two symbols of one row; over all r and all shares it passes at most 1/(q − 1).
+    // One server adds any fixed lie to the two symbols of one row; over all r and all shares it
+    // passes at most 1/(q − 1).
     let scheme = crate::scheme::named("baseline").unwrap();
     let params = Params { verified: true, ..Params::new(vec![1], 1) };
-    let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
-    let field: &Field = deployment.field();
+    let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
+    let field: &Field = instance.field();
     let q = field.q();
     let rows = Rows::new(&[1], [[1]]).unwrap();
     let zero = Tabled {
@@ -364,13 +367,13 @@ fn a_verified_lie_passes_with_probability_one_in_q_minus_one_at_most() {
         let (mut passed, mut total) = (0, 0);
         let mut all = ExhaustiveRandom::default();
         while all.next_run() {
-            let round = PhaseState::new(&deployment, 0, &SecretQuery::new(vec![0]), &[false], None, &mut all);
+            let round = PhaseState::new(&instance, 0, &SecretQuery::new(vec![0]), &[false], None, &mut all);
             let mut answers: Vec<Option<Vec<FieldElement>>> =
-                (0..2).map(|server| Some(answer(&deployment, 0, server, &round, &rows, &zero))).collect();
+                (0..2).map(|server| Some(answer(&instance, 0, server, &round, &rows, &zero))).collect();
             let lying = answers[1].as_mut().unwrap();
             lying[0] = field.add(lying[0], field.reduce(first));
             lying[1] = field.add(lying[1], field.reduce(second));
-            passed += u64::from(round.decode(&deployment, answers, &mut SeededRandom::new(0)).is_ok());
+            passed += u64::from(round.decode(&instance, answers, &mut SeededRandom::new(0)).is_ok());
             total += 1;
         }
         assert!(passed * (q - 1) <= total, "lie ({first}, {second}): {passed} of {total}");

@@ -1,15 +1,16 @@
-//! `docs/schemes.md` is what the scheme descriptions say. `IFONLY_BLESS=1 cargo test -p ifonly-core tests::docs` rewrites it.
+//! `docs/schemes.md` is what the scheme descriptions say. `IFONLY_BLESS=1 cargo test -p ifonly-core
+//! tests::docs` rewrites it.
 
-use crate::scheme::instance::SchemeInstance;
 use crate::describe::{formula, table};
 use crate::field::ModulusRule;
 use crate::params::Params;
 use crate::scheme;
+use crate::scheme::instance::SchemeInstance;
 
 fn page() -> String {
     let params = |r: u32, d: usize, m: usize| Params {
         weight_limit: 10,
-        mask: 10,
+        d_min: 10,
         exponent: 4,
         cost_limit: 10 * u64::from(r).pow(2),
         ..Params::new(vec![r; d], m)
@@ -45,7 +46,7 @@ fn the_page_of_schemes_is_up_to_date() {
 
 #[test]
 fn formulas_read_like_the_papers() {
-    let deployment = |name: &str| {
+    let instance = |name: &str| {
         let params = Params { exponent: 4, ..Params::new(vec![9; 3], 7) };
         SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap()
     };
@@ -61,6 +62,6 @@ fn formulas_read_like_the_papers() {
         ("gated+", "8d+4M+2"),
         ("gated-tables", "4(R+1)d+4M"),
     ] {
-        assert_eq!(formula(&deployment(name)), expected);
+        assert_eq!(formula(&instance(name)), expected);
     }
 }

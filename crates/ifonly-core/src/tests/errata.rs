@@ -1,16 +1,15 @@
 //! The paper's worked example, and its errata as computations.
 
 use super::common::{answer, play};
-use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::dmin::{MaskRule, d_min};
-use crate::field::ModulusRule;
-use crate::field::{Field, FieldElement};
-use crate::row_function::{RowRandomness, Rows};
+use crate::field::{Field, FieldElement, ModulusRule};
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::random::{RandomSource, SeededRandom};
 use crate::phase::PhaseState;
+use crate::random::{RandomSource, SeededRandom};
+use crate::row_function::{RowRandomness, Rows};
 use crate::scheme;
+use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::secret_query::SecretQuery;
 
 fn distance(x: &[i64], y: &[i64]) -> i64 {
@@ -19,7 +18,8 @@ fn distance(x: &[i64], y: &[i64]) -> i64 {
 
 #[test]
 fn the_worked_example_of_masking() {
-    // R = 20, d = 2: the smallest prime above 800 is 809. Distances 365 and 325, so masks have the support 0..39.
+    // R = 20, d = 2: the smallest prime above 800 is 809. Distances 365 and 325, so masks have the
+    // support 0..39.
     let rows = Rows::new(&[20, 20], [[20, 0], [0, 20]]).unwrap();
     let rejected = vec![vec![1, 2], vec![2, 1]];
     assert_eq!(distance(&[1, 2], &[20, 0]), 365);
@@ -28,13 +28,12 @@ fn the_worked_example_of_masking() {
     let plain =
         SchemeInstance::new(scheme::named("baseline").unwrap(), Params::new(vec![20, 20], 2), ModulusRule::Paper);
     assert_eq!(plain.unwrap().field().q(), 809);
-    let params = Params { mask: 40, ..Params::new(vec![20, 20], 2) };
-    let deployment = SchemeInstance::new(scheme::named("mask").unwrap(), params, ModulusRule::Paper).unwrap();
+    let params = Params { d_min: 40, ..Params::new(vec![20, 20], 2) };
+    let instance = SchemeInstance::new(scheme::named("d_min").unwrap(), params, ModulusRule::Paper).unwrap();
     let mut random = SeededRandom::new(14);
     for (x, nearest) in [(vec![1, 2], 1), (vec![2, 1], 0)] {
         for _ in 0..200 {
-            let (candidates, _) =
-                play(&deployment, &SecretQuery::new(x.clone()), &rows, &mut random, |_, _| {}).unwrap();
+            let (candidates, _) = play(&instance, &SecretQuery::new(x.clone()), &rows, &mut random, |_, _| {}).unwrap();
             assert_eq!(candidates.nearest(1)[0].0, nearest);
         }
     }
@@ -46,7 +45,8 @@ fn lemma_2_weights_do_shrink_gaps() {
     assert_eq!(weighted([3, 0], [1, 1]).abs_diff(weighted([0, 2], [1, 1])), 5);
     assert_eq!(weighted([3, 0], [1, 2]).abs_diff(weighted([0, 2], [1, 2])), 1);
     assert_eq!(weighted([3, 0], [4, 9]).abs_diff(weighted([0, 2], [4, 9])), 0);
-    // With d_min = 5 for equal weights, 6 of the 25 pairs of masks choose the wrong row under w = (1, 2).
+    // With d_min = 5 for equal weights, 6 of the 25 pairs of masks choose the wrong row under w =
+    // (1, 2).
     let pairs = (0..5).flat_map(|a| (0..5).map(move |b| (a, b)));
     assert_eq!(pairs.filter(|(a, b)| 9 + a < 8 + b).count(), 6);
 }
@@ -54,8 +54,8 @@ fn lemma_2_weights_do_shrink_gaps() {
 #[test]
 fn a_masked_distance_wraps_at_the_papers_field_size() {
     // q = 809 holds Δ = 800, but not 800 + 39.
-    let params = Params { mask: 40, ..Params::new(vec![20, 20], 1) };
-    let mask = scheme::named("mask").unwrap();
+    let params = Params { d_min: 40, ..Params::new(vec![20, 20], 1) };
+    let mask = scheme::named("d_min").unwrap();
     let refused = SchemeInstance::with_field(mask, params.clone(), 809, &[1, -1]).unwrap_err();
     assert_eq!(refused, SchemeInstanceError::FieldTooSmall { q: 809, bound: 839, scheme: "mask" });
     assert_eq!((800 + 39) % 809, 30);
@@ -79,7 +79,8 @@ fn alpha_zero_hands_over_the_secret() {
     assert!(SchemeInstance::with_field(baseline, Params::new(vec![20], 1), 809, &[0, 1]).is_err());
 }
 
-/// One row's answers of the paper's own four-server first phase, `ρ‖Q1∘y − Q1∘Q2‖²`, of which the user cancels α⁴‖Z1∘Z2‖².
+/// One row's answers of the paper's own four-server first phase, `ρ‖Q1∘y − Q1∘Q2‖²`, of which the
+/// user cancels α⁴‖Z1∘Z2‖².
 #[test]
 fn the_remarks_first_phase_loses_theta() {
     let field = Field::new(809).unwrap();
@@ -117,12 +118,12 @@ fn the_tables_first_phase_with_four_servers_finds_theta() {
     let four = scheme::named("two-phase-4").unwrap();
     let params = Params::new(vec![9], 10);
     let rows = Rows::new(&[9], (0..10).map(|y| [y])).unwrap();
-    let deployment = SchemeInstance::new(four, params, ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(four, params, ModulusRule::Paper).unwrap();
     let mut random = SeededRandom::new(16);
     for x in 0..10 {
         for fixed in [false, true] {
             let secret = SecretQuery::new(vec![x]).immutable(vec![fixed]);
-            let (candidates, _) = play(&deployment, &secret, &rows, &mut random, |_, _| {}).unwrap();
+            let (candidates, _) = play(&instance, &secret, &rows, &mut random, |_, _| {}).unwrap();
             assert_eq!(candidates.count(), if fixed { 1 } else { 10 });
         }
     }
@@ -133,16 +134,17 @@ fn rows_outside_theta_may_decode_to_less_than_the_nearest() {
     // ‖x‖² = 1 is below the distance 25 of the only row that qualifies; the argmin is over Θ only.
     let two_phase = scheme::named("two-phase").unwrap();
     let rows = Rows::new(&[9, 9], [[0, 0], [1, 5]]).unwrap();
-    let deployment = SchemeInstance::new(two_phase, Params::new(vec![9, 9], 2), ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(two_phase, Params::new(vec![9, 9], 2), ModulusRule::Paper).unwrap();
     let secret = SecretQuery::new(vec![1, 0]).immutable(vec![true, false]);
-    let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(17), |_, _| {}).unwrap();
+    let (candidates, _) = play(&instance, &secret, &rows, &mut SeededRandom::new(17), |_, _| {}).unwrap();
     let (position, price) = candidates.nearest(1)[0];
     assert_eq!((position, price), (1, crate::candidates::DecodedCost::Exactly(25)));
 }
 
 #[test]
 fn one_pad_for_all_rows_leaks_differences_of_rows() {
-    // With Z' the same in two rows, the difference of one server's answers is (y_1 − y_2) times what the user knows.
+    // With Z' the same in two rows, the difference of one server's answers is (y_1 − y_2) times
+    // what the user knows.
     struct OnePad(FieldElement);
     impl RowRandomness for OnePad {
         fn pad(&self, _: usize, _: usize, _: usize) -> FieldElement {
@@ -159,14 +161,14 @@ fn one_pad_for_all_rows_leaks_differences_of_rows() {
         }
     }
     let dot = scheme::named("dot").unwrap();
-    let deployment = SchemeInstance::new(dot, Params::new(vec![9], 2), ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(dot, Params::new(vec![9], 2), ModulusRule::Paper).unwrap();
     let rows = Rows::new(&[9], [[7], [3]]).unwrap();
     let mut random = SeededRandom::new(18);
-    let field = deployment.field();
+    let field = instance.field();
     for _ in 0..50 {
-        let round = PhaseState::new(&deployment, 0, &SecretQuery::new(vec![0]), &[], None, &mut random);
+        let round = PhaseState::new(&instance, 0, &SecretQuery::new(vec![0]), &[], None, &mut random);
         let share = round.shares()[0].slot(0)[0];
-        let answers = answer(&deployment, 0, 0, &round, &rows, &OnePad(field.sample(&mut random)));
+        let answers = answer(&instance, 0, 0, &round, &rows, &OnePad(field.sample(&mut random)));
         let leaked = field.sub(answers[0], answers[1]);
         assert_eq!(leaked, field.mul(share, field.reduce(4)), "y_1 − y_2 = 4, with x = 0 telling nothing");
     }
@@ -177,15 +179,15 @@ fn single_phase_gives_both_partial_distances() {
     let single = scheme::named("single-phase").unwrap();
     let params = Params::new(vec![9, 9], 1);
     let scale = params.delta() as u64 + 1;
-    let deployment = SchemeInstance::new(single, params, ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(single, params, ModulusRule::Paper).unwrap();
     let mut random = SeededRandom::new(19);
     for y in [[2u16, 7], [9, 0], [4, 4]] {
         let rows = Rows::new(&[9, 9], [y]).unwrap();
         let secret = SecretQuery::new(vec![4, 4]).immutable(vec![true, false]);
-        let round = PhaseState::new(&deployment, 0, &secret, &[false], None, &mut random);
-        let keys = RootKey::new(0, [1; 32]).transcript(&[0; 32]).rows(deployment.field(), 1, 2, 1);
-        let answers = (0..3).map(|server| Some(answer(&deployment, 0, server, &round, &rows, &keys))).collect();
-        let value = round.decode(&deployment, answers, &mut random).unwrap().values[0].value();
+        let round = PhaseState::new(&instance, 0, &secret, &[false], None, &mut random);
+        let keys = RootKey::new(0, [1; 32]).transcript(&[0; 32]).rows(instance.field(), 1, 2, 1);
+        let answers = (0..3).map(|server| Some(answer(&instance, 0, server, &round, &rows, &keys))).collect();
+        let value = round.decode(&instance, answers, &mut random).unwrap().values[0].value();
         let gap = |level: u16| u64::from(level.abs_diff(4)).pow(2);
         assert_eq!((value / scale, value % scale), (gap(y[0]), gap(y[1])));
     }
@@ -195,9 +197,9 @@ fn single_phase_gives_both_partial_distances() {
 fn algorithm_1_returns_the_last_of_tied_rows_and_ours_the_first() {
     let diff = scheme::named("diff").unwrap();
     let rows = Rows::new(&[9], [[5], [1], [3], [1]]).unwrap();
-    let deployment = SchemeInstance::new(diff, Params::new(vec![9], 4), ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(diff, Params::new(vec![9], 4), ModulusRule::Paper).unwrap();
     let (candidates, _) =
-        play(&deployment, &SecretQuery::new(vec![2]), &rows, &mut SeededRandom::new(20), |_, _| {}).unwrap();
+        play(&instance, &SecretQuery::new(vec![2]), &rows, &mut SeededRandom::new(20), |_, _| {}).unwrap();
     assert_eq!(candidates.nearest(1)[0].0, 1);
     // The paper's loop moves on whenever the running difference is not negative.
     let distances = [9i64, 1, 1, 1];
@@ -228,7 +230,8 @@ fn the_appendix_has_the_sign_and_the_cancelled_term_of_lp_wrong() {
 
 #[test]
 fn the_printed_weight_term_of_diff_pcr_plus_has_the_wrong_sign() {
-    // The coefficient of α in Σ (w + αb)(y − x − αa)² − the same for the next row; the α³ terms cancel, so c1 = (D(1) − D(−1))/2.
+    // The coefficient of α in Σ (w + αb)(y − x − αa)² − the same for the next row; the α³ terms
+    // cancel, so c1 = (D(1) − D(−1))/2.
     let (x, w, a, b) = ([4i64, 1], [2i64, 3], [5i64, 7], [6i64, 11]);
     let (y, next) = ([9i64, 0], [3i64, 8]);
     let sum = |f: &dyn Fn(usize) -> i64| (0..2).map(f).sum::<i64>();
@@ -248,16 +251,17 @@ fn the_printed_parenthesis_of_two_phase_plus_is_not_the_weighted_distance() {
     assert_eq!(((s - x) * (s - x * w), w * (s - x).pow(2)), (2, 8));
     let plus = scheme::named("two-phase+").unwrap();
     let params = Params { weight_limit: 2, ..Params::new(vec![9], 1) };
-    let deployment = SchemeInstance::new(plus, params, ModulusRule::Paper).unwrap();
+    let instance = SchemeInstance::new(plus, params, ModulusRule::Paper).unwrap();
     let rows = Rows::new(&[9], [[3]]).unwrap();
     let secret = SecretQuery::new(vec![1]).weights(vec![2]);
-    let (candidates, _) = play(&deployment, &secret, &rows, &mut SeededRandom::new(21), |_, _| {}).unwrap();
+    let (candidates, _) = play(&instance, &secret, &rows, &mut SeededRandom::new(21), |_, _| {}).unwrap();
     assert_eq!(candidates.nearest(1)[0].1, crate::candidates::DecodedCost::Exactly(8));
 }
 
 #[test]
 fn limits_chosen_per_query_tell_how_many_features_are_held() {
-    // Servers see the field. With F = |I| in place of the manifest's, each |I| has a field of its own; so it is with max w and L1.
+    // Servers see the field. With F = |I| in place of the manifest's, each |I| has a field of its
+    // own; so it is with max w and L1.
     let q = |name: &str, immutable_limit, weight_limit| {
         let params = Params { immutable_limit, weight_limit, ..Params::new(vec![20; 3], 5) };
         SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Paper).unwrap().field().q()
@@ -271,7 +275,8 @@ fn limits_chosen_per_query_tell_how_many_features_are_held() {
 
 #[test]
 fn masks_drawn_by_each_server_for_itself_do_not_cancel() {
-    // A distance of 100, α = 1 and −1, a pad of 7: the value at 0 is half the sum, and half of an odd sum of masks is no mask.
+    // A distance of 100, α = 1 and −1, a pad of 7: the value at 0 is half the sum, and half of an
+    // odd sum of masks is no mask.
     let field = Field::new(809).unwrap();
     let half = field.inverse(field.reduce(2)).unwrap();
     let decoded = |first: u64, second: u64| {

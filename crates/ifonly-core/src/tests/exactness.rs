@@ -1,14 +1,14 @@
-//! Every scheme equals brute force: ties, x in D, R = 1, d = 1, M = 1, empty Θ, all immutable, per-feature R, both field
-//! rules, verified or not; and every threshold with silent and lying servers.
+//! Every scheme equals brute force: ties, x in D, R = 1, d = 1, M = 1, empty Θ, all immutable,
+//! per-feature R, both field rules, verified or not; and every threshold with silent and lying
+//! servers.
 
-use super::common::{Instance, assert_nearest, chance, for_all_schemes, play};
+use super::common::{TestCase, assert_nearest, chance, for_all_schemes, play};
 use crate::candidates::DecodedCost;
-use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
-use crate::field::FieldElement;
-use crate::field::ModulusRule;
-use crate::row_function::Rows;
+use crate::field::{FieldElement, ModulusRule};
 use crate::params::Params;
 use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
+use crate::row_function::Rows;
+use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::scheme::{ConstraintKind, DecodeRule, Phase};
 use crate::search::{NearestRow, confirm};
 use crate::secret_query::SecretQuery;
@@ -24,28 +24,28 @@ fn every_scheme_equals_brute_force() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(seed);
         for number in 0..2_000 {
-            let mut instance = Instance::random(scheme, (1, 0, 0), 8, 12, &mut random);
-            instance.params.verified = chance(&mut random, 30);
+            let mut case = TestCase::random(scheme, (1, 0, 0), 8, 12, &mut random);
+            case.params.verified = chance(&mut random, 30);
             let rule = if chance(&mut random, 50) { ModulusRule::Deployment } else { ModulusRule::Paper };
-            let deployment = match SchemeInstance::new(scheme, instance.params.clone(), rule) {
+            let instance = match SchemeInstance::new(scheme, case.params.clone(), rule) {
                 Err(SchemeInstanceError::NotVerifiable { .. } | SchemeInstanceError::MaskNotVerifiable { .. }) => {
-                    instance.params.verified = false;
-                    instance.deployment(scheme, rule)
+                    case.params.verified = false;
+                    case.instance(scheme, rule)
                 }
-                deployment => deployment.unwrap(),
+                instance => instance.unwrap(),
             };
             let context = format!("{}, IFONLY_SEED={seed}, instance {number}", scheme.name);
-            let (candidates, liars) =
-                play(&deployment, &instance.secret(), &instance.rows(), &mut random, |_, _| {}).expect(&context);
-            assert_nearest(scheme, &instance, &candidates, &context);
-            assert!(liars.is_empty(), "{context}");
+            let (candidates, lying_servers) =
+                play(&instance, &case.secret(), &case.rows(), &mut random, |_, _| {}).expect(&context);
+            assert_nearest(scheme, &case, &candidates, &context);
+            assert!(lying_servers.is_empty(), "{context}");
         }
     });
 }
 
 fn spoil(field: &crate::field::Field, answer: &mut Option<Vec<FieldElement>>, random: &mut SeededRandom) {
-    for symbol in answer.iter_mut().flatten() {
-        *symbol = field.sample(random);
+    for element in answer.iter_mut().flatten() {
+        *element = field.sample(random);
     }
 }
 
@@ -59,12 +59,12 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
             for number in 0..30 {
                 let context = format!("IFONLY_SEED={seed}, {faults:?}, instance {number}");
                 // Enough rows and a large field, so that random lies are not true by chance.
-                let mut instance = Instance::random(scheme, faults, 200, 12, &mut random);
-                while instance.rows.len() < 6 {
-                    instance = Instance::random(scheme, faults, 200, 12, &mut random);
+                let mut case = TestCase::random(scheme, faults, 200, 12, &mut random);
+                while case.rows.len() < 6 {
+                    case = TestCase::random(scheme, faults, 200, 12, &mut random);
                 }
-                let deployment = instance.deployment(scheme, ModulusRule::Deployment);
-                let field = deployment.field().clone();
+                let instance = case.instance(scheme, ModulusRule::Deployment);
+                let field = instance.field().clone();
                 let mut shuffled = |n: usize| {
                     let mut places: Vec<usize> = (0..n).collect();
                     for last in (1..n).rev() {
@@ -73,26 +73,27 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
                     places
                 };
                 // The same servers misbehave in all phases, as far as a phase asks them.
-                let least = (0..deployment.phases()).map(|phase| deployment.responders(phase)).min().unwrap();
+                let least = (0..instance.phases()).map(|phase| instance.responders(phase)).min().unwrap();
                 let places = shuffled(least);
-                let mut liars: Vec<usize> = places[silent..silent + lying].iter().map(|place| place + 1).collect();
-                liars.sort_unstable();
+                let mut lying_servers: Vec<usize> =
+                    places[silent..silent + lying].iter().map(|place| place + 1).collect();
+                lying_servers.sort_unstable();
                 let mut random = SeededRandom::new(seed ^ number);
                 let bear = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
                     places[..silent].iter().for_each(|&place| answers[place] = None);
                     places[silent..silent + lying].iter().for_each(|&place| spoil(&field, &mut answers[place], random));
                 };
                 let (candidates, named) =
-                    play(&deployment, &instance.secret(), &instance.rows(), &mut random, bear).expect(&context);
-                assert_nearest(scheme, &instance, &candidates, &context);
-                assert_eq!(named, liars, "{context}");
+                    play(&instance, &case.secret(), &case.rows(), &mut random, bear).expect(&context);
+                assert_nearest(scheme, &case, &candidates, &context);
+                assert_eq!(named, lying_servers, "{context}");
                 if silent + lying == 0 {
                     continue; // κ + 1 answers agree with any lie; see the next test
                 }
                 let too_many = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
                     places[..=lying].iter().for_each(|&place| spoil(&field, &mut answers[place], random));
                 };
-                let error = play(&deployment, &instance.secret(), &instance.rows(), &mut random, too_many);
+                let error = play(&instance, &case.secret(), &case.rows(), &mut random, too_many);
                 assert!(error.is_err(), "{}: {context}", scheme.name);
             }
         }
@@ -101,23 +102,24 @@ fn silent_and_lying_servers_are_borne_and_one_liar_more_is_reported() {
 
 #[test]
 fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
-    // S = B = 0: every vector of κ + 1 answers lies on a polynomial, so no decoder can see a lie in the answers alone. Here
-    // server 1 adds every vector of lies there is to the last phase, and the record's cost decides: what is confirmed
-    // qualifies and costs what was decoded for it. A lie that hides rows behind a gate, or makes the nearest one look
-    // dearer (next test), stays unseen; docs/threat-model.md says so.
+    // S = B = 0: every vector of κ + 1 answers lies on a polynomial, so no decoder can see a lie in
+    // the answers alone. Here server 1 adds every vector of lies there is to the last phase, and
+    // the record's cost decides: what is confirmed qualifies and costs what was decoded for it. A
+    // lie that hides rows behind a gate, or makes the nearest one look dearer (next test), stays
+    // unseen; docs/threat-model.md says so.
     for_all_schemes(|scheme| {
         let ranges = vec![2];
         let params = Params { cost_limit: 4, ..Params::new(ranges.clone(), 3) };
-        let deployment = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
+        let instance = SchemeInstance::new(scheme, params.clone(), ModulusRule::Paper).unwrap();
         let rows = [[2], [1], [2]];
         let gated = scheme.constraint != ConstraintKind::None;
         let secret = SecretQuery::new(vec![1]).immutable(vec![gated]);
-        let field = deployment.field().clone();
-        let last = deployment.phases() - 1;
+        let field = instance.field().clone();
+        let last = instance.phases() - 1;
         let (mut refused, mut confirmed) = (0, 0);
         let mut all = ExhaustiveRandom::default();
         // Two symbols at a time, so that q^2 runs do for every scheme.
-        for places in (0..deployment.answer_length(last)).collect::<Vec<_>>().windows(2) {
+        for places in (0..instance.answer_length(last)).collect::<Vec<_>>().windows(2) {
             while all.next_run() {
                 let lie: Vec<FieldElement> = places.iter().map(|_| field.sample(&mut all)).collect();
                 let mut phase = 0;
@@ -132,7 +134,7 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
                     phase += 1;
                 };
                 let rows_held = Rows::new(&ranges, rows).unwrap();
-                let played = play(&deployment, &secret, &rows_held, &mut SeededRandom::new(8), spoil);
+                let played = play(&instance, &secret, &rows_held, &mut SeededRandom::new(8), spoil);
                 let Some(&(position, price)) =
                     played.iter().flat_map(|(c, _)| c.nearest(1)).collect::<Vec<_>>().first()
                 else {
@@ -142,7 +144,7 @@ fn without_a_server_to_spare_no_lie_makes_a_row_pass_for_nearer() {
                 let found = NearestRow { position: Some(position), price, record: vec![] };
                 let cost = u64::from(rows[position][0] - 1);
                 let (qualifies, cost) = (!gated || cost == 0, if scheme.name == "dot" { cost + 1 } else { cost });
-                match confirm(&deployment, &secret, &found, &rows[position]) {
+                match confirm(&instance, &secret, &found, &rows[position]) {
                     Ok(_) => {
                         assert!(qualifies, "{}: a row outside was confirmed", scheme.name);
                         let told = match price {
@@ -167,22 +169,22 @@ fn without_a_server_to_spare_a_row_can_be_demoted_and_verified_answers_prevent_i
     let baseline = crate::scheme::named("baseline").unwrap();
     for verified in [false, true] {
         let params = Params { verified, ..Params::new(vec![9], 2) };
-        let deployment = SchemeInstance::new(baseline, params, ModulusRule::Deployment).unwrap();
+        let instance = SchemeInstance::new(baseline, params, ModulusRule::Deployment).unwrap();
         let rows = Rows::new(&[9], [[5], [7]]).unwrap();
         let secret = SecretQuery::new(vec![5]);
-        let field = deployment.field().clone();
+        let field = instance.field().clone();
         // Points 1 and −1: half of what server 1 adds reaches the decoded value.
         let demote = |answers: &mut Vec<Option<Vec<FieldElement>>>, _: &mut SeededRandom| {
             let answer = answers[0].as_mut().unwrap();
             answer[0] = field.add(answer[0], field.reduce(18));
         };
-        let result = play(&deployment, &secret, &rows, &mut SeededRandom::new(1), demote);
+        let result = play(&instance, &secret, &rows, &mut SeededRandom::new(1), demote);
         assert_eq!(result.is_err(), verified);
         if let Ok((candidates, _)) = result {
             let (position, price) = candidates.nearest(1)[0];
             assert_eq!(position, 1, "the true nearest row was pushed away");
             let found = NearestRow { position: Some(position), price, record: vec![] };
-            assert!(confirm(&deployment, &secret, &found, &[7]).is_ok());
+            assert!(confirm(&instance, &secret, &found, &[7]).is_ok());
         }
     }
 }
@@ -193,16 +195,16 @@ fn verified_answers_show_a_lie_to_two_servers() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(seed);
         for number in 0..60 {
-            let mut instance = Instance::random(scheme, (1, 0, 0), 200, 12, &mut random);
-            instance.params.verified = true;
-            let Ok(deployment) = SchemeInstance::new(scheme, instance.params.clone(), ModulusRule::Deployment) else {
+            let mut case = TestCase::random(scheme, (1, 0, 0), 200, 12, &mut random);
+            case.params.verified = true;
+            let Ok(instance) = SchemeInstance::new(scheme, case.params.clone(), ModulusRule::Deployment) else {
                 let masked = |phase: &Phase| matches!(phase.decode_rule, DecodeRule::Masked);
-                assert!(scheme.phases.iter().any(|phase| (phase.degree)(&instance.params) != 1 || masked(phase)));
+                assert!(scheme.phases.iter().any(|phase| (phase.degree)(&case.params) != 1 || masked(phase)));
                 continue;
             };
             let answers_something =
-                !matches!(scheme.phases[0].decode_rule, DecodeRule::Difference) || instance.rows.len() > 1;
-            let field = deployment.field().clone();
+                !matches!(scheme.phases[0].decode_rule, DecodeRule::Difference) || case.rows.len() > 1;
+            let field = instance.field().clone();
             // One symbol of one row is enough.
             let lie = |answers: &mut Vec<Option<Vec<FieldElement>>>, random: &mut SeededRandom| {
                 let answer = answers[1].as_mut().unwrap();
@@ -211,7 +213,7 @@ fn verified_answers_show_a_lie_to_two_servers() {
                     answer[place] = field.add(answer[place], field.sample_nonzero(random));
                 }
             };
-            let result = play(&deployment, &instance.secret(), &instance.rows(), &mut random, lie);
+            let result = play(&instance, &case.secret(), &case.rows(), &mut random, lie);
             assert_eq!(result.is_err(), answers_something, "{}: IFONLY_SEED={seed}, {number}", scheme.name);
         }
     });

@@ -1,8 +1,9 @@
-//! The servers' common randomness: labels that cannot collide, exact uniformity, random access, epochs.
+//! The servers' common randomness: labels that cannot collide, exact uniformity, random access,
+//! epochs.
 
 use crate::field::{Field, FieldElement};
-use crate::row_function::RowRandomness;
 use crate::keys::{Purpose, RootKey};
+use crate::row_function::RowRandomness;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn purposes() -> Vec<Purpose> {

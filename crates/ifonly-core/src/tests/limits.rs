@@ -1,10 +1,11 @@
-//! What is taken up to its limit and refused beyond: parameters, secrets, numbers of servers, and the cost of a fetched record.
+//! What is taken up to its limit and refused beyond: parameters, secrets, numbers of servers, and
+//! the cost of a fetched record.
 
 use crate::candidates::DecodedCost;
-use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::error::SearchError;
 use crate::field::ModulusRule;
 use crate::params::Params;
+use crate::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use crate::scheme::{self, Scheme};
 use crate::search::{NearestRow, confirm_under};
 use crate::secret_query::{SecretQuery, SecretQueryError};
@@ -35,7 +36,7 @@ fn parameters_are_taken_up_to_their_limits() {
         ("silent or lying", |params, n| params.lying = n as usize, &[0, 16], &[17, 20]),
         ("weight_limit", |params, n| params.weight_limit = n, &[1, u64::MAX], &[0]),
         ("immutable_limit", |params, n| params.immutable_limit = n as usize, &[0, 3], &[4, 9]),
-        ("mask", |params, n| params.mask = n, &[1, u64::MAX], &[0]),
+        ("d_min", |params, n| params.d_min = n, &[1, u64::MAX], &[0]),
         ("exponent", |params, n| params.exponent = n as u32, &[2, 4, 16], &[0, 1, 3, 15, 17, 18, 20]),
         ("cost_limit", |params, n| params.cost_limit = n, &[1, u64::MAX], &[0]),
         ("ranges", |params, n| params.ranges[2] = n as u32, &[2], &[0]),
@@ -55,7 +56,7 @@ fn servers_are_numbered_by_a_byte() {
     // κ = 15·16 and S to spare.
     let with = |silent| {
         let params = Params { threshold: 16, exponent: 16, silent, ..Params::new(vec![2], 3) };
-        SchemeInstance::new(named("lp"), params, ModulusRule::Deployment).map(|deployment| deployment.servers())
+        SchemeInstance::new(named("lp"), params, ModulusRule::Deployment).map(|instance| instance.servers())
     };
     assert_eq!(with(14), Ok(255));
     for silent in [15, 16] {
@@ -117,7 +118,7 @@ fn secrets_are_taken_up_to_their_limits() {
 
 #[test]
 fn a_record_is_confirmed_only_with_what_was_decoded_for_it() {
-    let params = Params { mask: 5, weight_limit: 3, ..Params::new(vec![9, 9], 4) };
+    let params = Params { d_min: 5, weight_limit: 3, ..Params::new(vec![9, 9], 4) };
     let secret = SecretQuery::new(vec![2, 3]).immutable(vec![false, true]);
     let confirm = |scheme, price, levels: &[u16]| {
         let found = NearestRow { position: Some(0), price, record: vec![] };
@@ -139,6 +140,6 @@ fn a_record_is_confirmed_only_with_what_was_decoded_for_it() {
     // Masks are below 5, so the cost is the price or up to 4 less.
     for (price, confirmed) in [(15, false), (16, true), (17, true), (20, true), (21, false), (22, false)] {
         let expected = if confirmed { Ok(16) } else { wrong.clone() };
-        assert_eq!(confirm("mask", DecodedCost::AtMost(price), &[6, 3]), expected, "{price}");
+        assert_eq!(confirm("d_min", DecodedCost::AtMost(price), &[6, 3]), expected, "{price}");
     }
 }

@@ -1,20 +1,21 @@
-//! A search as a machine: in what pieces responses come, and in what order it is called, changes nothing but what was said.
+//! A search as a machine: in what pieces responses come, and in what order it is called, changes
+//! nothing but what was said.
 
-use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
-use crate::row_function::Rows;
+use crate::http_api::{CHECK_LENGTH, Route};
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::SeededRandom;
+use crate::row_function::Rows;
 use crate::scheme;
+use crate::scheme::instance::SchemeInstance;
 use crate::search::{Search, SearchError, SearchResult, StepMessages};
 use crate::secret_query::SecretQuery;
-use crate::http_api::{CHECK_LENGTH, Route};
 use std::sync::Arc;
 
 struct World {
-    deployment: Arc<SchemeInstance>,
+    instance: Arc<SchemeInstance>,
     servers: Vec<MemoryServer>,
 }
 
@@ -22,15 +23,14 @@ impl World {
     fn new(scheme: &str, silent: usize, lying: usize) -> World {
         let rows = Rows::new(&[9, 9], [[1, 2], [8, 8], [4, 0], [3, 4]]).unwrap();
         let params = Params { silent, lying, ..Params::new(vec![9, 9], rows.iter().len()) };
-        let deployment = SchemeInstance::new(scheme::named(scheme).unwrap(), params, ModulusRule::Deployment).unwrap();
+        let instance = SchemeInstance::new(scheme::named(scheme).unwrap(), params, ModulusRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
-        let servers =
-            (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows)).collect();
-        World { deployment: deployment.into(), servers }
+        let servers = (1..=instance.servers() as u8).map(|n| MemoryServer::new(n, &instance, &key, &rows)).collect();
+        World { instance: instance.into(), servers }
     }
 
     fn start(&self) -> Search {
-        Search::nearest(self.deployment.clone(), SecretQuery::new(vec![3, 3]), self.servers[0].header_context(), 2)
+        Search::nearest(self.instance.clone(), SecretQuery::new(vec![3, 3]), self.servers[0].header_context(), 2)
             .unwrap()
     }
 
@@ -59,7 +59,7 @@ type Summary = (Vec<(Option<usize>, Vec<u8>)>, Option<usize>, Vec<usize>);
 
 fn summary(outcome: SearchResult) -> Summary {
     let found = outcome.found.iter().map(|found| (found.position, found.record.clone()));
-    (found.collect(), outcome.qualifying, outcome.liars)
+    (found.collect(), outcome.matching_rows, outcome.lying_servers)
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn every_phase_and_every_record_is_asked_for_though_nobody_ever_answers() {
         let mut random = SeededRandom::new(41);
         let mut search = world.start();
         let routes: Vec<Route> = std::iter::from_fn(|| Some(search.next(&mut random)?.route)).collect();
-        let mut expected = vec![Route::Answer; world.deployment.phases()];
+        let mut expected = vec![Route::Answer; world.instance.phases()];
         expected.extend([Route::Record; 2]);
         assert_eq!(routes, expected);
         assert!(search.next(&mut random).is_none());
@@ -149,7 +149,7 @@ fn no_order_of_calls_panics_and_half_a_search_has_no_outcome() {
     search.receive(vec![]);
     assert!(matches!(world.start().finish(), Err(SearchError::Unfinished)));
     let mut search = world.start();
-    for _ in 0..world.deployment.phases() + 2 {
+    for _ in 0..world.instance.phases() + 2 {
         let outgoing = search.next(&mut random).unwrap();
         whole(&mut search, world.responses(&outgoing));
     }

@@ -1,6 +1,8 @@
-//! Tests of the whole: exactness against brute force, privacy by enumerating all randomness on tiny fields, vectors.
+//! Tests of the whole: exactness against brute force, privacy by enumerating all randomness on tiny
+//! fields, vectors.
 //!
-//! They are in the crate because they look at shares, answers and decoded values, which are nobody else's.
+//! They are in the crate because they look at shares, answers and decoded values, which are nobody
+//! else's.
 
 mod cheating;
 mod common;

@@ -1,69 +1,68 @@
-//! The order of a shuffled answer: one for all messages of a search, another for every search, the same at all servers.
+//! The order of a shuffled answer: one for all messages of a search, another for every search, the
+//! same at all servers.
 
-use crate::scheme::instance::SchemeInstance;
-use crate::field::FieldElement;
-use crate::field::ModulusRule;
+use crate::field::{FieldElement, ModulusRule};
 use crate::keys::RootKey;
-use crate::shuffle::permutation;
 use crate::params::Params;
-use crate::share_commitment::ShareCommitments;
 use crate::random::SeededRandom;
-use crate::server_protocol::{CheckedRequest, ServerProtocol};
-use crate::scheme;
+use crate::scheme::instance::SchemeInstance;
 use crate::search::HeaderContext;
+use crate::server_protocol::{CheckedRequest, ServerProtocol};
+use crate::share_commitment::ShareCommitments;
+use crate::shuffle::permutation;
 use crate::transcript::{Message, MessageKind, SearchRef, messages};
-use crate::wire;
+use crate::{scheme, wire};
 use zeroize::Zeroizing;
 
 const ROWS: usize = 50;
-const AUDIENCE: HeaderContext = HeaderContext { digest: [5; 32], epoch: 3, record_length: 4, signer: None };
+const HEADER_CONTEXT: HeaderContext = HeaderContext { digest: [5; 32], epoch: 3, record_length: 4, signer: None };
 
 fn key() -> RootKey {
-    RootKey::new(AUDIENCE.epoch, [9; 32])
+    RootKey::new(HEADER_CONTEXT.epoch, [9; 32])
 }
 
-fn deployment(shuffle: bool) -> SchemeInstance {
+fn instance(shuffle: bool) -> SchemeInstance {
     let params = Params { shuffle, ..Params::new(vec![9, 9], ROWS) };
     SchemeInstance::new(scheme::named("two-phase").unwrap(), params, ModulusRule::Deployment).unwrap()
 }
 
 /// The messages of a phase whose payload is all zeros; what is asked does not matter here.
-fn phase(deployment: &SchemeInstance, phase: u8, parent: SearchRef, seed: u64) -> Vec<Message> {
-    let symbols = deployment.slot_lengths(phase.into()).iter().sum();
-    let payload = wire::pack(deployment.field(), &vec![FieldElement::ZERO; symbols]);
-    let header = AUDIENCE.header(deployment, MessageKind::Phase(phase), 3, parent);
+fn phase(instance: &SchemeInstance, phase: u8, parent: SearchRef, seed: u64) -> Vec<Message> {
+    let elements = instance.slot_lengths(phase.into()).iter().sum();
+    let payload = wire::pack(instance.field(), &vec![FieldElement::ZERO; elements]);
+    let header = HEADER_CONTEXT.header(instance, MessageKind::Phase(phase), 3, parent);
     messages(&header, vec![payload; 3], &mut SeededRandom::new(seed))
 }
 
 /// Both phases of a search, and its parent.
-fn phases(deployment: &SchemeInstance, seed: u64) -> (Vec<Message>, Vec<Message>, SearchRef) {
-    let mut first = phase(deployment, 0, SearchRef::default(), seed);
-    let part = Zeroizing::new(wire::pack(deployment.field(), &[FieldElement::ZERO; 2]));
+fn phases(instance: &SchemeInstance, seed: u64) -> (Vec<Message>, Vec<Message>, SearchRef) {
+    let mut first = phase(instance, 0, SearchRef::default(), seed);
+    let part = Zeroizing::new(wire::pack(instance.field(), &[FieldElement::ZERO; 2]));
     let promises =
         ShareCommitments::make(&mut first, &[part.clone(), part.clone(), part], &mut SeededRandom::new(seed));
     let tau = first[0].tau();
     let parent = SearchRef { tau, ticket: key().ticket("two-phase", &tau) };
-    let mut second = phase(deployment, 1, parent, 10 + seed);
+    let mut second = phase(instance, 1, parent, 10 + seed);
     promises.open_in(&mut second);
     (first, second, parent)
 }
 
-fn record(deployment: &SchemeInstance, parent: SearchRef, seed: u64) -> Vec<Message> {
-    let header = AUDIENCE.header(deployment, MessageKind::Record, 3, parent);
+fn record(instance: &SchemeInstance, parent: SearchRef, seed: u64) -> Vec<Message> {
+    let header = HEADER_CONTEXT.header(instance, MessageKind::Record, 3, parent);
     messages(&header, vec![vec![0; 2 * ROWS]; 3], &mut SeededRandom::new(seed))
 }
 
 /// The order in which each server lists the rows for its message.
-fn orders(deployment: &SchemeInstance, messages: &[Message]) -> Vec<Option<Vec<u32>>> {
+fn orders(instance: &SchemeInstance, messages: &[Message]) -> Vec<Option<Vec<u32>>> {
     let order = |message: &Message| {
-        let replica = ServerProtocol::new(
+        let protocol = ServerProtocol::new(
             message.server,
-            AUDIENCE.digest,
-            vec![deployment.clone()],
+            HEADER_CONTEXT.digest,
+            vec![instance.clone()],
             vec![key()],
-            AUDIENCE.record_length,
+            HEADER_CONTEXT.record_length,
         );
-        let order = match replica.open(&message.encode()).unwrap() {
+        let order = match protocol.open(&message.encode()).unwrap() {
             CheckedRequest::Answer(ask) => ask.order_keys,
             CheckedRequest::Record(ask) => ask.order_keys.clone(),
             CheckedRequest::Sealed(_) => unreachable!("no such scheme is among these"),
@@ -75,14 +74,14 @@ fn orders(deployment: &SchemeInstance, messages: &[Message]) -> Vec<Option<Vec<u
 
 #[test]
 fn a_search_has_one_order_and_every_search_has_another() {
-    let deployment = deployment(true);
+    let instance = instance(true);
     let mut seen = vec![];
     for seed in 0..4 {
-        let (first, second, parent) = phases(&deployment, seed);
+        let (first, second, parent) = phases(&instance, seed);
         let expected = vec![Some(permutation(&key().transcript(&parent.tau), ROWS)); 3];
-        assert_eq!(orders(&deployment, &first), expected);
-        assert_eq!(orders(&deployment, &second), expected);
-        assert_eq!(orders(&deployment, &record(&deployment, parent, 20 + seed)), expected);
+        assert_eq!(orders(&instance, &first), expected);
+        assert_eq!(orders(&instance, &second), expected);
+        assert_eq!(orders(&instance, &record(&instance, parent, 20 + seed)), expected);
         assert!(!seen.contains(&expected), "two searches have one order");
         seen.push(expected);
     }
@@ -90,9 +89,9 @@ fn a_search_has_one_order_and_every_search_has_another() {
 
 #[test]
 fn without_shuffle_rows_stand_as_stored() {
-    let deployment = deployment(false);
-    let (first, second, parent) = phases(&deployment, 0);
-    for messages in [first, second, record(&deployment, parent, 0)] {
-        assert_eq!(orders(&deployment, &messages), [None, None, None]);
+    let instance = instance(false);
+    let (first, second, parent) = phases(&instance, 0);
+    for messages in [first, second, record(&instance, parent, 0)] {
+        assert_eq!(orders(&instance, &messages), [None, None, None]);
     }
 }

@@ -1,27 +1,26 @@
-//! Servers refuse messages that are not what they should be, and clients records that are not the institution's and values that honest
-//! servers cannot give.
+//! Servers refuse messages that are not what they should be, and clients records that are not the
+//! institution's and values that honest servers cannot give.
 
 use crate::candidates::{CandidateFilter, ImpossibleValue};
-use crate::scheme::instance::SchemeInstance;
 use crate::error::SearchError;
 use crate::field::ModulusRule;
-use crate::row_function::Rows;
 use crate::interpolate::{DecodedWords, InterpolationPlan, InterpolationStream, Interpolator, MalformedAnswer};
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
-use crate::aont;
 use crate::params::Params;
 use crate::random::SeededRandom;
-use crate::server_protocol::{CheckedRequest, Refusal, ServerProtocol};
-use crate::scheme;
+use crate::row_function::Rows;
+use crate::scheme::instance::SchemeInstance;
 use crate::scheme::sealed::SealedScheme;
 use crate::search::{HeaderContext, Search};
 use crate::secret_query::SecretQuery;
+use crate::server_protocol::{CheckedRequest, Refusal, ServerProtocol};
 use crate::signature::{RecordVerifier, SignatureContext, SigningKey};
 use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
+use crate::{aont, scheme};
 use std::sync::Arc;
 
-const AUDIENCE: HeaderContext = HeaderContext { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
+const HEADER_CONTEXT: HeaderContext = HeaderContext { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
 
 /// No scheme beside the sealed one.
 fn none() -> Vec<SchemeInstance> {
@@ -33,10 +32,10 @@ fn a_sealed_message_must_be_whole_begin_a_search_and_be_meant_for_its_server() {
     let sealed = Arc::new(SealedScheme::new(Params { cost_limit: 100, ..Params::new(vec![3, 1, 2], 9) }).unwrap());
     let server = |index| {
         let keys = vec![RootKey::new(2, [8; 32]), RootKey::new(3, [9; 32])];
-        ServerProtocol::new(index, AUDIENCE.digest, none(), keys, 20).with_sealed(Some(sealed.clone()))
+        ServerProtocol::new(index, HEADER_CONTEXT.digest, none(), keys, 20).with_sealed(Some(sealed.clone()))
     };
     let made = |change: &dyn Fn(&mut Header)| {
-        let mut header = sealed.header(&AUDIENCE);
+        let mut header = sealed.header(&HEADER_CONTEXT);
         change(&mut header);
         let payloads = vec![sealed.payload(2, &[5; 9]); header.responders.len()];
         messages(&header, payloads, &mut SeededRandom::new(23))
@@ -46,11 +45,11 @@ fn a_sealed_message_must_be_whole_begin_a_search_and_be_meant_for_its_server() {
         Ok(_) => panic!("server {index} takes it"),
     };
     for (index, message) in (1..).zip(made(&|_| {})) {
-        let replica = server(index);
-        assert!(replica.sealed().is_some());
-        assert_eq!(replica.longest_message(), message.encode().len());
+        let protocol = server(index);
+        assert!(protocol.sealed().is_some());
+        assert_eq!(protocol.longest_message(), message.encode().len());
         let tau = message.tau();
-        let Ok(CheckedRequest::Sealed(ask)) = replica.check(message) else { panic!("server {index} refuses it") };
+        let Ok(CheckedRequest::Sealed(ask)) = protocol.check(message) else { panic!("server {index} refuses it") };
         assert_eq!((ask.top, &ask.share[..], ask.tau, ask.epoch), (2, &[5; 9][..], tau, 3));
         assert_eq!(ask.keys.check_value(), RootKey::new(3, [9; 32]).transcript(&tau).check_value());
     }
@@ -79,7 +78,7 @@ fn a_sealed_message_must_be_whole_begin_a_search_and_be_meant_for_its_server() {
     short.payload.pop();
     assert!(matches!(refused(1, short), Refusal::Malformed(_)));
     // Other schemes are not meant.
-    let other = ServerProtocol::new(1, AUDIENCE.digest, none(), vec![RootKey::new(3, [9; 32])], 20);
+    let other = ServerProtocol::new(1, HEADER_CONTEXT.digest, none(), vec![RootKey::new(3, [9; 32])], 20);
     assert!(matches!(other.check(first(&|_| {})), Err(Refusal::Scheme(_))));
 }
 
@@ -87,7 +86,7 @@ fn a_sealed_message_must_be_whole_begin_a_search_and_be_meant_for_its_server() {
 fn responders_are_counted_up_from_one() {
     let sealed = SealedScheme::new(Params::new(vec![1], 2)).unwrap();
     let read = |responders: Vec<u8>| {
-        let header = Header { responders, ..sealed.header(&AUDIENCE) };
+        let header = Header { responders, ..sealed.header(&HEADER_CONTEXT) };
         let payloads = vec![vec![]; header.responders.len()];
         let sent = messages(&header, payloads, &mut SeededRandom::new(24));
         sent.first().is_some_and(|message| Message::decode(&message.encode()).is_ok())
@@ -110,38 +109,39 @@ fn a_record_is_opened_only_if_it_is_whole_and_the_institutions() {
     let key = SigningKey::new(&[5; 32]);
     let subject = SignatureContext::new("loans", "1", "{}");
     let signer = RecordVerifier { key: key.public(), subject };
-    let audience = HeaderContext { signer: Some(signer), ..AUDIENCE };
+    let header_context = HeaderContext { signer: Some(signer), ..HEADER_CONTEXT };
     let signed = |by: &SigningKey| [b"text".to_vec(), by.sign(&subject, b"text").to_vec()].concat();
     let seal = |record: &[u8]| aont::encode(record, &[7; 16]);
-    assert_eq!(audience.open_record(&seal(&signed(&key))), Ok(b"text".to_vec()));
-    assert_eq!(audience.open_record(&seal(&signed(&SigningKey::new(&[6; 32])))), Err(SearchError::Forged));
+    assert_eq!(header_context.open_record(&seal(&signed(&key))), Ok(b"text".to_vec()));
+    assert_eq!(header_context.open_record(&seal(&signed(&SigningKey::new(&[6; 32])))), Err(SearchError::Forged));
     let mut other = signed(&key);
     other[0] ^= 1;
-    assert_eq!(audience.open_record(&seal(&other)), Err(SearchError::Forged));
-    assert_eq!(audience.open_record(&seal(b"too short to be signed")), Err(SearchError::NotARecord));
+    assert_eq!(header_context.open_record(&seal(&other)), Err(SearchError::Forged));
+    assert_eq!(header_context.open_record(&seal(b"too short to be signed")), Err(SearchError::NotARecord));
     for place in 0..seal(&signed(&key)).len() {
         let mut sealed = seal(&signed(&key));
         sealed[place] ^= 1;
-        assert_eq!(audience.open_record(&sealed), Err(SearchError::NotARecord), "byte {place}");
+        assert_eq!(header_context.open_record(&sealed), Err(SearchError::NotARecord), "byte {place}");
     }
     // Servers seal where the records will stand, to the same bytes.
-    let (replica, root) = (ServerProtocol::new(1, AUDIENCE.digest, none(), vec![], 20), RootKey::new(3, [9; 32]));
+    let (protocol, root) =
+        (ServerProtocol::new(1, HEADER_CONTEXT.digest, none(), vec![], 20), RootKey::new(3, [9; 32]));
     let mut stored = [0; 4 + aont::OVERHEAD];
-    replica.encode_record_into(&root, 0, b"text", &mut stored);
-    assert_eq!(replica.encode_records(&root, [&b"text"[..]].into_iter()), [stored.to_vec()]);
-    assert_eq!(AUDIENCE.open_record(&stored), Ok(b"text".to_vec()));
+    protocol.encode_record_into(&root, 0, b"text", &mut stored);
+    assert_eq!(protocol.encode_records(&root, [&b"text"[..]].into_iter()), [stored.to_vec()]);
+    assert_eq!(HEADER_CONTEXT.open_record(&stored), Ok(b"text".to_vec()));
     // Where nobody signs, what is whole is the record.
-    assert_eq!(AUDIENCE.open_record(&seal(b"text")), Ok(b"text".to_vec()));
+    assert_eq!(HEADER_CONTEXT.open_record(&seal(b"text")), Ok(b"text".to_vec()));
 }
 
 #[test]
 fn a_record_query_has_the_right_length_and_promises_nothing() {
     let params = Params { shuffle: true, ..Params::new(vec![9], 40) };
-    let deployment = SchemeInstance::new(scheme::named("gated").unwrap(), params, ModulusRule::Deployment).unwrap();
+    let instance = SchemeInstance::new(scheme::named("gated").unwrap(), params, ModulusRule::Deployment).unwrap();
     let rows = Rows::new(&[9], (0..40).map(|row| [row % 10])).unwrap();
-    let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
+    let servers = [1, 2].map(|index| MemoryServer::new(index, &instance, &RootKey::new(3, [9; 32]), &rows));
     let random = &mut SeededRandom::new(25);
-    let mut search = Search::new(deployment, SecretQuery::new(vec![4]), servers[0].header_context()).unwrap();
+    let mut search = Search::new(instance, SecretQuery::new(vec![4]), servers[0].header_context()).unwrap();
     let sent = search.next(random).unwrap().messages;
     search.receive(sent.iter().zip(&servers).map(|(message, server)| server.respond(message).ok()).collect());
     let fetching = Message::decode(&search.next(random).unwrap().messages[0]).unwrap();
@@ -161,10 +161,10 @@ fn a_record_query_has_the_right_length_and_promises_nothing() {
 fn positions_of_a_shuffled_answer_are_not_those_of_the_rows() {
     let place = |shuffle: bool, session: u64| {
         let params = Params { shuffle, ..Params::new(vec![99], 100) };
-        let deployment = SchemeInstance::new(scheme::named("gated").unwrap(), params, ModulusRule::Deployment).unwrap();
+        let instance = SchemeInstance::new(scheme::named("gated").unwrap(), params, ModulusRule::Deployment).unwrap();
         let rows = Rows::new(&[99], (0..100).map(|row| [row])).unwrap();
-        let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
-        let search = Search::new(deployment, SecretQuery::new(vec![42]), servers[0].header_context()).unwrap();
+        let servers = [1, 2].map(|index| MemoryServer::new(index, &instance, &RootKey::new(3, [9; 32]), &rows));
+        let search = Search::new(instance, SecretQuery::new(vec![42]), servers[0].header_context()).unwrap();
         let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
         let outcome = search.run(&mut SeededRandom::new(session), network).unwrap();
         assert_eq!(crate::memory::levels(&outcome.found[0].record), [42]);
@@ -178,8 +178,8 @@ fn positions_of_a_shuffled_answer_are_not_those_of_the_rows() {
 fn values_that_honest_servers_cannot_give_are_named_by_their_place() {
     let read = |name: &str, phase, before: &[bool], values: &[u64]| {
         let params = Params::new(vec![3, 3], before.len());
-        let deployment = SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
-        let mut sieve = CandidateFilter::new(&deployment, phase, before, 7, 1);
+        let instance = SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap();
+        let mut sieve = CandidateFilter::new(&instance, phase, before, 7, 1);
         sieve.take(DecodedWords::Wide(values));
         sieve.finish().1.map(|ImpossibleValue { position }| position)
     };
@@ -204,12 +204,12 @@ fn values_that_honest_servers_cannot_give_are_named_by_their_place() {
 fn the_largest_difference_that_a_field_holds_is_read_with_its_sign() {
     // One feature of two levels in the field of 3: differences are −1, 0 and 1.
     for (x, levels) in [(0, [1, 0]), (0, [0, 1]), (1, [1, 0]), (1, [0, 1])] {
-        let deployment =
+        let instance =
             SchemeInstance::new(scheme::named("diff").unwrap(), Params::new(vec![1], 2), ModulusRule::Paper).unwrap();
-        assert_eq!(deployment.field().q(), 3);
+        assert_eq!(instance.field().q(), 3);
         let rows = Rows::new(&[1], levels.map(|level| [level])).unwrap();
-        let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
-        let search = Search::new(deployment, SecretQuery::new(vec![x]), servers[0].header_context()).unwrap();
+        let servers = [1, 2].map(|index| MemoryServer::new(index, &instance, &RootKey::new(3, [9; 32]), &rows));
+        let search = Search::new(instance, SecretQuery::new(vec![x]), servers[0].header_context()).unwrap();
         let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
         let outcome = search.run(&mut SeededRandom::new(26), network).unwrap();
         assert_eq!(crate::memory::levels(&outcome.found[0].record), [x as u16]);
@@ -234,11 +234,11 @@ impl InterpolationStream for Blind {
 
 #[test]
 fn what_was_read_before_an_answer_proved_unreadable_is_forgotten() {
-    let deployment =
+    let instance =
         SchemeInstance::new(scheme::named("gated").unwrap(), Params::new(vec![9], 10), ModulusRule::Deployment);
-    let (deployment, rows) = (deployment.unwrap(), Rows::new(&[9], (0..10).map(|row| [row])).unwrap());
-    let servers = [1, 2].map(|index| MemoryServer::new(index, &deployment, &RootKey::new(3, [9; 32]), &rows));
-    let search = Search::new(deployment, SecretQuery::new(vec![7]), servers[0].header_context()).unwrap();
+    let (instance, rows) = (instance.unwrap(), Rows::new(&[9], (0..10).map(|row| [row])).unwrap());
+    let servers = [1, 2].map(|index| MemoryServer::new(index, &instance, &RootKey::new(3, [9; 32]), &rows));
+    let search = Search::new(instance, SecretQuery::new(vec![7]), servers[0].header_context()).unwrap();
     let network = |server: usize, message: &[u8]| servers[server - 1].respond(message).ok();
     let outcome = search.interpolated_by(&Blind).run(&mut SeededRandom::new(27), network).unwrap();
     assert_eq!(crate::memory::levels(&outcome.found[0].record), [7]);

@@ -1,34 +1,35 @@
-//! Whole searches over the wire format: messages, transcript, shuffle, records, and what each side refuses.
+//! Whole searches over the wire format: messages, transcript, shuffle, records, and what each side
+//! refuses.
 
-use super::common::{Instance, best, chance, for_all_schemes};
+use super::common::{TestCase, best, chance, for_all_schemes};
 use crate::candidates::DecodedCost;
 use crate::decode::DecodeError;
-use crate::scheme::instance::{CommunicationCost, SchemeInstance};
 use crate::field::ModulusRule;
-use crate::row_function::{self, Rows, ScanJob};
 use crate::keys::RootKey;
 use crate::memory::{MemoryServer, levels};
 use crate::random::{RandomSource, SeededRandom};
-use crate::server_protocol::{CheckedRequest, Refusal, ServerProtocol};
+use crate::row_function::{self, Rows, ScanJob};
+use crate::scheme::instance::{CommunicationCost, SchemeInstance};
 use crate::scheme::{self, Scheme};
 use crate::search::{HeaderContext, Search, SearchError, SearchResult, confirm};
 use crate::secret_query::SecretQuery;
+use crate::server_protocol::{CheckedRequest, Refusal, ServerProtocol};
 use crate::transcript::{Message, MessageKind};
 use crate::wire::{self, WireError};
 use std::sync::Arc;
 
 /// N servers in one place.
 struct World {
-    deployment: Arc<SchemeInstance>,
+    instance: Arc<SchemeInstance>,
     servers: Vec<MemoryServer>,
-    audience: HeaderContext,
+    header_context: HeaderContext,
 }
 
 impl World {
-    fn new(deployment: SchemeInstance, rows: Rows, key: impl Fn(u8) -> RootKey) -> World {
-        let server = |index: u8| MemoryServer::new(index, &deployment, &key(index), &rows);
-        let servers: Vec<MemoryServer> = (1..=deployment.servers() as u8).map(server).collect();
-        World { audience: servers[0].header_context(), servers, deployment: deployment.into() }
+    fn new(instance: SchemeInstance, rows: Rows, key: impl Fn(u8) -> RootKey) -> World {
+        let server = |index: u8| MemoryServer::new(index, &instance, &key(index), &rows);
+        let servers: Vec<MemoryServer> = (1..=instance.servers() as u8).map(server).collect();
+        World { header_context: servers[0].header_context(), servers, instance: instance.into() }
     }
 
     fn respond(&self, server: usize, message: &[u8]) -> Result<Vec<u8>, Refusal> {
@@ -36,7 +37,7 @@ impl World {
     }
 
     fn search(&self, secret: SecretQuery, k: usize, random: &mut SeededRandom) -> Result<SearchResult, SearchError> {
-        let search = Search::nearest(self.deployment.clone(), secret, self.audience, k).unwrap();
+        let search = Search::nearest(self.instance.clone(), secret, self.header_context, k).unwrap();
         search.run(random, |server, message| {
             assert!(message.len() <= self.servers[server - 1].longest_message());
             Some(self.respond(server, message).unwrap())
@@ -54,14 +55,14 @@ fn every_scheme_finds_the_record_shuffled_or_not_with_one_or_several_wanted() {
         let mut random = SeededRandom::new(21);
         for number in 0..40 {
             let faults = [(1, 0, 0), (1, 1, 0), (2, 0, 0)][number % 3];
-            let mut instance = Instance::random(scheme, faults, 8, 9, &mut random);
-            instance.params.shuffle = chance(&mut random, 60);
+            let mut case = TestCase::random(scheme, faults, 8, 9, &mut random);
+            case.params.shuffle = chance(&mut random, 60);
             let k = 1 + random.below(4) as usize;
-            let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
-            let outcome = world.search(instance.secret(), k, &mut random).unwrap();
-            let mut costs: Vec<i128> = instance.brute_force(scheme).into_iter().flatten().collect();
+            let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
+            let outcome = world.search(case.secret(), k, &mut random).unwrap();
+            let mut costs: Vec<i128> = case.brute_force(scheme).into_iter().flatten().collect();
             costs.sort_unstable();
-            assert_eq!(outcome.qualifying, Some(costs.len()), "{}", scheme.name);
+            assert_eq!(outcome.matching_rows, Some(costs.len()), "{}", scheme.name);
             assert_eq!(outcome.found.len(), k.min(costs.len()), "{}", scheme.name);
             let mut places: Vec<usize> = outcome.found.iter().filter_map(|found| found.position).collect();
             places.sort_unstable();
@@ -69,18 +70,19 @@ fn every_scheme_finds_the_record_shuffled_or_not_with_one_or_several_wanted() {
             assert_eq!(places.len(), outcome.found.len(), "{}: each row once", scheme.name);
             for (found, cost) in outcome.found.iter().zip(&costs) {
                 let row = levels(&found.record);
-                confirm(&world.deployment, &instance.secret(), found, &row).unwrap();
-                let place = instance.rows.iter().position(|other| *other == row).unwrap();
-                assert_eq!(instance.brute_force(scheme)[place], Some(*cost), "{}", scheme.name);
-                if !instance.params.shuffle {
-                    assert_eq!(instance.rows[found.position.unwrap()], row, "{}", scheme.name);
+                confirm(&world.instance, &case.secret(), found, &row).unwrap();
+                let place = case.rows.iter().position(|other| *other == row).unwrap();
+                assert_eq!(case.brute_force(scheme)[place], Some(*cost), "{}", scheme.name);
+                if !case.params.shuffle {
+                    assert_eq!(case.rows[found.position.unwrap()], row, "{}", scheme.name);
                 }
             }
         }
     });
 }
 
-/// What servers see of a search, without the contents: to whom, how long, and all header fields but the parent.
+/// What servers see of a search, without the contents: to whom, how long, and all header fields but
+/// the parent.
 fn shape(
     world: &World,
     secret: SecretQuery,
@@ -88,7 +90,7 @@ fn shape(
     random: &mut SeededRandom,
 ) -> Vec<(usize, usize, MessageKind, String)> {
     let mut seen = vec![];
-    let search = Search::nearest(world.deployment.clone(), secret, world.audience, k).unwrap();
+    let search = Search::nearest(world.instance.clone(), secret, world.header_context, k).unwrap();
     let _ = search.run(random, |server, bytes| {
         let header = &Message::decode(bytes).unwrap().header;
         seen.push((server, bytes.len(), header.stage, format!("{} {:?}", header.scheme, header.responders)));
@@ -101,8 +103,8 @@ fn shape(
 fn traffic_has_the_same_shape_whoever_asks_and_whatever_is_found() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(22);
-        let first = Instance::random(scheme, (1, 0, 0), 6, 8, &mut random);
-        let world = World::new(first.deployment(scheme, ModulusRule::Deployment), first.rows(), key);
+        let first = TestCase::random(scheme, (1, 0, 0), 6, 8, &mut random);
+        let world = World::new(first.instance(scheme, ModulusRule::Deployment), first.rows(), key);
         let expected = shape(&world, first.secret(), 2, &mut random);
         let d = first.ranges.len();
         let gated = scheme.constraint != scheme::ConstraintKind::None;
@@ -119,11 +121,11 @@ fn traffic_has_the_same_shape_whoever_asks_and_whatever_is_found() {
 fn a_failed_phase_does_not_change_the_traffic() {
     let scheme = scheme::named("two-phase").unwrap();
     let mut random = SeededRandom::new(23);
-    let instance = Instance::random(scheme, (1, 0, 0), 6, 8, &mut random);
-    let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
-    let expected = shape(&world, instance.secret(), 1, &mut random);
+    let case = TestCase::random(scheme, (1, 0, 0), 6, 8, &mut random);
+    let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
+    let expected = shape(&world, case.secret(), 1, &mut random);
     let mut seen = vec![];
-    let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
+    let search = Search::new(world.instance.clone(), case.secret(), world.header_context).unwrap();
     let result = search.run(&mut random, |server, bytes| {
         let header = &Message::decode(bytes).unwrap().header;
         seen.push((server, bytes.len(), header.stage, format!("{} {:?}", header.scheme, header.responders)));
@@ -143,8 +145,9 @@ fn small_world(scheme: &'static Scheme, key: impl Fn(u8) -> RootKey) -> World {
 #[test]
 fn servers_with_different_keys_are_noticed() {
     let world = small_world(scheme::named("gated").unwrap(), |server| RootKey::new(1, [server; 32]));
-    // The second server refuses what follows, since the ticket is the first one's; the search goes on all the same.
-    let search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
+    // The second server refuses what follows, since the ticket is the first one's; the search goes
+    // on all the same.
+    let search = Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
     let mut asked = 0;
     let fault = search.run(&mut SeededRandom::new(24), |server, message| {
         asked += 1;
@@ -156,7 +159,7 @@ fn servers_with_different_keys_are_noticed() {
 #[test]
 fn silence_is_named() {
     let world = small_world(scheme::named("baseline").unwrap(), key);
-    let search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
+    let search = Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
     let fault = search
         .run(&mut SeededRandom::new(25), |server, bytes| (server == 2).then(|| world.respond(server, bytes).unwrap()))
         .unwrap_err();
@@ -168,7 +171,8 @@ fn a_retry_gets_the_same_bytes_and_another_query_gets_other_pads() {
     let world = small_world(scheme::named("baseline").unwrap(), key);
     let mut random = SeededRandom::new(26);
     let mut ask = || {
-        let mut search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
+        let mut search =
+            Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
         search.next(&mut random).unwrap().messages.remove(0)
     };
     let (first, second) = (ask(), ask());
@@ -181,7 +185,7 @@ fn a_retry_gets_the_same_bytes_and_another_query_gets_other_pads() {
 fn servers_refuse_what_they_do_not_serve() {
     let world = small_world(scheme::named("two-phase").unwrap(), key);
     let mut random = SeededRandom::new(27);
-    let mut search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
+    let mut search = Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
     let message = Message::decode(&search.next(&mut random).unwrap().messages[0]).unwrap();
     let refusal = |change: &dyn Fn(&mut Message)| {
         let mut message = message.clone();
@@ -208,7 +212,8 @@ fn rubbish_never_panics_a_server_or_a_client() {
     let mut random = SeededRandom::new(28);
     let world = small_world(scheme::named("gated-tables").unwrap(), key);
     for round in 0..3_000 {
-        let mut search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
+        let mut search =
+            Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
         let mut bytes = search.next(&mut random).unwrap().messages[0].to_vec();
         for _ in 0..1 + random.below(4) {
             match random.below(3) {
@@ -223,7 +228,8 @@ fn rubbish_never_panics_a_server_or_a_client() {
         }
         let _ = world.respond(1, &bytes);
         if round % 10 == 0 {
-            let search = Search::new(world.deployment.clone(), SecretQuery::new(vec![3, 3]), world.audience).unwrap();
+            let search =
+                Search::new(world.instance.clone(), SecretQuery::new(vec![3, 3]), world.header_context).unwrap();
             let lengths = [0, 1, 15, 16, 17, 40].map(|n| n + random.below(3) as usize);
             let mut draws = SeededRandom::new(round);
             let _ = search.run(&mut random, |server, _| {
@@ -240,12 +246,12 @@ fn secrets_do_not_print() {
     let world = small_world(scheme::named("gated").unwrap(), key);
     let secret = SecretQuery::new(vec![7, 7]).immutable(vec![true, false]);
     let mut random = SeededRandom::new(29);
-    let mut search = Search::new(world.deployment.clone(), secret.clone(), world.audience).unwrap();
-    let replica = ServerProtocol::new(1, world.audience.digest, vec![world.deployment.clone()], vec![key(1)], 4);
+    let mut search = Search::new(world.instance.clone(), secret.clone(), world.header_context).unwrap();
+    let protocol = ServerProtocol::new(1, world.header_context.digest, vec![world.instance.clone()], vec![key(1)], 4);
     let mut seen = vec![];
     while let Some(outgoing) = search.next(&mut random) {
         let messages = outgoing.messages.iter().map(|bytes| Message::decode(bytes).unwrap());
-        let request = replica.open(&outgoing.messages[0]).unwrap();
+        let request = protocol.open(&outgoing.messages[0]).unwrap();
         seen.push(format!("{outgoing:?} {:?} {request:?} {search:?}", messages.collect::<Vec<_>>()));
         let responses = (1..).zip(&outgoing.messages).map(|(server, message)| world.respond(server, message).ok());
         search.receive(responses.collect());
@@ -260,37 +266,40 @@ fn secrets_do_not_print() {
 
 #[test]
 fn a_servers_response_holds_every_pad() {
-    // T = 2, so that κ ≥ 2: the response is the definition's answer with all pads of the transcript's streams.
+    // T = 2, so that κ ≥ 2: the response is the definition's answer with all pads of the
+    // transcript's streams.
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(31);
-        let instance = Instance::random(scheme, (2, 0, 0), 6, 8, &mut random);
-        let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
-        let deployment = &world.deployment;
-        let replica =
-            ServerProtocol::new(2, world.audience.digest, vec![deployment.clone()], vec![key(2)], 2 * instance.x.len());
-        let mut search = Search::new(deployment.clone(), instance.secret(), world.audience).unwrap();
+        let case = TestCase::random(scheme, (2, 0, 0), 6, 8, &mut random);
+        let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
+        let instance = &world.instance;
+        let protocol =
+            ServerProtocol::new(2, world.header_context.digest, vec![instance.clone()], vec![key(2)], 2 * case.x.len());
+        let mut search = Search::new(instance.clone(), case.secret(), world.header_context).unwrap();
         let message = Message::decode(&search.next(&mut random).unwrap().messages[1]).unwrap();
-        let CheckedRequest::Answer(ask) = replica.open(&message.encode()).unwrap() else { panic!("a phase was asked") };
-        let (field, kappa) = (deployment.field(), deployment.kappa(0));
+        let CheckedRequest::Answer(ask) = protocol.open(&message.encode()).unwrap() else {
+            panic!("a phase was asked")
+        };
+        let (field, kappa) = (instance.field(), instance.kappa(0));
         let keys =
-            key(2).transcript(&message.tau()).rows(field, ask.program.outputs.len(), kappa, deployment.params().mask);
-        let alpha = deployment.points()[1];
+            key(2).transcript(&message.tau()).rows(field, ask.program.outputs.len(), kappa, instance.params().d_min);
+        let alpha = instance.points()[1];
         let job = ScanJob { field, alpha, kappa, program: &ask.program, order: None };
-        let symbols = row_function::answer(&job, &instance.rows(), &keys);
+        let elements = row_function::answer(&job, &case.rows(), &keys);
         let response = world.respond(2, &message.encode()).unwrap();
-        assert_eq!(response[32..], wire::pack(field, &symbols), "{}", scheme.name);
+        assert_eq!(response[32..], wire::pack(field, &elements), "{}", scheme.name);
         assert_eq!(response[..16], key(2).transcript(&message.tau()).check_value(), "{}", scheme.name);
         assert_eq!(response[16..32], key(2).ticket(scheme.name, &message.tau()), "{}", scheme.name);
         search.receive(vec![None, Some(response)]);
         // And the record's: what is left after its pads is the plain inner product.
         let fetch = std::iter::from_fn(|| search.next(&mut random)).last().unwrap();
         let fetch = Message::decode(&fetch.messages[1]).unwrap();
-        let CheckedRequest::Record(ask) = replica.open(&fetch.encode()).unwrap() else {
+        let CheckedRequest::Record(ask) = protocol.open(&fetch.encode()).unwrap() else {
             panic!("a record was asked for")
         };
         let records: Vec<Vec<u8>> =
-            instance.rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
-        let sealed = replica.encode_records(&key(2), records.iter().map(Vec::as_slice));
+            case.rows.iter().map(|row| row.iter().flat_map(|level| level.to_le_bytes()).collect()).collect();
+        let sealed = protocol.encode_records(&key(2), records.iter().map(Vec::as_slice));
         let mut product = ask.fetch.inner_product(&ask.payload, |position| &sealed[position]);
         let padded = world.respond(2, &fetch.encode()).unwrap()[16..].to_vec();
         assert_ne!(padded, product, "{}", scheme.name);
@@ -306,21 +315,21 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
         for number in 0..24 {
             let faults = [(1, 1, 0), (1, 0, 1), (2, 1, 1)][number % 3];
             let (_, silent, lying) = faults;
-            let instance = Instance::random(scheme, faults, 100, 9, &mut random);
-            let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
+            let case = TestCase::random(scheme, faults, 100, 9, &mut random);
+            let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
             // Servers that every phase asks, so that they misbehave everywhere.
             let first = 1 + random.below(2) as usize;
             let quiet = first..first + silent;
-            let liars = quiet.end..quiet.end + lying;
+            let lying_servers = quiet.end..quiet.end + lying;
             let kind = random.below(5);
             let mut noise = SeededRandom::new(number as u64);
-            let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
+            let search = Search::new(world.instance.clone(), case.secret(), world.header_context).unwrap();
             let outcome = search.run(&mut random, |server, message| {
                 let mut response = world.respond(server, message).unwrap();
                 if quiet.contains(&server) {
                     return None;
                 }
-                if liars.contains(&server) {
+                if lying_servers.contains(&server) {
                     let stage = Message::decode(message).unwrap().header.stage;
                     match kind {
                         0 => response.truncate(response.len() - 1),
@@ -338,14 +347,19 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
                 Some(response)
             });
             let outcome = outcome.unwrap_or_else(|fault| panic!("{} {faults:?} kind {kind}: {fault}", scheme.name));
-            let costs = instance.brute_force(scheme);
+            let costs = case.brute_force(scheme);
             let best = best(&costs).map(|(_, cost)| cost);
             let found = outcome.found.first().map(|found| {
                 let row = levels(&found.record);
-                costs[instance.rows.iter().position(|other| *other == row).unwrap()].unwrap()
+                costs[case.rows.iter().position(|other| *other == row).unwrap()].unwrap()
             });
             assert_eq!(found, best, "{} {faults:?} kind {kind}", scheme.name);
-            assert!(outcome.liars.iter().all(|liar| liars.contains(liar)), "{} {:?}", scheme.name, outcome.liars);
+            assert!(
+                outcome.lying_servers.iter().all(|liar| lying_servers.contains(liar)),
+                "{} {:?}",
+                scheme.name,
+                outcome.lying_servers
+            );
         }
     });
 }
@@ -354,10 +368,10 @@ fn whole_searches_bear_silence_rubbish_and_lies() {
 fn described_bytes_are_those_on_the_wire() {
     for_all_schemes(|scheme| {
         let mut random = SeededRandom::new(33);
-        let instance = Instance::random(scheme, (1, 0, 0), 30, 9, &mut random);
-        let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
+        let case = TestCase::random(scheme, (1, 0, 0), 30, 9, &mut random);
+        let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
         let (mut up, mut down) = (0, 0);
-        let search = Search::new(world.deployment.clone(), instance.secret(), world.audience).unwrap();
+        let search = Search::new(world.instance.clone(), case.secret(), world.header_context).unwrap();
         search
             .run(&mut random, |server, bytes| {
                 let message = Message::decode(bytes).unwrap();
@@ -369,7 +383,7 @@ fn described_bytes_are_those_on_the_wire() {
                 Some(response)
             })
             .unwrap();
-        assert_eq!(world.deployment.bytes(), CommunicationCost { up, down }, "{}", scheme.name);
+        assert_eq!(world.instance.bytes(), CommunicationCost { up, down }, "{}", scheme.name);
     });
 }
 
@@ -379,15 +393,15 @@ fn gated_and_two_phase_agree_on_the_index() {
     for (gated, two_phase) in [("gated", "two-phase"), ("gated+", "two-phase+"), ("gated-tables", "two-phase+")] {
         let (gated, two_phase) = (scheme::named(gated).unwrap(), scheme::named(two_phase).unwrap());
         for _ in 0..300 {
-            let instance = Instance::random(two_phase, (1, 0, 0), 6, 12, &mut random);
+            let case = TestCase::random(two_phase, (1, 0, 0), 6, 12, &mut random);
             let outcomes = [gated, two_phase].map(|scheme| {
-                let world = World::new(instance.deployment(scheme, ModulusRule::Deployment), instance.rows(), key);
-                let outcome = world.search(instance.secret(), 1, &mut random).unwrap();
+                let world = World::new(case.instance(scheme, ModulusRule::Deployment), case.rows(), key);
+                let outcome = world.search(case.secret(), 1, &mut random).unwrap();
                 outcome.found.first().map(|found| (found.position, found.price, found.record.clone()))
             });
             assert_eq!(outcomes[0], outcomes[1]);
-            let expected = best(&instance.brute_force(two_phase))
-                .map(|(row, cost)| (Some(row), DecodedCost::Exactly(cost as u64)));
+            let expected =
+                best(&case.brute_force(two_phase)).map(|(row, cost)| (Some(row), DecodedCost::Exactly(cost as u64)));
             assert_eq!(outcomes[0].as_ref().map(|found| (found.0, found.1)), expected);
         }
     }

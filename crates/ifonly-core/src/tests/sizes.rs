@@ -1,22 +1,22 @@
-//! Sizes that are told in advance are those of what is sent: limits, estimates and the documentation rest on them.
+//! Sizes that are told in advance are those of what is sent: limits, estimates and the
+//! documentation rest on them.
 
 use crate::decode::DecodeError;
-use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
-use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
-use crate::aont;
 use crate::params::Params;
 use crate::random::SeededRandom;
-use crate::scheme;
+use crate::row_function::Rows;
+use crate::scheme::instance::SchemeInstance;
 use crate::scheme::sealed::SealedScheme;
 use crate::search::{Search, StepMessages};
 use crate::secret_query::SecretQuery;
 use crate::spir::RecordFetch;
 use crate::transcript::{Message, messages};
+use crate::{aont, scheme};
 
-fn deployment(name: &str, params: Params) -> SchemeInstance {
+fn instance(name: &str, params: Params) -> SchemeInstance {
     SchemeInstance::new(scheme::named(name).unwrap(), params, ModulusRule::Deployment).unwrap()
 }
 
@@ -25,13 +25,13 @@ fn the_bytes_of_a_search_are_those_that_were_told() {
     let mut random = SeededRandom::new(21);
     for scheme in scheme::ALL {
         for (silent, top, rows) in [(0, 1, 3), (1, 3, 9)] {
-            let deployment = deployment(scheme.name, Params { silent, ..Params::new(vec![3, 5], rows) });
+            let instance = instance(scheme.name, Params { silent, ..Params::new(vec![3, 5], rows) });
             let levels: Vec<[u16; 2]> = (0..rows as u16).map(|row| [row % 4, row % 6]).collect();
             let rows = Rows::new(&[3, 5], levels).unwrap();
-            let server = MemoryServer::new(1, &deployment, &RootKey::new(0, [1; 32]), &rows);
-            let audience = server.header_context();
-            let told = deployment.traffic(top, audience.record_length);
-            let mut search = Search::nearest(deployment, SecretQuery::new(vec![1, 2]), audience, top).unwrap();
+            let server = MemoryServer::new(1, &instance, &RootKey::new(0, [1; 32]), &rows);
+            let header_context = server.header_context();
+            let told = instance.traffic(top, header_context.record_length);
+            let mut search = Search::nearest(instance, SecretQuery::new(vec![1, 2]), header_context, top).unwrap();
             let (mut up, mut down, mut longest) = (0, 0, 0);
             // Nobody answers, which changes nothing about what is asked.
             while let Some(StepMessages { messages, response_length, .. }) = search.next(&mut random) {
@@ -49,9 +49,9 @@ fn the_bytes_of_a_search_are_those_that_were_told() {
 fn a_sealed_search_has_the_bytes_that_were_told() {
     let sealed = SealedScheme::new(Params { cost_limit: 100, ..Params::new(vec![3, 1, 2], 9) }).unwrap();
     assert_eq!(SealedScheme::encoded_record_length(20), 20 + aont::OVERHEAD);
-    let audience = crate::search::HeaderContext { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
+    let header_context = crate::search::HeaderContext { digest: [1; 32], epoch: 3, record_length: 20, signer: None };
     let payload = sealed.payload(2, &[0; 9]);
-    let sent: Vec<Message> = messages(&sealed.header(&audience), vec![payload; 3], &mut SeededRandom::new(22));
+    let sent: Vec<Message> = messages(&sealed.header(&header_context), vec![payload; 3], &mut SeededRandom::new(22));
     let told = sealed.traffic(2, 20);
     assert_eq!(told.up, sent.iter().map(|message| message.encode().len() as u128).sum::<u128>());
     // For each of the two rows a word and a sealed record, behind the key-check value.
@@ -62,7 +62,7 @@ fn a_sealed_search_has_the_bytes_that_were_told() {
 #[test]
 fn what_a_cheating_client_gets_is_counted_as_the_documentation_does() {
     let with = |silent| Params { silent, ..Params::new(vec![3, 3], 5) };
-    for (name, silent, symbols) in [
+    for (name, silent, elements) in [
         ("baseline", 0, 1),
         ("baseline", 2, 3),
         // ρ takes one of a gated row's two outputs.
@@ -72,7 +72,7 @@ fn what_a_cheating_client_gets_is_counted_as_the_documentation_does() {
         ("two-phase", 0, 1),
         ("two-phase", 1, 2),
     ] {
-        assert_eq!(deployment(name, with(silent)).cheated_elements(), symbols, "{name}, S = {silent}");
+        assert_eq!(instance(name, with(silent)).cheated_elements(), elements, "{name}, S = {silent}");
     }
     for (servers, threshold, silent, records) in [(2, 1, 0, 1), (4, 1, 0, 1), (5, 1, 2, 2), (6, 2, 2, 2), (5, 1, 3, 4)]
     {

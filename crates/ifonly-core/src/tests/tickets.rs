@@ -1,19 +1,18 @@
-//! Clients that go on with searches they have not begun, servers that give wrong tickets, and what one search can be made to tell.
+//! Clients that go on with searches they have not begun, servers that give wrong tickets, and what
+//! one search can be made to tell.
 
-use crate::scheme::instance::SchemeInstance;
-use crate::field::ModulusRule;
-use crate::field::{Field, FieldElement};
-use crate::row_function::Rows;
+use crate::field::{Field, FieldElement, ModulusRule};
 use crate::keys::RootKey;
 use crate::params::Params;
-use crate::share_commitment::ShareCommitments;
 use crate::random::{RandomSource, SeededRandom};
-use crate::server_protocol::{Refusal, ServerProtocol};
-use crate::scheme;
+use crate::row_function::Rows;
+use crate::scheme::instance::SchemeInstance;
 use crate::search::{HeaderContext, Search};
 use crate::secret_query::SecretQuery;
+use crate::server_protocol::{Refusal, ServerProtocol};
+use crate::share_commitment::ShareCommitments;
 use crate::transcript::{Message, MessageKind, SearchRef, messages};
-use crate::wire;
+use crate::{scheme, wire};
 use std::collections::BTreeSet;
 use zeroize::Zeroizing;
 
@@ -21,11 +20,11 @@ const LEVELS: u32 = 9;
 
 /// Servers that offer several schemes over the same shuffled rows, under two key epochs.
 struct World {
-    deployments: Vec<SchemeInstance>,
-    replicas: Vec<ServerProtocol>,
+    instances: Vec<SchemeInstance>,
+    protocols: Vec<ServerProtocol>,
     rows: Rows,
     sealed: Vec<Vec<u8>>,
-    audience: HeaderContext,
+    header_context: HeaderContext,
 }
 
 impl World {
@@ -38,30 +37,36 @@ impl World {
         let deploy = |name: &&str| {
             SchemeInstance::new(scheme::named(name).unwrap(), params.clone(), ModulusRule::Deployment).unwrap()
         };
-        let deployments: Vec<SchemeInstance> = schemes.iter().map(deploy).collect();
+        let instances: Vec<SchemeInstance> = schemes.iter().map(deploy).collect();
         let keys = [1, 2].map(|epoch| RootKey::new(epoch, [epoch as u8; 32]));
-        let audience = HeaderContext { digest: [6; 32], epoch: 1, record_length: 2, signer: None };
-        let servers = deployments.iter().map(SchemeInstance::servers).max().unwrap() as u8;
-        let replicas: Vec<ServerProtocol> = (1..=servers)
+        let header_context = HeaderContext { digest: [6; 32], epoch: 1, record_length: 2, signer: None };
+        let servers = instances.iter().map(SchemeInstance::servers).max().unwrap() as u8;
+        let protocols: Vec<ServerProtocol> = (1..=servers)
             .map(|n| {
-                ServerProtocol::new(n, audience.digest, deployments.clone(), keys.to_vec(), audience.record_length)
+                ServerProtocol::new(
+                    n,
+                    header_context.digest,
+                    instances.clone(),
+                    keys.to_vec(),
+                    header_context.record_length,
+                )
             })
             .collect();
-        let records = vec![vec![7; audience.record_length]; rows];
-        let sealed = replicas[0].encode_records(&keys[0], records.iter().map(Vec::as_slice));
-        World { replicas, rows: Rows::new(&ranges, levels).unwrap(), sealed, audience, deployments }
+        let records = vec![vec![7; header_context.record_length]; rows];
+        let sealed = protocols[0].encode_records(&keys[0], records.iter().map(Vec::as_slice));
+        World { protocols, rows: Rows::new(&ranges, levels).unwrap(), sealed, header_context, instances }
     }
 
     fn respond(&self, message: &Message) -> Result<Vec<u8>, Refusal> {
         let server = usize::from(message.server) - 1;
-        self.replicas[server].respond(&message.encode(), &self.rows, &self.sealed)
+        self.protocols[server].respond(&message.encode(), &self.rows, &self.sealed)
     }
 
     /// Begins a search with the given scheme; gives its parent and the messages that come next.
     fn begun(&self, scheme: usize, seed: u64) -> (SearchRef, Vec<Message>) {
         let mut random = SeededRandom::new(seed);
         let secret = SecretQuery::new(vec![1; self.rows.iter().next().unwrap().len()]);
-        let mut search = Search::new(self.deployments[scheme].clone(), secret, self.audience).unwrap();
+        let mut search = Search::new(self.instances[scheme].clone(), secret, self.header_context).unwrap();
         let first = decoded(&search.next(&mut random).unwrap().messages);
         search.receive(first.iter().map(|message| self.respond(message).ok()).collect());
         let next = decoded(&search.next(&mut random).unwrap().messages);
@@ -94,7 +99,8 @@ fn a_parent_cannot_be_made_up_nor_taken_from_another_search() {
         let (elsewhere, _) = world.begun((scheme + 1) % 3, 52);
         let (later, _) = world.begun(scheme, 53);
         let refusal = |change: &dyn Fn(&mut Message)| world.respond(&again(next, change)).unwrap_err();
-        // Made up: any τ with any ticket, a true τ without its ticket, or with one of another search.
+        // Made up: any τ with any ticket, a true τ without its ticket, or with one of another
+        // search.
         assert_eq!(refusal(&|m| m.header.parent.tau = [9; 32]), Refusal::Ticket);
         assert_eq!(refusal(&|m| m.header.parent = SearchRef { tau: [9; 32], ticket: [9; 16] }), Refusal::Ticket);
         assert_eq!(refusal(&|m| m.header.parent.ticket = [0; 16]), Refusal::Ticket);
@@ -124,16 +130,16 @@ fn a_record_fetch_needs_the_ticket_too() {
 fn the_second_phase_uses_the_x_that_the_first_promised() {
     for name in ["two-phase", "two-phase-4", "two-phase+"] {
         let world = World::new(&[name], 2, 5, 0);
-        let (field, phase) = (world.deployments[0].field(), &world.deployments[0].scheme().phases[1]);
+        let (field, phase) = (world.instances[0].field(), &world.instances[0].scheme().phases[1]);
         let (_, next) = world.begun(0, 51);
         let (_, other) = world.begun(0, 52);
         let next = &next[1];
-        let lengths = world.deployments[0].slot_lengths(1);
+        let lengths = world.instances[0].slot_lengths(1);
         let with_symbol = |place: usize| {
             again(next, |message| {
-                let mut symbols = wire::unpack(field, &message.payload, lengths.iter().sum()).unwrap();
-                symbols[place] = field.add(symbols[place], FieldElement::ONE);
-                message.payload = wire::pack(field, &symbols);
+                let mut elements = wire::unpack(field, &message.payload, lengths.iter().sum()).unwrap();
+                elements[place] = field.add(elements[place], FieldElement::ONE);
+                message.payload = wire::pack(field, &elements);
             })
         };
         let mut place = 0;
@@ -163,7 +169,8 @@ fn the_second_phase_uses_the_x_that_the_first_promised() {
     }
 }
 
-/// What the servers of a search see of it, but for draws: everything in the headers that a ticket does not decide.
+/// What the servers of a search see of it, but for draws: everything in the headers that a ticket
+/// does not decide.
 fn shape(messages: &[Message]) -> String {
     let public = |message: &Message| {
         let mut header = message.header.clone();
@@ -178,11 +185,11 @@ fn one_wrong_ticket_stops_no_search_that_bears_a_lie_and_all_servers_are_shown_t
     for name in ["two-phase", "gated"] {
         let world = World::new(&[name], 2, 5, 1);
         let mut shapes = BTreeSet::new();
-        let servers = world.deployments[0].responders(0);
+        let servers = world.instances[0].responders(0);
         for liar in 0..=servers {
             let mut random = SeededRandom::new(54);
             let mut search =
-                Search::new(world.deployments[0].clone(), SecretQuery::new(vec![1, 1]), world.audience).unwrap();
+                Search::new(world.instances[0].clone(), SecretQuery::new(vec![1, 1]), world.header_context).unwrap();
             let (mut seen, mut parents) = (String::new(), vec![]);
             while let Some(outgoing) = search.next(&mut random) {
                 let sent = decoded(&outgoing.messages);
@@ -200,7 +207,7 @@ fn one_wrong_ticket_stops_no_search_that_bears_a_lie_and_all_servers_are_shown_t
                 search.receive(sent.iter().map(respond).collect());
             }
             let outcome = search.finish().unwrap();
-            assert_eq!(outcome.liars, if liar > 0 { vec![liar] } else { vec![] });
+            assert_eq!(outcome.lying_servers, if liar > 0 { vec![liar] } else { vec![] });
             assert!(parents.windows(2).all(|pair| pair[0] == pair[1]));
             shapes.insert(seen);
         }
@@ -214,7 +221,7 @@ fn without_any_ticket_a_search_goes_on_and_looks_the_same() {
     let run = |answered: &dyn Fn(&Message) -> bool| {
         let mut random = SeededRandom::new(55);
         let mut search =
-            Search::new(world.deployments[0].clone(), SecretQuery::new(vec![1, 1]), world.audience).unwrap();
+            Search::new(world.instances[0].clone(), SecretQuery::new(vec![1, 1]), world.header_context).unwrap();
         let mut seen = String::new();
         while let Some(outgoing) = search.next(&mut random) {
             let sent = decoded(&outgoing.messages);
@@ -247,38 +254,44 @@ fn rank(field: &Field, mut vectors: Vec<Vec<FieldElement>>) -> usize {
     rank
 }
 
-/// Repeats the second phase under one parent as often as that can tell anything, with promises that are no sharing of anything
-/// and another h2 each time. Gives how many independent numbers per row come out.
+/// Repeats the second phase under one parent as often as that can tell anything, with promises that
+/// are no sharing of anything and another h2 each time. Gives how many independent numbers per row
+/// come out.
 fn numbers_from_one_parent(name: &str) -> usize {
     let (features, rows) = (6, 30);
     let world = World::new(&[name], features, rows, 0);
-    let deployment = &world.deployments[0];
-    let field = deployment.field();
+    let instance = &world.instances[0];
+    let field = instance.field();
     let mut random = SeededRandom::new(56);
     let mut uniform = |count: usize| (0..count).map(|_| field.sample(&mut random)).collect::<Vec<FieldElement>>();
-    let responders = deployment.responders(1);
+    let responders = instance.responders(1);
     let promised: Vec<Vec<FieldElement>> =
-        (0..responders).map(|_| uniform(deployment.slot_lengths(1).iter().sum::<usize>() - rows)).collect();
+        (0..responders).map(|_| uniform(instance.slot_lengths(1).iter().sum::<usize>() - rows)).collect();
     let parts: Vec<_> = promised.iter().map(|part| Zeroizing::new(wire::pack(field, part))).collect();
     let mut blindings = SeededRandom::new(57);
     let header =
-        world.audience.header(deployment, MessageKind::Phase(0), deployment.responders(0), SearchRef::default());
-    let zeros = wire::pack(field, &vec![FieldElement::ZERO; deployment.slot_lengths(0).iter().sum()]);
-    let mut first = messages(&header, vec![zeros; deployment.responders(0)], &mut blindings);
+        world.header_context.header(instance, MessageKind::Phase(0), instance.responders(0), SearchRef::default());
+    let zeros = wire::pack(field, &vec![FieldElement::ZERO; instance.slot_lengths(0).iter().sum()]);
+    let mut first = messages(&header, vec![zeros; instance.responders(0)], &mut blindings);
     let promises = ShareCommitments::make(&mut first, &parts, &mut blindings);
     let ticket = world.respond(&first[0]).unwrap()[16..32].try_into().unwrap();
-    let header =
-        world.audience.header(deployment, MessageKind::Phase(1), responders, SearchRef { tau: first[0].tau(), ticket });
+    let header = world.header_context.header(
+        instance,
+        MessageKind::Phase(1),
+        responders,
+        SearchRef { tau: first[0].tau(), ticket },
+    );
     let learnt = |_| {
         let payloads = promised.iter().map(|promised| {
-            // One s for all rows, another at every server and in every repetition; the promised part stands after h2.
+            // One s for all rows, another at every server and in every repetition; the promised
+            // part stands after h2.
             let s = uniform(1)[0];
             wire::pack(field, vec![s; rows].iter().chain(promised))
         });
         let mut sent = messages(&header, payloads.collect(), &mut blindings);
         promises.open_in(&mut sent);
         // The combination in which all pads cancel is all that is left of the answers.
-        let points = &deployment.points()[..responders];
+        let points = &instance.points()[..responders];
         let mut sum = vec![FieldElement::ZERO; rows];
         for (message, &point) in sent.iter().zip(points) {
             let others = points.iter().filter(|&&other| other != point);
@@ -287,7 +300,7 @@ fn numbers_from_one_parent(name: &str) -> usize {
                 field.mul(weight, field.mul(other, gap))
             });
             let answer = wire::unpack(field, &world.respond(message).unwrap()[16..], rows).unwrap();
-            sum.iter_mut().zip(answer).for_each(|(sum, symbol)| *sum = field.add(*sum, field.mul(weight, symbol)));
+            sum.iter_mut().zip(answer).for_each(|(sum, element)| *sum = field.add(*sum, field.mul(weight, element)));
         }
         // Without what the client knows, which is the same for all rows.
         sum.windows(2).map(|pair| field.sub(pair[0], pair[1])).collect::<Vec<FieldElement>>()
@@ -297,8 +310,8 @@ fn numbers_from_one_parent(name: &str) -> usize {
 
 #[test]
 fn one_parent_gives_a_few_numbers_of_a_row_however_often_it_is_used() {
-    // Without promises x could be another one each time, and the rank would be that of all rows: Σy² and 6 features, or 12 squares
-    // and features. docs/leakage.md has these numbers.
+    // Without promises x could be another one each time, and the rank would be that of all rows:
+    // Σy² and 6 features, or 12 squares and features. docs/leakage.md has these numbers.
     assert_eq!(numbers_from_one_parent("two-phase"), 4);
     assert_eq!(numbers_from_one_parent("two-phase-4"), 4);
     assert_eq!(numbers_from_one_parent("two-phase+"), 8);

@@ -1,20 +1,22 @@
-//! User privacy by enumeration on tiny fields, through the code that runs: whole searches against servers in memory, with all
-//! of the user's random draws played. What one server (for T = 2: any two) receives has the same distribution for every secret.
+//! User privacy by enumeration on tiny fields, through the code that runs: whole searches against
+//! servers in memory, with all of the user's random draws played. What one server (for T = 2: any
+//! two) receives has the same distribution for every secret.
 //!
-//! Two proofs. Where the draws of all phases are few, all of them are played together. Everywhere, each draw is played with
-//! the others held: it moves one symbol of the view, to every value equally often, and every symbol has such a draw of
-//! its own; so the view is uniform, whoever asks. Commitments, promises and blindings are left out: they hide perfectly (transcript's
-//! own tests), a parent is a hash of commitments, and a ticket is made from the parent. What is promised in the first phase is
-//! drawn there and seen in the second, so it is among the symbols.
+//! Two proofs. Where the draws of all phases are few, all of them are played together. Everywhere,
+//! each draw is played with the others held: it moves one symbol of the view, to every value
+//! equally often, and every symbol has such a draw of its own; so the view is uniform, whoever
+//! asks. Commitments, promises and blindings are left out: they hide perfectly (transcript's own
+//! tests), a parent is a hash of commitments, and a ticket is made from the parent. What is
+//! promised in the first phase is drawn there and seen in the second, so it is among the symbols.
 
 use super::common::for_all_schemes;
-use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
-use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::{ExhaustiveRandom, RandomSource, SeededRandom};
+use crate::row_function::Rows;
+use crate::scheme::instance::SchemeInstance;
 use crate::scheme::{self, ConstraintKind, CostModel, Scheme};
 use crate::search::Search;
 use crate::secret_query::SecretQuery;
@@ -25,7 +27,7 @@ use std::sync::Arc;
 
 /// Some servers whose database holds a row of zeros, then rows of ones.
 struct World {
-    deployment: Arc<SchemeInstance>,
+    instance: Arc<SchemeInstance>,
     servers: Vec<MemoryServer>,
 }
 
@@ -33,37 +35,38 @@ impl World {
     fn new(scheme: &'static Scheme, params: Params) -> Option<World> {
         let rows = (0..params.rows).map(|row| vec![u16::from(row > 0); params.features()]);
         let rows = Rows::new(&params.ranges, rows.collect::<Vec<_>>()).unwrap();
-        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Paper).ok()?;
+        let instance = SchemeInstance::new(scheme, params, ModulusRule::Paper).ok()?;
         let key = RootKey::new(0, [1; 32]);
-        let servers = (1..=deployment.servers() as u8).map(|n| MemoryServer::new(n, &deployment, &key, &rows));
-        Some(World { servers: servers.collect(), deployment: Arc::new(deployment) })
+        let servers = (1..=instance.servers() as u8).map(|n| MemoryServer::new(n, &instance, &key, &rows));
+        Some(World { servers: servers.collect(), instance: Arc::new(instance) })
     }
 
     /// All groups of T servers.
     fn groups(&self) -> Vec<Vec<usize>> {
-        let servers = self.deployment.servers();
-        match self.deployment.params().threshold {
+        let servers = self.instance.servers();
+        match self.instance.params().threshold {
             1 => (0..servers).map(|n| vec![n]).collect(),
             _ => (0..servers).flat_map(|n| (0..n).map(move |m| vec![m, n])).collect(),
         }
     }
 
-    /// The symbols or bytes in a message. A carried share must be one that the server has seen, and is left out.
-    fn symbols(&self, message: &Message, seen: &[u64]) -> Vec<u64> {
+    /// The symbols or bytes in a message. A carried share must be one that the server has seen, and
+    /// is left out.
+    fn elements(&self, message: &Message, seen: &[u64]) -> Vec<u64> {
         let MessageKind::Phase(phase) = message.header.stage else {
             return message.payload.iter().map(|&byte| byte.into()).collect();
         };
-        let lengths = self.deployment.slot_lengths(phase.into());
-        let payload = wire::unpack(self.deployment.field(), &message.payload, lengths.iter().sum()).unwrap();
-        let mut rest = payload.iter().map(|symbol| symbol.value());
+        let lengths = self.instance.slot_lengths(phase.into());
+        let payload = wire::unpack(self.instance.field(), &message.payload, lengths.iter().sum()).unwrap();
+        let mut rest = payload.iter().map(|element| element.value());
         let mut fresh = vec![];
         for (slot, &length) in lengths.iter().enumerate() {
-            let symbols: Vec<u64> = rest.by_ref().take(length).collect();
-            let slots = self.deployment.scheme().phases[usize::from(phase)].slots;
+            let elements: Vec<u64> = rest.by_ref().take(length).collect();
+            let slots = self.instance.scheme().phases[usize::from(phase)].slots;
             if slots.get(slot).is_some_and(|slot| slot.carried) {
-                assert!(seen.windows(length).any(|before| before == symbols), "a carried share is a new one");
+                assert!(seen.windows(length).any(|before| before == elements), "a carried share is a new one");
             } else {
-                fresh.extend(symbols);
+                fresh.extend(elements);
             }
         }
         fresh
@@ -80,7 +83,8 @@ struct Views {
     records: Vec<Vec<u64>>,
 }
 
-/// How much of a search is looked at. Records are fetched alike in all schemes with as many servers, and cost time.
+/// How much of a search is looked at. Records are fetched alike in all schemes with as many
+/// servers, and cost time.
 #[derive(Clone, Copy, PartialEq)]
 enum Until {
     Phases,
@@ -90,9 +94,9 @@ enum Until {
 fn watch(world: &World, secret: &SecretQuery, until: Until, random: &mut impl RandomSource) -> Views {
     let none = vec![vec![]; world.servers.len()];
     let mut views = Views { public: String::new(), phases: none.clone(), records: none };
-    let audience = world.servers[0].header_context();
-    let mut search = Search::new(world.deployment.clone(), secret.clone(), audience).unwrap();
-    let phases = world.deployment.phases();
+    let header_context = world.servers[0].header_context();
+    let mut search = Search::new(world.instance.clone(), secret.clone(), header_context).unwrap();
+    let phases = world.instance.phases();
     for step in 1.. {
         // Before the record's draws are made.
         if until == Until::Phases && step > phases {
@@ -102,10 +106,10 @@ fn watch(world: &World, secret: &SecretQuery, until: Until, random: &mut impl Ra
         let heard = until == Until::Record || step < phases;
         let mut respond = |(server, bytes): (usize, &[u8])| {
             let mut message = Message::decode(bytes).unwrap();
-            let symbols = world.symbols(&message, &views.phases[server]);
+            let elements = world.elements(&message, &views.phases[server]);
             match message.header.stage {
-                MessageKind::Phase(_) => views.phases[server].extend(symbols),
-                MessageKind::Record => views.records[server].extend(symbols),
+                MessageKind::Phase(_) => views.phases[server].extend(elements),
+                MessageKind::Record => views.records[server].extend(elements),
             }
             message.header.parent = SearchRef::default();
             let route = outgoing.route;
@@ -219,7 +223,7 @@ fn one_server_sees_the_same_in_all_phases_together_whoever_asks() {
         let mut same = None;
         // Everybody, but some where both phases draw much: 5^5 searches for each.
         let people = if scheme.name == "two-phase+" { some } else { everybody };
-        for secret in people(scheme, world.deployment.params()) {
+        for secret in people(scheme, world.instance.params()) {
             let mut counts: Vec<BTreeMap<Vec<u64>, u32>> = vec![BTreeMap::new(); world.servers.len()];
             let mut public = BTreeSet::new();
             let mut all = ExhaustiveRandom::default();
@@ -237,11 +241,12 @@ fn one_server_sees_the_same_in_all_phases_together_whoever_asks() {
     });
 }
 
-/// Whether every group of T servers sees uniform symbols: each has T draws of its own and takes every value equally often.
+/// Whether every group of T servers sees uniform symbols: each has T draws of its own and takes
+/// every value equally often.
 fn is_uniform(world: &World, secret: &SecretQuery, until: Until, together: &[Vec<usize>], seed: u64) -> bool {
     let mut held = Held::new(seed, 0, vec![]);
     let base = watch(world, secret, until, &mut held);
-    let (limits, params) = (held.limits, world.deployment.params());
+    let (limits, params) = (held.limits, world.instance.params());
     let view = |views: &Views, server: usize| -> Vec<u64> {
         views.phases[server].iter().chain(&views.records[server]).copied().collect()
     };
@@ -251,7 +256,7 @@ fn is_uniform(world: &World, secret: &SecretQuery, until: Until, together: &[Vec
     let mut moved: Vec<BTreeSet<usize>> = vec![BTreeSet::new(); world.servers.len()];
     let mut place = 0;
     while let Some(&limit) = limits.get(place) {
-        if params.verified && limit + 1 == world.deployment.field().q() {
+        if params.verified && limit + 1 == world.instance.field().q() {
             place += 1; // r, which is no server's symbol; other seeds play other ones
             continue;
         }
@@ -280,8 +285,8 @@ fn is_uniform(world: &World, secret: &SecretQuery, until: Until, together: &[Vec
             let asked: Vec<(usize, usize)> = group.iter().filter_map(|&n| Some((n, moves[n]?))).collect();
             let mut counts: BTreeMap<Vec<u64>, u64> = BTreeMap::new();
             for views in &played {
-                let symbols = asked.iter().map(|&(server, place)| view(views, server)[place]).collect();
-                *counts.entry(symbols).or_default() += 1;
+                let elements = asked.iter().map(|&(server, place)| view(views, server)[place]).collect();
+                *counts.entry(elements).or_default() += 1;
             }
             let each = |&(_, place): &(usize, usize)| if limit == BYTE { 1 << ends(place).min(8) } else { limit };
             let possible = asked.iter().map(each).product::<u64>();
@@ -303,7 +308,7 @@ fn some(scheme: &Scheme, params: &Params) -> Vec<SecretQuery> {
 
 fn assert_uniform(scheme: &'static Scheme, params: Params, until: Until) {
     let Some(world) = World::new(scheme, params) else { return };
-    for (seed, secret) in (1..).zip(some(scheme, world.deployment.params())) {
+    for (seed, secret) in (1..).zip(some(scheme, world.instance.params())) {
         assert!(is_uniform(&world, &secret, until, &world.groups(), seed), "{}", scheme.name);
     }
 }
@@ -325,11 +330,12 @@ fn verified_queries_are_as_private() {
 
 #[test]
 fn record_queries_are_uniform_whatever_is_wanted() {
-    // Three and four servers; T = 2 has 65,536 pairs of draws per byte, which spir's own tests play.
+    // Three and four servers; T = 2 has 65,536 pairs of draws per byte, which spir's own tests
+    // play.
     assert_uniform(scheme::named("single-phase").unwrap(), tiny(1, 2, 1, false), Until::Record);
     assert_uniform(scheme::named("two-phase-4").unwrap(), tiny(1, 2, 1, false), Until::Record);
-    // Two servers, bits over several bytes. Row 0 holds 0 and all others 1, so that two people want different rows; a third
-    // one permits no level at all.
+    // Two servers, bits over several bytes. Row 0 holds 0 and all others 1, so that two people want
+    // different rows; a third one permits no level at all.
     let world = World::new(scheme::named("gated-tables").unwrap(), tiny(1, 27, 1, false)).unwrap();
     let fixed = |x| SecretQuery::new(vec![x]).immutable(vec![true]);
     for (seed, secret) in (1..).zip([fixed(0), fixed(1), SecretQuery::new(vec![0]).gate_tables(vec![vec![true, true]])])

@@ -1,15 +1,15 @@
-//! A client does the same work whatever it decodes: the time until its next request must not tell a server, and least of all one
-//! that lies in order to see the difference.
+//! A client does the same work whatever it decodes: the time until its next request must not tell a
+//! server, and least of all one that lies in order to see the difference.
 
 use super::common::for_all_schemes;
-use crate::scheme::instance::SchemeInstance;
 use crate::field::ModulusRule;
-use crate::row_function::Rows;
 use crate::keys::RootKey;
 use crate::memory::MemoryServer;
 use crate::params::Params;
 use crate::random::{RandomSource, SeededRandom};
+use crate::row_function::Rows;
 use crate::scheme::ConstraintKind;
+use crate::scheme::instance::SchemeInstance;
 use crate::search::{Search, SearchError, SearchResult, StepMessages};
 use crate::secret_query::SecretQuery;
 use crate::transcript::MessageKind;
@@ -17,27 +17,28 @@ use crate::{aont, wire};
 
 const ROWS: usize = 700;
 
-/// The work of each step of a search in which server 1 adds `lie` to every symbol of its answers, and the search's end.
+/// The work of each step of a search in which server 1 adds `lie` to every symbol of its answers,
+/// and the search's end.
 fn work(
-    deployment: &SchemeInstance,
+    instance: &SchemeInstance,
     servers: &[MemoryServer],
     secret: SecretQuery,
     k: usize,
     lie: u64,
 ) -> (Vec<u64>, Result<SearchResult, SearchError>) {
-    let field = deployment.field();
+    let field = instance.field();
     let random = &mut SeededRandom::new(2);
-    let mut search = Search::nearest(deployment.clone(), secret, servers[0].header_context(), k).unwrap();
+    let mut search = Search::nearest(instance.clone(), secret, servers[0].header_context(), k).unwrap();
     let (mut steps, mut phase) = (vec![], 0);
     while let Some(StepMessages { messages, .. }) = search.next(random) {
         steps.push(search.work());
         let mut responses: Vec<Vec<u8>> =
             messages.iter().zip(servers).map(|(message, server)| server.respond(message).unwrap()).collect();
-        if phase < deployment.phases() && lie > 0 {
+        if phase < instance.phases() && lie > 0 {
             let (check, body) = responses[0].split_at(MessageKind::Phase(phase as u8).lead());
-            let mut symbols = wire::unpack(field, body, deployment.answer_length(phase)).unwrap();
-            symbols.iter_mut().for_each(|symbol| *symbol = field.add(*symbol, field.reduce(lie)));
-            responses[0] = [check, &wire::pack(field, &symbols)].concat();
+            let mut elements = wire::unpack(field, body, instance.answer_length(phase)).unwrap();
+            elements.iter_mut().for_each(|element| *element = field.add(*element, field.reduce(lie)));
+            responses[0] = [check, &wire::pack(field, &elements)].concat();
         }
         phase += 1;
         search.receive(responses.into_iter().map(Some).collect());
@@ -55,10 +56,10 @@ fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
             (0..ROWS).map(|_| ranges.iter().map(|&range| random.below(u64::from(range)) as u16).collect()).collect();
         let rows = Rows::new(&ranges, &rows).unwrap();
         let params = Params { cost_limit: 900, ..Params::new(ranges, ROWS) };
-        let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
+        let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
         let key = RootKey::new(1, [3; 32]);
         let servers: Vec<MemoryServer> =
-            (1..=deployment.servers() as u8).map(|index| MemoryServer::new(index, &deployment, &key, &rows)).collect();
+            (1..=instance.servers() as u8).map(|index| MemoryServer::new(index, &instance, &key, &rows)).collect();
         for k in [1, 5] {
             let (mut found, mut empty, mut impossible) = (0, 0, 0);
             let mut expected: Option<Vec<u64>> = None;
@@ -70,8 +71,8 @@ fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
                 people.push(SecretQuery::new(vec![30, 4, 30]).immutable(vec![true; 3]));
             }
             for secret in people {
-                for lie in [0, 1, deployment.field().q() / 2] {
-                    let (steps, end) = work(&deployment, &servers, secret.clone(), k, lie);
+                for lie in [0, 1, instance.field().q() / 2] {
+                    let (steps, end) = work(&instance, &servers, secret.clone(), k, lie);
                     match end {
                         Ok(outcome) if outcome.found.is_empty() => empty += 1,
                         Ok(_) => found += 1,
@@ -81,14 +82,14 @@ fn reading_takes_the_same_work_for_everybody_every_result_and_every_lie() {
                     // All rows are read, and of every record the whole encoding is opened.
                     let record = (servers[0].header_context().record_length + aont::OVERHEAD) as u64;
                     let last = steps.len() - 1;
-                    assert!(steps[last - k] > deployment.phases() as u64 * ROWS as u64, "{}", scheme.name);
+                    assert!(steps[last - k] > instance.phases() as u64 * ROWS as u64, "{}", scheme.name);
                     assert!(steps[last - k..].windows(2).all(|pair| pair[1] == pair[0] + record), "{}", scheme.name);
                     assert_eq!(*expected.get_or_insert(steps.clone()), steps, "{}, k = {k}, lie {lie}", scheme.name);
                 }
             }
             assert!(found > 0, "{}", scheme.name);
             assert!(empty > 0 || scheme.constraint == ConstraintKind::None, "{}", scheme.name);
-            let any_value_is_possible = deployment.field().q() <= (scheme.bound)(deployment.params()) as u64 + 1;
+            let any_value_is_possible = instance.field().q() <= (scheme.bound)(instance.params()) as u64 + 1;
             assert!(
                 impossible > 0 || any_value_is_possible || scheme.constraint != ConstraintKind::None,
                 "{}",

@@ -1,22 +1,24 @@
 //! Collecting from a sealed search: whatever a client sends, a search gives it one record.
 //!
-//! The servers' answer is the row with the smallest value under the client's table, and any three shares are a table. So all that a
-//! client can do is choose the table. An honest one asks for the rows near profiles; one that cheats charges every level for
-//! the rows that it has already found there, so that the nearest row is a new one nearly every time. Both run through the real
-//! machine: messages, three servers, answers. After n searches nobody has more than n records, so M searches are the
-//! least that a database costs (with a `top_limit` of k, M/k searches for k records each, which a budget counts as k).
+//! The servers' answer is the row with the smallest value under the client's table, and any three
+//! shares are a table. So all that a client can do is choose the table. An honest one asks for the
+//! rows near profiles; one that cheats charges every level for the rows that it has already found
+//! there, so that the nearest row is a new one nearly every time. Both run through the real
+//! machine: messages, three servers, answers. After n searches nobody has more than n records, so M
+//! searches are the least that a database costs (with a `top_limit` of k, M/k searches for k
+//! records each, which a budget counts as k).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
-use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::server_protocol::{CheckedRequest, ServerProtocol};
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::sealed::{SCHEME, SealedScheme};
 use ifonly_core::search::HeaderContext;
 use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::server_protocol::{CheckedRequest, ServerProtocol};
 use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedSearch, simulate};
 
 use super::UniformDatabase;
@@ -40,9 +42,9 @@ struct Servers {
     sealed: Arc<SealedScheme>,
     circuit: Arc<Circuit>,
     rows: Vec<Vec<u16>>,
-    replicas: Vec<ServerProtocol>,
+    protocols: Vec<ServerProtocol>,
     records: Vec<Vec<u8>>,
-    audience: HeaderContext,
+    header_context: HeaderContext,
     random: SeededRandom,
 }
 
@@ -57,25 +59,25 @@ impl Servers {
         let sealed = Arc::new(SealedScheme::new(params).map_err(fault)?);
         let mut random = SeededRandom::new(seed);
         let (digest, key) = ([0; 32], RootKey::generate(1, &mut random));
-        let replica = |index| {
-            let replica = ServerProtocol::new(index, digest, None::<SchemeInstance>, vec![key.clone()], record_length);
-            replica.with_sealed(Some(sealed.clone()))
+        let protocol = |index| {
+            let protocol = ServerProtocol::new(index, digest, None::<SchemeInstance>, vec![key.clone()], record_length);
+            protocol.with_sealed(Some(sealed.clone()))
         };
-        let replicas: Vec<ServerProtocol> = (1..=3).map(replica).collect();
-        let records = replicas[0].encode_records(&key, records.iter().map(Vec::as_slice));
+        let protocols: Vec<ServerProtocol> = (1..=3).map(protocol).collect();
+        let records = protocols[0].encode_records(&key, records.iter().map(Vec::as_slice));
         let circuit = Arc::new(Circuit::new(&ifonly_sealed::params_for(&sealed, 1, record_length).map_err(fault)?));
-        let audience = HeaderContext { digest, epoch: 1, record_length, signer: None };
-        Ok(Servers { sealed, circuit, rows, replicas, records, audience, random })
+        let header_context = HeaderContext { digest, epoch: 1, record_length, signer: None };
+        Ok(Servers { sealed, circuit, rows, protocols, records, header_context, random })
     }
 
     /// The record of one search, if anybody qualifies.
     fn ask(&mut self, secret: SecretQuery) -> Result<Option<Vec<u8>>, LabError> {
         let random = &mut self.random;
-        let mut search = SealedSearch::new(self.sealed.clone(), secret, self.audience, 1).map_err(fault)?;
+        let mut search = SealedSearch::new(self.sealed.clone(), secret, self.header_context, 1).map_err(fault)?;
         let outgoing = search.next(random).ok_or_else(|| fault("a search without messages"))?;
         let (mut parties, mut checks) = (vec![], vec![]);
-        for (number, (replica, message)) in (1..).zip(self.replicas.iter().zip(&outgoing.messages)) {
-            let CheckedRequest::Sealed(ask) = replica.open(message).map_err(fault)? else {
+        for (number, (protocol, message)) in (1..).zip(self.protocols.iter().zip(&outgoing.messages)) {
+            let CheckedRequest::Sealed(ask) = protocol.open(message).map_err(fault)? else {
                 return Err(fault("a sealed message is something else"));
             };
             let ranges = &self.sealed.params().ranges;
@@ -139,7 +141,8 @@ pub fn attack(
         let secret = match client {
             AttackClient::Honest => SecretQuery::new(profile),
             AttackClient::Cheating => {
-                // Less than one charge in all features together decides among rows with the same charges.
+                // Less than one charge in all features together decides among rows with the same
+                // charges.
                 let charge = (limit / (past + 1)).max(1);
                 let mut cost = |&found: &u64| (found * charge + random.below((charge / d as u64).max(1))).min(limit);
                 SecretQuery::new(profile)

@@ -1,11 +1,12 @@
 //! The linking attack: recognising shuffled rows by arithmetic.
 //!
-//! A shuffle hides which value of the next session belongs to which row, not the values themselves. From a row's norm N
-//! (the session at the origin) and a guess of the features in a set P, the attacker predicts the row's distance to
-//! `R·Σ_{k∈P} e_k`, `N − 2R·Σ_{k∈P} y_k + R²|P|`, and looks whether that value came at all. Sessions at the corners
-//! (|P| = 1) give candidates for each feature; sessions at sums of corners test combinations; the norm tests the whole
-//! row. A wrong guess passes a test with probability about M over the spread of distances, so every further session
-//! helps, and it helps most when M is small.
+//! A shuffle hides which value of the next session belongs to which row, not the values themselves.
+//! From a row's norm N (the session at the origin) and a guess of the features in a set P, the
+//! attacker predicts the row's distance to `R·Σ_{k∈P} e_k`, `N − 2R·Σ_{k∈P} y_k + R²|P|`, and looks
+//! whether that value came at all. Sessions at the corners (|P| = 1) give candidates for each
+//! feature; sessions at sums of corners test combinations; the norm tests the whole row. A wrong
+//! guess passes a test with probability about M over the spread of distances, so every further
+//! session helps, and it helps most when M is small.
 
 use rayon::prelude::*;
 

@@ -1,8 +1,9 @@
 //! What a determined user learns over several sessions, and what stops them.
 //!
-//! Every attack plays its sessions against a database of uniform rows and counts what it has *proved*: a row
-//! is recovered when exactly one row of `[0:R]^d` fits all that was seen, and that row is the true one. The
-//! attacks are lower bounds on what is possible: a cleverer one may need fewer sessions, none is ruled out here.
+//! Every attack plays its sessions against a database of uniform rows and counts what it has
+//! *proved*: a row is recovered when exactly one row of `[0:R]^d` fits all that was seen, and that
+//! row is the true one. The attacks are lower bounds on what is possible: a cleverer one may need
+//! fewer sessions, none is ruled out here.
 
 mod cheat;
 pub mod collecting;
@@ -10,15 +11,15 @@ pub mod linking;
 mod pairs;
 pub mod partials;
 pub mod radix;
+mod recovery;
 pub mod replay;
 mod sessions;
-mod recovery;
 pub mod stopping;
 mod tracks;
 pub mod trilateration;
 
-pub use sessions::{AttackSearch, EngineOracle, ModelOracle, SearchOracle, UniformDatabase};
 pub use recovery::RecoveredFraction;
+pub use sessions::{AttackSearch, EngineOracle, ModelOracle, SearchOracle, UniformDatabase};
 
 use crate::LabError;
 use crate::progress::ProgressSink;

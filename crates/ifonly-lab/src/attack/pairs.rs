@@ -1,8 +1,9 @@
 //! Two features from one distance.
 //!
-//! With ‖y‖² known from a session at the origin, a session at x gives `⟨y, x⟩ = (‖y‖² − d + ‖x‖²)/2`. For `x = R·e_a +
-//! (R−1)·e_b` that is `R·y_a + (R−1)·y_b`: as R and R−1 are coprime, two pairs of values share it only if they differ
-//! by (R−1, −R), so almost always it determines both values. The norm settles the rest.
+//! With ‖y‖² known from a session at the origin, a session at x gives `⟨y, x⟩ = (‖y‖² − d +
+//! ‖x‖²)/2`. For `x = R·e_a + (R−1)·e_b` that is `R·y_a + (R−1)·y_b`: as R and R−1 are coprime, two
+//! pairs of values share it only if they differ by (R−1, −R), so almost always it determines both
+//! values. The norm settles the rest.
 
 /// Two features, or the last one alone.
 pub(crate) type FeaturePair = (usize, Option<usize>);
@@ -34,8 +35,8 @@ pub(crate) fn candidates(r: u32, product: i64, pair: FeaturePair) -> Vec<(i64, i
     (0..=r).filter_map(fits).collect()
 }
 
-/// All rows of the given features that fit the candidates of each pair and the norm; features in no pair are at most
-/// one, and follow from the norm. Stops at two.
+/// All rows of the given features that fit the candidates of each pair and the norm; features in no
+/// pair are at most one, and follow from the norm. Stops at two.
 pub(crate) fn solve(r: u32, pairs: &[PairCandidates], last: Option<usize>, norm: i64) -> Vec<Vec<(usize, u32)>> {
     let mut found = Vec::new();
     descend(r, pairs, last, norm, &mut Vec::new(), &mut found);

@@ -1,9 +1,10 @@
-//! Trilateration against Single-Phase, whose value gives *two* partial distances: `A` over the held features, `B` over
-//! the others.
+//! Trilateration against Single-Phase, whose value gives *two* partial distances: `A` over the held
+//! features, `B` over the others.
 //!
-//! Rows in order: with half of the features held, every session is two sessions at once, `1 + ⌈d/4⌉` in all. Shuffled:
-//! moving x only on one half leaves the other half's partial distance unchanged, and that number recognises the row;
-//! twice the sessions, one less, and the shuffle is undone for all rows whose partial norms are unique.
+//! Rows in order: with half of the features held, every session is two sessions at once, `1 +
+//! ⌈d/4⌉` in all. Shuffled: moving x only on one half leaves the other half's partial distance
+//! unchanged, and that number recognises the row; twice the sessions, one less, and the shuffle is
+//! undone for all rows whose partial norms are unique.
 
 use std::collections::HashMap;
 
@@ -110,8 +111,8 @@ fn share(
     if order == RowOrder::Fixed {
         return RecoveredFraction::of(&concluded, &world.rows);
     }
-    // The attacker does not know the rows' places, and need not: match each first-session row with the true one it
-    // stands for.
+    // The attacker does not know the rows' places, and need not: match each first-session row with
+    // the true one it stands for.
     let mut by_norms: HashMap<[i64; 2], Vec<&Vec<u32>>> = HashMap::new();
     for row in &world.rows {
         let norm = |part: &[u32]| part.iter().map(|&v| i64::from(v).pow(2)).sum::<i64>();

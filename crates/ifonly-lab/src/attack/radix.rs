@@ -1,14 +1,17 @@
-//! The radix attack: a cheating client reads several features out of one symbol, and knows the row again by the others.
+//! The radix attack: a cheating client reads several features out of one symbol, and knows the row
+//! again by the others.
 //!
-//! The client decides with which coefficients the levels enter a row's value (module `cheat`). Features that it asks for get
-//! the place values of digits, `1, R+1, (R+1)(R'+1), …`; features that it knows get random coefficients, so that what they add
-//! is a tag: whoever knows them predicts it, takes it off, and reads the digits. Nobody need stay at their place for that, so a
-//! shuffle does not help. A wrong guess explains one of the M symbols with probability about `digits·M/q`; guesses are kept
-//! (module `tracks`) and tested by every later search. Schemes that always tell `Σ y^p` give that away in a first search, and it
-//! is a tag from then on.
+//! The client decides with which coefficients the levels enter a row's value (module `cheat`).
+//! Features that it asks for get the place values of digits, `1, R+1, (R+1)(R'+1), …`; features
+//! that it knows get random coefficients, so that what they add is a tag: whoever knows them
+//! predicts it, takes it off, and reads the digits. Nobody need stay at their place for that, so a
+//! shuffle does not help. A wrong guess explains one of the M symbols with probability about
+//! `digits·M/q`; guesses are kept (module `tracks`) and tested by every later search. Schemes that
+//! always tell `Σ y^p` give that away in a first search, and it is a tag from then on.
 //!
-//! Every search runs through the real protocol. The attack is a lower bound: it keeps a limited number of guesses, asks for
-//! nothing but sums of levels, and learns nothing from what values are likely.
+//! Every search runs through the real protocol. The attack is a lower bound: it keeps a limited
+//! number of guesses, asks for nothing but sums of levels, and learns nothing from what values are
+//! likely.
 
 use std::collections::HashSet;
 
@@ -18,9 +21,8 @@ use ifonly_core::params::Params;
 use ifonly_core::scheme::{self, DecodeRule, Scheme};
 use rayon::prelude::*;
 
-use super::cheat;
 use super::tracks::{ObservedElements, Track, conclude};
-use super::{RecoveredFraction, UniformDatabase};
+use super::{RecoveredFraction, UniformDatabase, cheat};
 use crate::LabError;
 use crate::engine::{Engine, record_of};
 use crate::plot::{AxisScale, Curve, Plot};
@@ -80,8 +82,8 @@ struct Attack<'a> {
     searches: Vec<ObservedElements>,
 }
 
-/// The share of rows known after 1, 2, … searches of a scheme, and the bits of its field; none for ℓ_p as published, which can
-/// be made to tell no more than its linear form.
+/// The share of rows known after 1, 2, … searches of a scheme, and the bits of its field; none for
+/// ℓ_p as published, which can be made to tell no more than its linear form.
 pub fn attack(
     target: &Target,
     scheme: &'static Scheme,
@@ -130,14 +132,15 @@ impl Attack<'_> {
     fn slack(&self) -> u64 {
         let masked = |phase: &scheme::Phase| matches!(phase.decode_rule, DecodeRule::Masked);
         let masked = self.engine.instance().scheme().phases.iter().any(masked);
-        if masked { self.target.params.mask - 1 } else { 0 }
+        if masked { self.target.params.d_min - 1 } else { 0 }
     }
 
     fn levels(&self, feature: usize) -> u64 {
         u64::from(self.target.params.ranges[feature]) + 1
     }
 
-    /// The features to ask for: as many as leave a bearable number of wrong guesses, wide ones first.
+    /// The features to ask for: as many as leave a bearable number of wrong guesses, wide ones
+    /// first.
     fn choose(&self) -> Vec<usize> {
         if self.power.is_some() && self.searches.is_empty() {
             return Vec::new();
@@ -168,14 +171,15 @@ impl Attack<'_> {
         }
         let mut places: u128 = 1;
         for &feature in &new {
-            // Place values beyond q are no loss: what they cannot tell apart is kept as several guesses.
+            // Place values beyond q are no loss: what they cannot tell apart is kept as several
+            // guesses.
             coefficients[feature] = field.reduce((places * u128::from(unit) % u128::from(field.q())) as u64);
             places *= u128::from(self.levels(feature));
         }
         let seen = self.ask(&coefficients)?;
         self.tracks = if self.power.is_some() && self.searches.is_empty() {
-            let told = |(&power, symbol)| Track { levels: Vec::new(), power, explains: vec![symbol], proved: false };
-            seen.symbols.iter().zip(0..).map(told).collect()
+            let told = |(&power, element)| Track { levels: Vec::new(), power, explains: vec![element], proved: false };
+            seen.elements.iter().zip(0..).map(told).collect()
         } else {
             let tags: Vec<u64> = self.asked.iter().map(|&feature| coefficients[feature].value()).collect();
             let digits = Digits { places, unit, radixes: new.iter().map(|&feature| self.levels(feature)).collect() };
@@ -190,13 +194,12 @@ impl Attack<'_> {
 
     /// The symbols of a search with these coefficients.
     fn ask(&mut self, coefficients: &[FieldElement]) -> Result<ObservedElements, LabError> {
-        let (deployment, random) = (self.engine.instance(), &mut self.random);
-        let (mut values, record) =
-            self.engine.cheat(|phase| cheat::vectors(deployment, phase, coefficients), random)?;
-        let last = deployment.scheme().phases.last().map(|phase| phase.decode_rule);
+        let (instance, random) = (self.engine.instance(), &mut self.random);
+        let (mut values, record) = self.engine.cheat(|phase| cheat::vectors(instance, phase, coefficients), random)?;
+        let last = instance.scheme().phases.last().map(|phase| phase.decode_rule);
         if let Some(DecodeRule::Difference) = last {
             // The record at the first position says where the differences start.
-            let field = deployment.field();
+            let field = instance.field();
             let mut value = record.iter().zip(coefficients).fold(FieldElement::ZERO, |sum, (&y, &c)| {
                 let y = field.reduce(y.into());
                 let power = self.power.map_or(FieldElement::ZERO, |p| field.pow(y, p.into()));
@@ -217,11 +220,11 @@ impl Attack<'_> {
         let tag = products.fold(u128::from(track.power), |sum, product| (sum + product) % q);
         let low = ((tag + q - u128::from(self.slack())) % q) as u64;
         let span = digits.places * u128::from(digits.unit);
-        let (start, symbols) = (seen.symbols.partition_point(|&symbol| symbol < low), seen.symbols.len());
+        let (start, elements) = (seen.elements.partition_point(|&element| element < low), seen.elements.len());
         let mut found = Vec::new();
         // Upwards from where the digits are 0, and on from the smallest symbol.
-        for place in (start..symbols).chain(0..start) {
-            let above = (u128::from(seen.symbols[place]) + q - u128::from(low)) % q;
+        for place in (start..elements).chain(0..start) {
+            let above = (u128::from(seen.elements[place]) + q - u128::from(low)) % q;
             if above >= span {
                 break;
             }

@@ -1,18 +1,17 @@
 //! The replay attack: two different queries under one pad cancel it.
 //!
-//! Against servers whose pads do not depend on the query (a model that exists only here), one server suffices: it
-//! answers `‖y − Q‖² + α·Z'`, and the answers to Q and to 0 differ by `−2⟨y, Q⟩ + ‖Q‖²` in F_q. With `−2Q_k = (R+1)^j`
-//! the digits of that number are features, as many per replay as fit below q. ifonly's servers derive the pads from the
-//! commitments to the whole query: another query means another pad, and the old commitments do not open to another
-//! query.
+//! Against servers whose pads do not depend on the query (a model that exists only here), one
+//! server suffices: it answers `‖y − Q‖² + α·Z'`, and the answers to Q and to 0 differ by `−2⟨y, Q⟩
+//! + ‖Q‖²` in F_q. With `−2Q_k = (R+1)^j` the digits of that number are features, as many per
+//! replay as fit below q. ifonly's servers derive the pads from the commitments to the whole query:
+//! another query means another pad, and the old commitments do not open to another query.
 
 use ifonly_algebra::field::FieldElement;
-use ifonly_algebra::row_function;
-use ifonly_algebra::row_function::{Rows, ScanJob};
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::SeededRandom;
+use ifonly_algebra::row_function::{Rows, ScanJob};
 use ifonly_algebra::share::SlotVectors;
-use ifonly_algebra::wire;
+use ifonly_algebra::{row_function, wire};
 use ifonly_core::params::Params;
 use ifonly_core::scheme::CostModel as Cost;
 use ifonly_core::transcript::{MessageKind, SearchRef, Tau, messages};
@@ -49,10 +48,10 @@ impl<'a> Unbound<'a> {
 
 impl AttackedServer for Unbound<'_> {
     fn answer(&mut self, share: &[FieldElement]) -> Result<Vec<FieldElement>, LabError> {
-        let deployment = self.engine.instance();
-        let program = deployment.program(0, &SlotVectors::new(vec![share.to_vec()]));
-        let (field, kappa) = (deployment.field(), deployment.kappa(0));
-        let alpha = deployment.points()[0];
+        let instance = self.engine.instance();
+        let program = instance.program(0, &SlotVectors::new(vec![share.to_vec()]));
+        let (field, kappa) = (instance.field(), instance.kappa(0));
+        let alpha = instance.points()[0];
         let job = ScanJob { field, alpha, kappa, program: &program, order: None };
         // The transcript is left out: this is the whole difference.
         let pads = self.key.transcript(&Tau::default()).rows(field, 1, kappa, 1);
@@ -81,11 +80,11 @@ impl<'a> Bound<'a> {
     }
 
     fn message(&mut self, share: &[FieldElement]) -> ifonly_core::transcript::Message {
-        let deployment = self.engine.instance();
-        let payload = wire::pack(deployment.field(), share);
-        let header = self.engine.header(MessageKind::Phase(0), deployment.responders(0), SearchRef::default());
+        let instance = self.engine.instance();
+        let payload = wire::pack(instance.field(), share);
+        let header = self.engine.header(MessageKind::Phase(0), instance.responders(0), SearchRef::default());
         // The attacker never sends the other servers' messages, but has to commit to something.
-        messages(&header, vec![payload; deployment.responders(0)], &mut self.random).swap_remove(0)
+        messages(&header, vec![payload; instance.responders(0)], &mut self.random).swap_remove(0)
     }
 }
 
@@ -93,9 +92,9 @@ impl AttackedServer for Bound<'_> {
     fn answer(&mut self, share: &[FieldElement]) -> Result<Vec<FieldElement>, LabError> {
         let message = self.message(share).encode();
         let response = self.engine.respond(1, &message)?;
-        let deployment = self.engine.instance();
+        let instance = self.engine.instance();
         let body = response.get(MessageKind::Phase(0).lead()..).unwrap_or_default();
-        wire::unpack(deployment.field(), body, deployment.answer_length(0))
+        wire::unpack(instance.field(), body, instance.answer_length(0))
             .map_err(|error| self.engine.fault(error.to_string()))
     }
 }

@@ -1,8 +1,9 @@
-//! Sessions of one user: each asks with a query of their choice and keeps what an honest client decodes, plus the
-//! record that the session ends with.
+//! Sessions of one user: each asks with a query of their choice and keeps what an honest client
+//! decodes, plus the record that the session ends with.
 //!
-//! [`EngineSessions`] runs the real protocol; [`ModelSessions`] computes the decoded values directly, which is what the
-//! protocol is proved to give, for attacks on larger databases. The attacks take any [`Sessions`].
+//! [`EngineSessions`] runs the real protocol; [`ModelSessions`] computes the decoded values
+//! directly, which is what the protocol is proved to give, for attacks on larger databases. The
+//! attacks take any [`Sessions`].
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
@@ -44,7 +45,8 @@ impl UniformDatabase {
 /// What one session leaves the user with.
 #[derive(Debug, Clone)]
 pub struct AttackSearch {
-    /// The decoded value of every row (of every pair of neighbours, for Diff), in the order that was served.
+    /// The decoded value of every row (of every pair of neighbours, for Diff), in the order that
+    /// was served.
     pub values: Vec<i64>,
     /// The place of the fetched record in that order.
     pub place: usize,
@@ -126,7 +128,7 @@ impl EngineOracle {
             world.rows.iter().map(|row| row.iter().map(|&level| level as u16).collect()).collect();
         let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
         let params = Params {
-            mask: d_min.into(),
+            d_min: d_min.into(),
             shuffle: order == RowOrder::Shuffled,
             ..Params::new(vec![world.r; world.d()], rows.len())
         };

@@ -1,9 +1,9 @@
 //! What stopping early would tell a server.
 //!
-//! The paper lets a user stop when `|Θ| ≤ 1` after the first phase. A server knows the database, so whether the user
-//! goes on is a function of (x, I) that it sees: `I(x, I; stop | D) = E_D H(stop | D)`. Here it is computed exactly,
-//! over all databases of M distinct rows, all x outside the database and all I of one size. ifonly's clients run every
-//! phase and the record fetch, always.
+//! The paper lets a user stop when `|Θ| ≤ 1` after the first phase. A server knows the database, so
+//! whether the user goes on is a function of (x, I) that it sees: `I(x, I; stop | D) = E_D H(stop |
+//! D)`. Here it is computed exactly, over all databases of M distinct rows, all x outside the
+//! database and all I of one size. ifonly's clients run every phase and the record fetch, always.
 
 use rayon::prelude::*;
 

@@ -1,8 +1,9 @@
 //! Guesses of rows, and which of them are proved.
 //!
-//! A track is a guess of some features of one row that explains one symbol of every search so far. No true row is ever
-//! without its track, so a symbol that only one track explains proves that track; and where as many proved tracks as
-//! rows share a symbol, every other track that claims it is false. Applied until nothing changes.
+//! A track is a guess of some features of one row that explains one symbol of every search so far.
+//! No true row is ever without its track, so a symbol that only one track explains proves that
+//! track; and where as many proved tracks as rows share a symbol, every other track that claims it
+//! is false. Applied until nothing changes.
 
 /// A guess.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ pub(super) struct Track {
 /// The different symbols of one search, ascending, and how many rows share each.
 #[derive(Debug)]
 pub(super) struct ObservedElements {
-    pub symbols: Vec<u64>,
+    pub elements: Vec<u64>,
     pub rows: Vec<u32>,
 }
 
@@ -30,7 +31,7 @@ impl ObservedElements {
         values.sort_unstable();
         let groups = || values.chunk_by(|a, b| a == b);
         ObservedElements {
-            symbols: groups().map(|group| group[0]).collect(),
+            elements: groups().map(|group| group[0]).collect(),
             rows: groups().map(|group| group.len() as u32).collect(),
         }
     }
@@ -40,23 +41,24 @@ impl ObservedElements {
 pub(super) fn conclude(tracks: &mut Vec<Track>, searches: &[ObservedElements]) {
     loop {
         let count = |tracks: &[Track], proved_only: bool| {
-            let mut counts: Vec<Vec<u32>> = searches.iter().map(|seen| vec![0; seen.symbols.len()]).collect();
+            let mut counts: Vec<Vec<u32>> = searches.iter().map(|seen| vec![0; seen.elements.len()]).collect();
             for track in tracks.iter().filter(|track| !proved_only || track.proved) {
-                for (counts, &symbol) in counts.iter_mut().zip(&track.explains) {
-                    counts[symbol as usize] += 1;
+                for (counts, &element) in counts.iter_mut().zip(&track.explains) {
+                    counts[element as usize] += 1;
                 }
             }
             counts
         };
         let claims = count(tracks, false);
         let alone =
-            |track: &Track| track.explains.iter().zip(&claims).any(|(&symbol, claims)| claims[symbol as usize] == 1);
+            |track: &Track| track.explains.iter().zip(&claims).any(|(&element, claims)| claims[element as usize] == 1);
         tracks.iter_mut().for_each(|track| track.proved |= alone(track));
         let proved = count(tracks, true);
         let before = tracks.len();
         tracks.retain(|track| {
             let mut places = track.explains.iter().zip(&proved).zip(searches);
-            track.proved || places.all(|((&symbol, proved), seen)| proved[symbol as usize] < seen.rows[symbol as usize])
+            track.proved
+                || places.all(|((&element, proved), seen)| proved[element as usize] < seen.rows[element as usize])
         });
         if tracks.len() == before {
             return;
@@ -75,7 +77,8 @@ mod tests {
     #[test]
     fn a_symbol_with_one_explanation_proves_it_and_what_it_proves_refutes_others() {
         let searches = [ObservedElements::new(vec![5, 7]), ObservedElements::new(vec![3, 9])];
-        // Symbol 7 has one explanation, which takes symbol 3 from the second guess at 5: the third must be right.
+        // Symbol 7 has one explanation, which takes symbol 3 from the second guess at 5: the third
+        // must be right.
         let mut tracks = vec![track([1], [1, 0]), track([2], [0, 0]), track([3], [0, 1])];
         conclude(&mut tracks, &searches);
         let left: Vec<u16> = tracks.iter().map(|track| track.levels[0]).collect();

@@ -1,15 +1,16 @@
-//! Trilateration: reading rows off their distances to a few chosen points, when row i is row i in every session.
+//! Trilateration: reading rows off their distances to a few chosen points, when row i is row i in
+//! every session.
 //!
-//! Baseline and Diff: one session at the origin gives ‖y‖², each further one two features (module `pairs`), the norm
-//! the last: `1 + ⌈(d−1)/2⌉` sessions. (Diff's differences become distances by the one record that each session fetches
-//! anyway.) Mask: the corners `R·e_k`, one feature each, `d + 1` sessions; a mask moves the estimate of y_k by less
-//! than `d_min/(2R)`, and if that is too much, repeating the sessions averages it away.
+//! Baseline and Diff: one session at the origin gives ‖y‖², each further one two features (module
+//! `pairs`), the norm the last: `1 + ⌈(d−1)/2⌉` sessions. (Diff's differences become distances by
+//! the one record that each session fetches anyway.) Mask: the corners `R·e_k`, one feature each,
+//! `d + 1` sessions; a mask moves the estimate of y_k by less than `d_min/(2R)`, and if that is too
+//! much, repeating the sessions averages it away.
 
 use ifonly_core::scheme::CostModel as Cost;
 
-use super::pairs;
 use super::sessions::{SearchOracle, UniformDatabase, costs_from_differences};
-use super::{EngineOracle, RecoveredFraction};
+use super::{EngineOracle, RecoveredFraction, pairs};
 use crate::LabError;
 use crate::leakage::{Decoded, LeakageScheme, RowOrder};
 use crate::plot::{AxisScale, Curve, Plot};
@@ -50,7 +51,8 @@ pub fn distances(
     Ok(shares)
 }
 
-/// The values that are certain: with the norm in play, those of the only row that fits; before, those of the only pair.
+/// The values that are certain: with the norm in play, those of the only row that fits; before,
+/// those of the only pair.
 fn conclude(world: &UniformDatabase, seen: &[pairs::PairCandidates], norm: Option<i64>) -> Vec<Option<u32>> {
     let d = world.d();
     let mut values = vec![None; d];
@@ -107,7 +109,8 @@ pub fn masked(
     Ok(shares)
 }
 
-/// The attack at one size, against each scheme, with rows in order and shuffled, through the real protocol.
+/// The attack at one size, against each scheme, with rows in order and shuffled, through the real
+/// protocol.
 pub fn run(r: u32, d: usize, m: usize, seed: u64) -> Result<ReportItem, LabError> {
     let world = UniformDatabase::uniform(r, d, m, seed);
     let engine = |decoded, d_min, order| {

@@ -1,4 +1,5 @@
-//! The lab's commands: their arguments and what they print. The command line of ifonly mounts these as they are.
+//! The lab's commands: their arguments and what they print. The command line of ifonly mounts these
+//! as they are.
 
 mod attack;
 mod bars;

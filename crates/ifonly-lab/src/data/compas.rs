@@ -1,9 +1,10 @@
-//! COMPAS as the paper prepared it: 20 features after one-hot encoding, scaled within a training split, R = 10.
+//! COMPAS as the paper prepared it: 20 features after one-hot encoding, scaled within a training
+//! split, R = 10.
 //!
 //! The paper's 560 rejected and 717 accepted rows come from a training split of 4937 rows
-//! (`numpy.random.RandomState(42).permutation(6172)` without its first 1235 entries), scaled to [0, 1] within the
-//! split, put into the first bin with `lo ≤ v < lo + step` in floating point, duplicates dropped with the first label
-//! kept.
+//! (`numpy.random.RandomState(42).permutation(6172)` without its first 1235 entries), scaled to [0,
+//! 1] within the split, put into the first bin with `lo ≤ v < lo + step` in floating point,
+//! duplicates dropped with the first label kept.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -68,7 +69,8 @@ pub fn compas(path: &Path) -> Result<CompasSplit, LabError> {
     Ok(CompasSplit { r: R, rejected, accepted })
 }
 
-/// The levels of the split's rows: scaled to [0, 1] within the split, then the first bin that holds the value.
+/// The levels of the split's rows: scaled to [0, 1] within the split, then the first bin that holds
+/// the value.
 fn quantise(column: &[f64], split: &[usize]) -> Vec<u32> {
     let values: Vec<f64> = split.iter().map(|&row| column[row]).collect();
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);

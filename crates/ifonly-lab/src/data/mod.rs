@@ -1,8 +1,8 @@
-//! The data sets of the paper's experiments: where they come from, how they are recognised, and how they become
-//! levels.
+//! The data sets of the paper's experiments: where they come from, how they are recognised, and how
+//! they become levels.
 //!
-//! They are not part of the project. A file is used whatever its checksum, but a report says when it is not the one
-//! that the numbers here were computed from.
+//! They are not part of the project. A file is used whatever its checksum, but a report says when
+//! it is not the one that the numbers here were computed from.
 
 mod compas;
 mod table;
@@ -69,8 +69,9 @@ pub fn folder(given: Option<&Path>) -> Option<PathBuf> {
 
 /// The paper's floor bins: the first of `0..r` with `lo ≤ v < lo + step` in floating point, else r.
 ///
-/// Rounding opens gaps between some bins, and a value in a gap lands in the top bin, far from its neighbours. That is
-/// how the paper's numbers came about, so experiments that repeat them use it; nothing else should.
+/// Rounding opens gaps between some bins, and a value in a gap lands in the top bin, far from its
+/// neighbours. That is how the paper's numbers came about, so experiments that repeat them use it;
+/// nothing else should.
 pub(crate) fn first_bin(value: f64, r: u32) -> u32 {
     let step = 1.0 / f64::from(r);
     let holds = |bin: &u32| {

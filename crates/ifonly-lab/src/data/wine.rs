@@ -1,5 +1,5 @@
-//! White wine as the paper used it: 3788 distinct accepted rows (quality ≥ 5) and all 183 rejected ones, each feature
-//! scaled to [0, 1] and cut into n levels.
+//! White wine as the paper used it: 3788 distinct accepted rows (quality ≥ 5) and all 183 rejected
+//! ones, each feature scaled to [0, 1] and cut into n levels.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -44,7 +44,8 @@ pub struct WineDatabase {
 /// From [0, 1] to levels `0..=R`, R = n − 1 for n levels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnitQuantiser {
-    /// `⌊v·R⌋` as the paper computed it, by a search in floating point that loses some values to the top bin.
+    /// `⌊v·R⌋` as the paper computed it, by a search in floating point that loses some values to
+    /// the top bin.
     PaperBins,
     /// `⌊v·R⌋`.
     Floor,

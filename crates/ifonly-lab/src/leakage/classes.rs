@@ -1,9 +1,9 @@
 //! Classes of rows that the user cannot tell apart.
 //!
-//! Given x, a scheme maps each row to a class; all that matters of the population is how many members each class has.
-//! With `A` the part of the cost on the constrained features (or, behind a gate, the number of violations) and `B` the
-//! rest, the class is `B` for plain schemes, `A·L + B` for Single-Phase, and for gated ones `B` if `A = 0`, else one
-//! class [`BEHIND_THE_GATE`] for all.
+//! Given x, a scheme maps each row to a class; all that matters of the population is how many
+//! members each class has. With `A` the part of the cost on the constrained features (or, behind a
+//! gate, the number of violations) and `B` the rest, the class is `B` for plain schemes, `A·L + B`
+//! for Single-Phase, and for gated ones `B` if `A = 0`, else one class [`BEHIND_THE_GATE`] for all.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! Entropies that have a closed form, because a tuple of classes is as likely as it has members.
 //!
-//! A tuple with `k_c` rows in class c of size `n_c` has probability `Π_c (n_c)_{k_c} / (n)_M`, with falling factorials,
-//! so `H = log (n)_M − Σ_c E log (n_c)_{k_c}`, where `k_c` is hypergeometric: one sum per class, no tuples at all. With
-//! replacement it is `M` times the entropy of one row. The order of the rows carries `E log (M! / Π_c k_c!)`, which is
-//! what a shuffle takes away.
+//! A tuple with `k_c` rows in class c of size `n_c` has probability `Π_c (n_c)_{k_c} / (n)_M`, with
+//! falling factorials, so `H = log (n)_M − Σ_c E log (n_c)_{k_c}`, where `k_c` is hypergeometric:
+//! one sum per class, no tuples at all. With replacement it is `M` times the entropy of one row.
+//! The order of the rows carries `E log (M! / Π_c k_c!)`, which is what a shuffle takes away.
 
 use super::classes::{BEHIND_THE_GATE, Classes};
 use crate::leakage::model::SamplingRule;
@@ -22,13 +22,15 @@ pub(crate) fn tuple_entropy(classes: &Classes, m: u32, drawing: SamplingRule) ->
     }
 }
 
-/// The expected number of bits that the order of the rows carries, given how many rows each class has.
+/// The expected number of bits that the order of the rows carries, given how many rows each class
+/// has.
 pub(crate) fn order_entropy(classes: &Classes, m: u32, drawing: SamplingRule) -> f64 {
     log2_factorial(m) - expectation(classes, m, drawing, |_, j| f64::from(j + 1).log2())
 }
 
-/// The entropy of the nearest row: its class, and which member of the class it is, all being equally likely. Rows behind the gate
-/// are never the nearest; if there are no others, that is what is learnt.
+/// The entropy of the nearest row: its class, and which member of the class it is, all being
+/// equally likely. Rows behind the gate are never the nearest; if there are no others, that is what
+/// is learnt.
 pub(crate) fn nearest_entropy(classes: &Classes, m: u32, drawing: SamplingRule) -> f64 {
     // log₂ of the probability that all M rows are among so many members.
     let all_among = |members: f64| match drawing {
@@ -78,8 +80,8 @@ fn expectation(classes: &Classes, m: u32, drawing: SamplingRule, step: impl Fn(f
     sizes.chunk_by(|a, b| a == b).map(|group| group.len() as f64 * of_size(group[0])).sum()
 }
 
-/// The distribution of the number of rows, of M, that fall into a class, hypergeometric or binomial: the lowest count,
-/// and the probabilities from there up to where they no longer matter.
+/// The distribution of the number of rows, of M, that fall into a class, hypergeometric or
+/// binomial: the lowest count, and the probabilities from there up to where they no longer matter.
 fn row_counts(size: f64, total: f64, m: u32, drawing: SamplingRule) -> (u32, Vec<f64>) {
     /// exp(−46) ≈ 10⁻²⁰ of the largest probability is less than rounding takes.
     const NEGLIGIBLE: f64 = 46.0;
@@ -89,8 +91,9 @@ fn row_counts(size: f64, total: f64, m: u32, drawing: SamplingRule) -> (u32, Vec
         SamplingRule::WithReplacement => (0, m),
         SamplingRule::WithoutReplacement => ((all - rest).max(0.0) as u32, size.min(all) as u32),
     };
-    // Log weights relative to the lowest count, then normalised: no under- or overflow at any M. The weight of k
-    // members inside and M − k outside is C(M,k)·in(k)·out(M−k), of which neighbours have simple ratios.
+    // Log weights relative to the lowest count, then normalised: no under- or overflow at any M.
+    // The weight of k members inside and M − k outside is C(M,k)·in(k)·out(M−k), of which
+    // neighbours have simple ratios.
     let mut logs = vec![0.0];
     let (mut log, mut peak) = (0.0, 0.0f64);
     for k in lowest + 1..=highest {

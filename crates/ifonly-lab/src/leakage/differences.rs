@@ -1,9 +1,10 @@
 //! What Diff-PCR leaks: the tuple of costs up to a common shift.
 //!
 //! The differences of consecutive rows are the tuple of costs modulo adding one t to all of it, so
-//! `P(differences) = Σ_t P(tuple + t)`, a sum over classes. The entropy is `E −log P(differences)`, over multisets
-//! (exactly) or over samples. Under a shuffle the user sees the differences of a random order: the order carries
-//! the same bits as for Baseline, and the leakage is smaller by exactly those.
+//! `P(differences) = Σ_t P(tuple + t)`, a sum over classes. The entropy is `E −log P(differences)`,
+//! over multisets (exactly) or over samples. Under a shuffle the user sees the differences of a
+//! random order: the order carries the same bits as for Baseline, and the leakage is smaller by
+//! exactly those.
 
 use super::classes::Classes;
 use super::closed::log2_falling;
@@ -22,7 +23,8 @@ pub(crate) fn log2_probability(classes: &Classes, counts: &Counts, m: u32, drawi
         }
 }
 
-/// `log₂` of the number of tuples of members whose classes are the counts' shifted by t; none if there are none.
+/// `log₂` of the number of tuples of members whose classes are the counts' shifted by t; none if
+/// there are none.
 fn log2_weight(classes: &Classes, counts: &Counts, t: i64, drawing: SamplingRule) -> Option<f64> {
     let mut log = 0.0;
     for &(value, k) in counts {

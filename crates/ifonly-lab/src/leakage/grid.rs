@@ -1,9 +1,9 @@
 //! The synthetic population: all points of `[0:R]^d` except x, with x uniform on the grid.
 //!
-//! Class sizes come from convolving one histogram per feature, never from visiting points. Queries that lead to
-//! the same class sizes are computed once: features with the same wishes are interchangeable, and values of x with the
-//! same histogram (3 and R − 3, for a distance) are one. What is left to visit is a multiset of histograms per group of
-//! features.
+//! Class sizes come from convolving one histogram per feature, never from visiting points. Queries
+//! that lead to the same class sizes are computed once: features with the same wishes are
+//! interchangeable, and values of x with the same histogram (3 and R − 3, for a distance) are one.
+//! What is left to visit is a multiset of histograms per group of features.
 
 use std::collections::BTreeMap;
 
@@ -128,7 +128,8 @@ impl Partial {
     }
 }
 
-/// The convolution in an array, where nothing is constrained and the costs are small enough: many times faster.
+/// The convolution in an array, where nothing is constrained and the costs are small enough: many
+/// times faster.
 fn convolve_dense(left: &Parts, right: &Parts) -> Option<Parts> {
     const LONGEST: u64 = 1 << 22;
     let plain = |parts: &Parts| parts.keys().all(|&(a, _)| a == 0);
@@ -162,7 +163,8 @@ fn visit(
     }
 }
 
-/// Visits the ways to give `left` features of a group profiles number `from` and up, with their probabilities.
+/// Visits the ways to give `left` features of a group profiles number `from` and up, with their
+/// probabilities.
 fn fill(
     rule: &Rule,
     r: u32,
@@ -195,10 +197,11 @@ fn multisets(kinds: usize, members: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::leakage::model::{LeakageModel, LeakageScheme};
     use super::*;
+    use crate::leakage::model::{LeakageModel, LeakageScheme};
 
-    /// Counts points one by one, for every x, and compares with the convolution averaged over symmetric queries.
+    /// Counts points one by one, for every x, and compares with the convolution averaged over
+    /// symmetric queries.
     #[test]
     fn class_sizes_are_those_of_the_visited_points() {
         let (r, d) = (3u32, 3u32);

@@ -1,11 +1,13 @@
 //! What Mask-PCR leaks: costs plus masks that are uniform on `0..D`, `D = d_min`.
 //!
-//! A tuple z of masked costs has probability `N(z) / ((n)_M·D^M)`, where N(z) counts the tuples of distinct members
-//! whose class lies in the window `z_i − D + 1 ..= z_i`. [`Windows`] counts them for ascending z, remembering only how
-//! many members of the last D − 1 classes are taken. The leakage is `H(z) − M log D`.
+//! A tuple z of masked costs has probability `N(z) / ((n)_M·D^M)`, where N(z) counts the tuples of
+//! distinct members whose class lies in the window `z_i − D + 1 ..= z_i`. [`Windows`] counts them
+//! for ascending z, remembering only how many members of the last D − 1 classes are taken. The
+//! leakage is `H(z) − M log D`.
 //!
-//! Under a shuffle the user sees the multiset of z; given the rows it still varies, so the leakage is
-//! `H({z}) − E H({z} | k)`, and the second is the first for the population that consists of the k rows themselves.
+//! Under a shuffle the user sees the multiset of z; given the rows it still varies, so the leakage
+//! is `H({z}) − E H({z} | k)`, and the second is the first for the population that consists of the
+//! k rows themselves.
 
 use std::collections::HashMap;
 
@@ -39,7 +41,8 @@ pub(crate) fn leakage(classes: &Classes, m: u32, d_min: u32, drawing: SamplingRu
     }
 }
 
-/// The same counts moved together: only gaps below d_min let masked costs meet, so larger ones are alike.
+/// The same counts moved together: only gaps below d_min let masked costs meet, so larger ones are
+/// alike.
 fn spaced(counts: &Counts, d_min: u32) -> Counts {
     let (mut before, mut place) = (None, 0);
     let move_up = |&(class, k): &(i64, u32)| {
@@ -55,7 +58,8 @@ pub(crate) fn population(counts: &Counts) -> Classes {
     Classes::new(counts.iter().map(|&(class, k)| (class, f64::from(k))))
 }
 
-/// `log₂` of the probability of one tuple with these counts of masked costs; not a number if that is too much work.
+/// `log₂` of the probability of one tuple with these counts of masked costs; not a number if that
+/// is too much work.
 pub(crate) fn log2_probability(classes: &Classes, z: &Counts, d_min: u32, drawing: SamplingRule) -> f64 {
     let mut windows = Windows::start(classes, d_min, drawing);
     for &(value, k) in z {
@@ -93,7 +97,8 @@ struct Sums {
     all_orders: f64,
 }
 
-/// Visits the multisets of z: `after` is the last value used, `repeats` the log of the factorials of the counts so far.
+/// Visits the multisets of z: `after` is the last value used, `repeats` the log of the factorials
+/// of the counts so far.
 fn descend(windows: &Windows, after: i64, left: u32, repeats: f64, sums: &mut Sums) {
     if left == 0 {
         let (log_tuple, log_orders) = (windows.log2_probability(), sums.all_orders - repeats);
@@ -121,7 +126,8 @@ struct Windows<'a> {
     classes: &'a Classes,
     d_min: i64,
     drawing: SamplingRule,
-    /// Members taken in recent classes, with the probability of having got there, up to the factor `2^scale`.
+    /// Members taken in recent classes, with the probability of having got there, up to the factor
+    /// `2^scale`.
     states: Vec<(Counts, f64)>,
     scale: f64,
     placed: u32,
@@ -161,7 +167,8 @@ impl<'a> Windows<'a> {
             let relevant: Counts = taken.iter().filter(|&&(class, _)| class > value - self.d_min).copied().collect();
             self.spread(window, k, relevant, *weight, &mut states);
         }
-        // Ways that lead to the same state are one; in sorted order, so that sums do not depend on anything else.
+        // Ways that lead to the same state are one; in sorted order, so that sums do not depend on
+        // anything else.
         states.sort_unstable_by(|left, right| left.0.cmp(&right.0));
         states.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
@@ -207,7 +214,8 @@ impl<'a> Windows<'a> {
                 if members <= 0.0 {
                     break;
                 }
-                // Which of the costs go here: the binomial (left choose here), one factor at a time.
+                // Which of the costs go here: the binomial (left choose here), one factor at a
+                // time.
                 weight *= members * f64::from(left - here + 1) / f64::from(here);
             }
             let mut next = taken.clone();

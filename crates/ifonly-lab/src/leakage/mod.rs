@@ -1,26 +1,29 @@
-//! Database leakage: how many bits about the rows a user learns from one search, `I(y_1..y_M; decoded | x, I)`.
+//! Database leakage: how many bits about the rows a user learns from one search, `I(y_1..y_M;
+//! decoded | x, I)`.
 //!
-//! Rows that decode to the same value form a class, and only class sizes matter. For all schemes but Diff
-//! and Mask the entropy of a tuple of classes has a closed form (`closed`); Diff needs a sum over shifts
-//! (`differences`) and Mask one over windows (`masks`), both over multisets of classes instead of tuples
-//! of rows. Where even that is too much, `monte_carlo` estimates the same quantity with its standard error.
+//! Rows that decode to the same value form a class, and only class sizes matter. For all schemes
+//! but Diff and Mask the entropy of a tuple of classes has a closed form (`closed`); Diff needs a
+//! sum over shifts (`differences`) and Mask one over windows (`masks`), both over multisets of
+//! classes instead of tuples of rows. Where even that is too much, `monte_carlo` estimates the same
+//! quantity with its standard error.
 //!
-//! The population is the synthetic grid (`grid`) or given rows. What is computed is the leakage of the search alone;
-//! the record that the user then fetches is theirs to see. A sealed search has nothing but its record, so there it is the record.
+//! The population is the synthetic grid (`grid`) or given rows. What is computed is the leakage of
+//! the search alone; the record that the user then fetches is theirs to see. A sealed search has
+//! nothing but its record, so there it is the record.
 
 mod classes;
 mod closed;
 mod differences;
 mod grid;
 mod masks;
+mod model;
 mod monte_carlo;
 mod multisets;
-mod model;
 
 use rayon::prelude::*;
 
-pub use monte_carlo::{Estimate, Sampling, estimate};
 pub use model::{Decoded, FeatureCost, LeakageModel, LeakageScheme, RowOrder, SamplingRule};
+pub use monte_carlo::{Estimate, Sampling, estimate};
 
 use crate::LabError;
 use classes::{Classes, Rule};

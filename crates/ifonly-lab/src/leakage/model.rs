@@ -1,13 +1,13 @@
-//! What is computed: a scheme by name, the size of its world, and how the database is assumed to be drawn.
+//! What is computed: a scheme by name, the size of its world, and how the database is assumed to be
+//! drawn.
 //!
-//! A scheme enters the leakage only through what the user decodes from it ([`Decoded`]) and the cost it measures
-//! ([`Metric`]). The number of servers and the threshold T decide who may collude, not what is decoded, so they do not
-//! change a single number here.
+//! A scheme enters the leakage only through what the user decodes from it ([`Decoded`]) and the
+//! cost it measures ([`Metric`]). The number of servers and the threshold T decide who may collude,
+//! not what is decoded, so they do not change a single number here.
 
-use crate::leakage::classes::{ObservedFeature, Rule};
 use crate::LabError;
-use ifonly_core::scheme::{self, ConstraintKind, CostModel as Cost, DecodeRule, Origin, Scheme as Described};
-use ifonly_core::scheme::sealed;
+use crate::leakage::classes::{ObservedFeature, Rule};
+use ifonly_core::scheme::{self, ConstraintKind, CostModel as Cost, DecodeRule, Origin, Scheme as Described, sealed};
 
 /// What the user holds at the end of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +83,8 @@ impl LeakageScheme {
         scheme::ALL.iter().copied().chain([sealed::SCHEME]).map(LeakageScheme::from)
     }
 
-    /// The paper's scheme with these costs that lets the user decode this; the first where the paper has two.
+    /// The paper's scheme with these costs that lets the user decode this; the first where the
+    /// paper has two.
     pub fn published(cost: Cost, decoded: Decoded) -> Result<LeakageScheme, LabError> {
         let described = |scheme: &LeakageScheme| (scheme.described.origin, scheme.described.cost_model, scheme.decoded);
         let found = LeakageScheme::all().find(|scheme| described(scheme) == (Origin::Paper, cost, decoded));
@@ -152,7 +153,8 @@ pub struct LeakageModel {
 }
 
 impl LeakageModel {
-    /// The paper's model of a scheme: fixed order, drawn without replacement, no masks, no constraints, no weights.
+    /// The paper's model of a scheme: fixed order, drawn without replacement, no masks, no
+    /// constraints, no weights.
     pub fn new(scheme: LeakageScheme, r: u32, d: u32, m: u32) -> Self {
         LeakageModel {
             scheme,
@@ -169,7 +171,8 @@ impl LeakageModel {
         }
     }
 
-    /// Checks that the parts fit together; `population` is the number of members that rows are drawn from.
+    /// Checks that the parts fit together; `population` is the number of members that rows are
+    /// drawn from.
     pub(crate) fn check(&self, population: f64) -> Result<(), LabError> {
         let scheme = &self.scheme;
         let refuse = |flag, reason: String| Err(LabError::flag(flag, reason));
@@ -233,8 +236,8 @@ impl LeakageModel {
         Ok(())
     }
 
-    /// The rules by which rows fall into classes, one for each set of constrained features that matters: with equal
-    /// weights all sets of one size look the same on the grid.
+    /// The rules by which rows fall into classes, one for each set of constrained features that
+    /// matters: with equal weights all sets of one size look the same on the grid.
     pub(crate) fn rules(&self, features_alike: bool) -> Result<Vec<Rule>, LabError> {
         let (d, size) = (self.d as usize, self.immutable as usize);
         let equal = self.weights.windows(2).all(|pair| pair[0] == pair[1]);

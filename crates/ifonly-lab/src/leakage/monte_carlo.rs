@@ -1,25 +1,27 @@
 //! Leakage by sampling, where enumeration takes too long.
 //!
-//! For a sampled database the probability of what the user decodes is computed exactly, so `−log P` is an unbiased
-//! estimate of the entropy: nothing is binned and there is no ceiling at the logarithm of the number of samples. The
-//! control variate is Baseline: for the same sample `−log P(costs)` has the exactly known mean of [`super::closed`],
-//! and what the two have in common cancels,
+//! For a sampled database the probability of what the user decodes is computed exactly, so `−log P`
+//! is an unbiased estimate of the entropy: nothing is binned and there is no ceiling at the
+//! logarithm of the number of samples. The control variate is Baseline: for the same sample `−log
+//! P(costs)` has the exactly known mean of [`super::closed`], and what the two have in common
+//! cancels,
 //!
-//! `estimate = mean(leak − β·(baseline − E baseline))`, with β fitted on a first, separate part of the samples.
+//! `estimate = mean(leak − β·(baseline − E baseline))`, with β fitted on a first, separate part of
+//! the samples.
 //!
-//! Each query is a stratum of its own; where its leakage has a closed form, that is used and only queries are sampled.
-//! If the queries are themselves sampled, the standard error is taken between them, and Baseline helps a second time: a
-//! sampled query counts with its distance from its own Baseline, to which the exact Baseline over all queries is added
-//! (where that is within reach).
+//! Each query is a stratum of its own; where its leakage has a closed form, that is used and only
+//! queries are sampled. If the queries are themselves sampled, the standard error is taken between
+//! them, and Baseline helps a second time: a sampled query counts with its distance from its own
+//! Baseline, to which the exact Baseline over all queries is added (where that is within reach).
 
 use rayon::prelude::*;
 
 use super::classes::{Classes, Rule};
 use super::closed::{log2_falling, tuple_entropy};
 use super::multisets::Counts;
-use crate::leakage::model::{Decoded, LeakageModel, RowOrder, SamplingRule};
 use super::{Population, check, classes_of_rows, closed, differences, grid, masks};
 use crate::LabError;
+use crate::leakage::model::{Decoded, LeakageModel, RowOrder, SamplingRule};
 use crate::progress::ProgressSink;
 use crate::random::Stream;
 
@@ -41,7 +43,8 @@ pub struct Estimate {
     pub bits: f64,
     /// Its standard error in bits.
     pub standard_error: f64,
-    /// The exact leakage of Baseline in bits, over all queries where that is within reach, else over those used.
+    /// The exact leakage of Baseline in bits, over all queries where that is within reach, else
+    /// over those used.
     pub baseline: f64,
     /// The factor β of the control variate.
     pub beta: f64,

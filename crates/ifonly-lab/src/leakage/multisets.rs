@@ -1,11 +1,11 @@
 //! Visiting how many rows fall into each class, instead of which row does.
 //!
-//! All orders of one multiset of classes are equally likely, so a multiset with counts `k_c` stands for
-//! `M!/Π k_c!` tuples and has probability `M!/(n)_M · Π_c C(n_c, k_c)`.
+//! All orders of one multiset of classes are equally likely, so a multiset with counts `k_c` stands
+//! for `M!/Π k_c!` tuples and has probability `M!/(n)_M · Π_c C(n_c, k_c)`.
 
 use super::classes::Classes;
-use crate::leakage::model::SamplingRule;
 use crate::LabError;
+use crate::leakage::model::SamplingRule;
 
 const LIMIT: f64 = 5e7;
 

@@ -1,8 +1,8 @@
 //! The table "Leakage results for PCR schemes – COMPAS dataset".
 //!
-//! The paper samples 100,000 databases per query and takes the entropy of the histogram of what they decode to. Nearly
-//! all samples differ, so the histogram is flat and the estimate is `log(100,000)` whatever the scheme: a ceiling, not
-//! a leakage.
+//! The paper samples 100,000 databases per query and takes the entropy of the histogram of what
+//! they decode to. Nearly all samples differ, so the histogram is flat and the estimate is
+//! `log(100,000)` whatever the scheme: a ceiling, not a leakage.
 
 use ifonly_core::scheme::CostModel as Cost;
 use rayon::prelude::*;
@@ -18,7 +18,8 @@ use crate::report::{ReportItem, cells};
 
 const M: usize = 5;
 const BASE: f64 = 2003.0;
-/// Bits that hold any distance (at most 20·10²), its difference plus an offset, or its masked value.
+/// Bits that hold any distance (at most 20·10²), its difference plus an offset, or its masked
+/// value.
 const FIELD: u32 = 12;
 const OFFSET: u64 = 2048;
 
@@ -144,10 +145,12 @@ fn histogram_entropy(mut keys: Vec<u64>) -> f64 {
     keys.chunk_by(|a, b| a == b).map(bits).sum()
 }
 
-/// The entropy of the histogram over every mask of every sample, less the M bits that the masks carry themselves.
+/// The entropy of the histogram over every mask of every sample, less the M bits that the masks
+/// carry themselves.
 ///
-/// A sample shares a masked tuple with another only if no distance differs by more than 1. Few do, so only those are
-/// expanded; for the others each of the 2^M masked tuples counts as often as the sample itself.
+/// A sample shares a masked tuple with another only if no distance differs by more than 1. Few do,
+/// so only those are expanded; for the others each of the 2^M masked tuples counts as often as the
+/// sample itself.
 fn masked_entropy(costs: &[[u64; M]]) -> f64 {
     let sorted = Sorted::new(costs.to_vec());
     let total = costs.len() as f64;
@@ -184,7 +187,8 @@ impl Sorted {
 
     /// Whether another sample differs by at most 1 in every distance.
     fn has_neighbour(&self, sample: &[u64; M]) -> bool {
-        // Backwards, because the first two distances are near already; the sample itself comes last.
+        // Backwards, because the first two distances are near already; the sample itself comes
+        // last.
         let close = |other: &[u64; M]| other.iter().zip(sample).rev().all(|(a, b)| a.abs_diff(*b) <= 1);
         let near = |other: &[u64; M]| close(other) && other != sample;
         (sample[0].saturating_sub(1)..=sample[0] + 1).any(|first| {

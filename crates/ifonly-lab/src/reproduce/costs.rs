@@ -1,8 +1,8 @@
-//! The table "Summary of the performances of the proposed scheme": symbols, fields and servers, and bytes as they cross
-//! the wire.
+//! The table "Summary of the performances of the proposed scheme": symbols, fields and servers, and
+//! bytes as they cross the wire.
 //!
-//! Symbols, fields and servers come from the schemes' descriptions in the engine; bytes are counted while a real query
-//! runs.
+//! Symbols, fields and servers come from the schemes' descriptions in the engine; bytes are counted
+//! while a real query runs.
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
@@ -25,8 +25,9 @@ const EXPONENT: u32 = 4;
 /// As in docs/schemes.md: tables hold every weighted square.
 const COST_LIMIT: u64 = WEIGHT_LIMIT * (R as u64).pow(2);
 
-/// What the paper prints of a scheme: servers, a·d + b·M + c symbols, and what q must exceed. The symbols of ℓ_p and of the dot
-/// product it does not print; they follow from its servers and queries.
+/// What the paper prints of a scheme: servers, a·d + b·M + c symbols, and what q must exceed. The
+/// symbols of ℓ_p and of the dot product it does not print; they follow from its servers and
+/// queries.
 struct Printed {
     servers: usize,
     cost: (i128, i128, i128),
@@ -68,7 +69,7 @@ fn published() -> impl Iterator<Item = (&'static Scheme, &'static Printed)> {
 }
 
 impl Printed {
-    fn symbols(&self, d: usize, m: usize) -> i128 {
+    fn elements(&self, d: usize, m: usize) -> i128 {
         self.cost.0 * d as i128 + self.cost.1 * m as i128 + self.cost.2
     }
 
@@ -118,7 +119,7 @@ pub(super) fn run(seed: u64) -> Result<ReportItem, LabError> {
 fn params(rows: usize) -> Params {
     Params {
         weight_limit: WEIGHT_LIMIT,
-        mask: MASK,
+        d_min: MASK,
         exponent: EXPONENT,
         cost_limit: COST_LIMIT,
         ..Params::new(vec![R; D], rows)
@@ -131,18 +132,18 @@ fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
     let records: Vec<Vec<u8>> = levels.iter().map(|row| record_of(row)).collect();
     let engine = Engine::new(scheme, params(M), &levels, &records, seed)?;
     let (_, traffic) = engine.search(SecretQuery::new(world.rows[0].clone()), &mut SeededRandom::new(seed))?;
-    let deployment = engine.instance();
+    let instance = engine.instance();
     let printed = published().find(|(paper, _)| paper.name == scheme.name).map(|(_, printed)| printed);
     let none = || "—".to_string();
     Ok(vec![
         scheme.name.into(),
         printed.map_or_else(none, |printed| printed.servers.to_string()),
-        deployment.servers().to_string(),
-        printed.map_or_else(none, |printed| format!("{} = {}", printed.formula(), printed.symbols(D, M))),
-        deployment.cost().total().to_string(),
+        instance.servers().to_string(),
+        printed.map_or_else(none, |printed| format!("{} = {}", printed.formula(), printed.elements(D, M))),
+        instance.cost().total().to_string(),
         printed.map_or_else(none, |printed| format!("{} = {}", printed.field, printed.bound)),
-        (scheme.bound)(deployment.params()).to_string(),
-        deployment.field().bits().to_string(),
+        (scheme.bound)(instance.params()).to_string(),
+        instance.field().bits().to_string(),
         traffic.search_up.to_string(),
         traffic.search_down.to_string(),
         traffic.record_up.to_string(),
@@ -150,7 +151,8 @@ fn row(scheme: &'static Scheme, seed: u64) -> Result<Vec<String>, LabError> {
     ])
 }
 
-/// Symbols times bits, over the number of rows, for the schemes that hold features immutable, and for the simplest.
+/// Symbols times bits, over the number of rows, for the schemes that hold features immutable, and
+/// for the simplest.
 fn plot() -> Result<Plot, LabError> {
     let immutable = |scheme: &&Scheme| {
         scheme.cost_model == Cost::Squared
@@ -163,13 +165,13 @@ fn plot() -> Result<Plot, LabError> {
         let fault = |reason: String| LabError::Protocol { scheme: scheme.name.into(), reason };
         let mut points = Vec::new();
         for m in sizes {
-            let deployment = ifonly_core::scheme::instance::SchemeInstance::new(
+            let instance = ifonly_core::scheme::instance::SchemeInstance::new(
                 scheme,
                 params(m),
                 ifonly_algebra::field::ModulusRule::Deployment,
             )
             .map_err(|error| fault(error.to_string()))?;
-            let bytes = deployment.cost().total() as f64 * f64::from(deployment.field().bits()) / 8.0;
+            let bytes = instance.cost().total() as f64 * f64::from(instance.field().bits()) / 8.0;
             points.push((m as f64, bytes / m as f64));
         }
         curves.push(Curve { name: scheme.name.into(), points, errors: Vec::new() });
@@ -196,17 +198,17 @@ mod tests {
         for (scheme, printed) in published() {
             let cells = row(scheme, 1).unwrap();
             assert_eq!(cells[2], printed.servers.to_string(), "{}", scheme.name);
-            assert_eq!(cells[4], printed.symbols(D, M).to_string(), "{}", scheme.name);
+            assert_eq!(cells[4], printed.elements(D, M).to_string(), "{}", scheme.name);
             // Masked values would wrap in the paper's field.
             let masks = scheme.phases.iter().any(|phase| matches!(phase.decode_rule, DecodeRule::Masked));
             let masked = if masks { u128::from(MASK) - 1 } else { 0 };
             assert_eq!(cells[6], (printed.bound + masked).to_string(), "{}", scheme.name);
             let number = |cell: &str| cell.parse::<f64>().unwrap();
-            let symbols = number(&cells[4]) * number(&cells[7]) / 8.0;
+            let elements = number(&cells[4]) * number(&cells[7]) / 8.0;
             let counted = number(&cells[8]) + number(&cells[9]);
             assert!(
-                counted > symbols && counted < 1.5 * symbols + 2000.0,
-                "{}: {counted} bytes, {symbols}",
+                counted > elements && counted < 1.5 * elements + 2000.0,
+                "{}: {counted} bytes, {elements}",
                 scheme.name
             );
         }
@@ -219,12 +221,12 @@ mod tests {
         for scheme in scheme::ALL {
             let line = wine.lines().find(|line| line.starts_with(&format!("| {} |", scheme.name))).unwrap();
             let bits = line.split('|').nth(9).unwrap().trim();
-            let deployment = ifonly_core::scheme::instance::SchemeInstance::new(
+            let instance = ifonly_core::scheme::instance::SchemeInstance::new(
                 scheme,
                 params(M),
                 ifonly_algebra::field::ModulusRule::Deployment,
             );
-            assert_eq!(deployment.unwrap().field().bits().to_string(), bits, "{}", scheme.name);
+            assert_eq!(instance.unwrap().field().bits().to_string(), bits, "{}", scheme.name);
         }
     }
 }

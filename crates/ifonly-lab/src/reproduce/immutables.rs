@@ -1,7 +1,7 @@
 //! The table "Leakage results for I-PCR schemes with varying |I|".
 //!
-//! The paper counted its Two-Phase values over unordered combinations of rows, listed in the grid's order; that count
-//! is repeated here to show where its numbers come from.
+//! The paper counted its Two-Phase values over unordered combinations of rows, listed in the grid's
+//! order; that count is repeated here to show where its numbers come from.
 
 use std::collections::BTreeMap;
 

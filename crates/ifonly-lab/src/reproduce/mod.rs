@@ -1,4 +1,5 @@
-//! The paper's tables and figures, computed again, ours beside the printed value and the reason where they differ.
+//! The paper's tables and figures, computed again, ours beside the printed value and the reason
+//! where they differ.
 
 mod compas;
 mod costs;

@@ -1,8 +1,10 @@
-//! The figure "Accuracy-quantization trade-off": how often the nearest row in levels is the nearest in truth.
+//! The figure "Accuracy-quantization trade-off": how often the nearest row in levels is the nearest
+//! in truth.
 //!
-//! Every query runs through the real protocol (Mask-PCR with two servers; d_min = 1 is Baseline), record fetch
-//! included. A round draws a database of 500 accepted wines and 50 rejected ones as queries; an answer is right when no
-//! row of the database is nearer to the query before quantising.
+//! Every query runs through the real protocol (Mask-PCR with two servers; d_min = 1 is Baseline),
+//! record fetch included. A round draws a database of 500 accepted wines and 50 rejected ones as
+//! queries; an answer is right when no row of the database is nearer to the query before
+//! quantising.
 
 use ifonly_algebra::random::SeededRandom;
 use ifonly_core::params::Params;
@@ -156,7 +158,7 @@ pub fn share_right(
         .map(|row| quantiser.row(truth(row), levels).into_iter().map(|level| level as u16).collect())
         .collect();
     let features = rows.first().map_or(0, Vec::len);
-    let params = Params { mask: d_min, ..Params::new(vec![levels - 1; features], rows.len()) };
+    let params = Params { d_min, ..Params::new(vec![levels - 1; features], rows.len()) };
     let records: Vec<Vec<u8>> = rows.iter().map(|row| record_of(row)).collect();
     let mask = LeakageScheme::published(Cost::Squared, Decoded::Masked)?;
     let engine = Engine::new(mask.described, params, &rows, &records, seed)?;

@@ -1,8 +1,10 @@
-//! The kernels: a trait whose methods are plain Rust, and one folder for each set of instructions that does some of them
-//! faster, with the same results bit for bit. What this machine can run is found out at run time.
+//! The kernels: a trait whose methods are plain Rust, and one folder for each set of instructions
+//! that does some of them faster, with the same results bit for bit. What this machine can run is
+//! found out at run time.
 //!
-//! A further backend is a folder with a witness type that only its `find` hands out, an `impl Kernels` with what it does
-//! faster, and a line in [`BACKENDS`]. Tests and `ifonly bench` take it from there.
+//! A further backend is a folder with a witness type that only its `find` hands out, an `impl
+//! Kernels` with what it does faster, and a line in [`BACKENDS`]. Tests and `ifonly bench` take it
+//! from there.
 
 /// Common code, compiled for the instructions that the `compiled` of the place enables.
 #[cfg(target_arch = "x86_64")]
@@ -51,8 +53,8 @@ mod words;
 
 use crate::dot::limbs8::ByteDot;
 use crate::dot::limbs16::{AnyDot, Chunk, Dot, GroupEncoding, NARROW};
-use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use crate::dot::lookup::PlaneTables;
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 
 /// All backends, the fastest last; each gives its kernels if this machine can run them.
 const BACKENDS: &[fn() -> Option<&'static dyn Kernels>] = &[
@@ -108,8 +110,8 @@ pub(crate) struct Planes<'a> {
     pub(crate) stride: usize,
 }
 
-/// How numbers are drawn from a key stream: words of `width` bytes, little-endian, are masked, must be below the limit, and are
-/// then shifted.
+/// How numbers are drawn from a key stream: words of `width` bytes, little-endian, are masked, must
+/// be below the limit, and are then shifted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DrawSpec {
     pub(crate) width: usize,
@@ -118,7 +120,8 @@ pub(crate) struct DrawSpec {
     pub(crate) shift: u64,
 }
 
-/// Two plans that [`Kernels::dot_pair`] takes: one chunk each, over the same groups of one byte per level, with `‖y‖²`.
+/// Two plans that [`Kernels::dot_pair`] takes: one chunk each, over the same groups of one byte per
+/// level, with `‖y‖²`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DotPair<'a> {
     dots: [&'a Dot<NARROW>; 2],
@@ -139,14 +142,15 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
     /// As the command line knows it.
     fn name(&self) -> &'static str;
 
-    /// Rows per tile: the numbers of a simple query stay in the first cache level and its rows in the second, and the steps of a
-    /// tile are long enough that their beginnings do not count.
+    /// Rows per tile: the numbers of a simple query stay in the first cache level and its rows in
+    /// the second, and the steps of a tile are long enough that their beginnings do not count.
     fn tile_rows(&self) -> usize {
         1920
     }
 
-    /// Blocks that the cipher makes at a time where it is fast. A tile asks for a whole number of these, even if it needs
-    /// less: what is left over is made one by one, slower than all of them together.
+    /// Blocks that the cipher makes at a time where it is fast. A tile asks for a whole number of
+    /// these, even if it needs less: what is left over is made one by one, slower than all of them
+    /// together.
     fn cipher_blocks(&self) -> usize {
         8
     }
@@ -161,8 +165,8 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// Evaluates `dot` for whole blocks of rows; a number is one plane (narrow) or a low and a high plane (wide), one after the
-    /// other in `out`.
+    /// Evaluates `dot` for whole blocks of rows; a number is one plane (narrow) or a low and a high
+    /// plane (wide), one after the other in `out`.
     fn dot(&self, dot: &AnyDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
         match dot {
             AnyDot::Narrow(dot) => portable::dot(dot, blocks, planes, out),
@@ -189,7 +193,8 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         portable::byte_dot(dot, blocks, planes, out);
     }
 
-    /// Sums of entries for the rows of `low`, whole blocks, reduced; the upper words to `high` if that is not empty.
+    /// Sums of entries for the rows of `low`, whole blocks, reduced; the upper words to `high` if
+    /// that is not empty.
     fn look_up(&self, tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], high: &mut [u32]) {
         portable::look_up(tables, blocks, low, high);
     }
@@ -199,7 +204,8 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         portable::montgomery_products(q, a, b, out);
     }
 
-    /// Numbers of one word, from words of up to four bytes; false if one of these is not below the limit.
+    /// Numbers of one word, from words of up to four bytes; false if one of these is not below the
+    /// limit.
     fn mask_words(&self, draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool {
         portable::mask_words(draws, bytes, out)
     }
@@ -214,17 +220,19 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         portable::pack_halves(bits, low, high, out);
     }
 
-    /// Appends symbols of `bits` bits, 8 ≤ bits ≤ 32, to a bit stream that stands at a byte boundary: `8·n` symbols.
-    fn pack_words(&self, bits: u32, symbols: &[u32], out: &mut [u8]) {
-        portable::pack_words(bits, symbols, out);
+    /// Appends symbols of `bits` bits, 8 ≤ bits ≤ 32, to a bit stream that stands at a byte
+    /// boundary: `8·n` symbols.
+    fn pack_words(&self, bits: u32, elements: &[u32], out: &mut [u8]) {
+        portable::pack_words(bits, elements, out);
     }
 
     /// The reverse of [`Kernels::pack_words`]; returns the largest symbol.
-    fn unpack_words(&self, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
-        portable::unpack_words(bits, packed, symbols)
+    fn unpack_words(&self, bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
+        portable::unpack_words(bits, packed, elements)
     }
 
-    /// `Σ weight_n·part_n + constant mod q` for odd q < 2^31; weights in Montgomery form (times 2^32).
+    /// `Σ weight_n·part_n + constant mod q` for odd q < 2^31; weights in Montgomery form (times
+    /// 2^32).
     fn interpolate(&self, q: u32, weights: &[u32], parts: &[&[u32]], constant: u32, out: &mut [u32]) {
         portable::interpolate(q, weights, parts, constant, out);
     }
@@ -249,7 +257,8 @@ pub(crate) trait Kernels: std::fmt::Debug + Send + Sync {
         portable::gf256_sum(tables, records, length, coefficients, sum);
     }
 
-    /// A sum over all bytes that does as little as possible beside reading them: the limit that scans are measured by.
+    /// A sum over all bytes that does as little as possible beside reading them: the limit that
+    /// scans are measured by.
     #[cfg_attr(not(feature = "bench"), allow(dead_code))]
     fn read(&self, bytes: &[u8]) -> u64 {
         portable::read(bytes)
@@ -302,7 +311,8 @@ mod tests {
         RowStore::build(&[255; 5], (0..128u16).map(|row| [row, 255, 2 * row, 9, 200 - row])).unwrap()
     }
 
-    /// `‖y‖²`, a slope and two numbers beside the rows: one whose factor is so small that it stays whole, and one in bytes.
+    /// `‖y‖²`, a slope and two numbers beside the rows: one whose factor is so small that it stays
+    /// whole, and one in bytes.
     fn plan(q: u64, store: &RowStore) -> Dot<NARROW> {
         let field = Field::new(q).unwrap();
         let slope: Vec<FieldElement> = (0..5).map(|k| field.reduce(77_777 * k + 5)).collect();

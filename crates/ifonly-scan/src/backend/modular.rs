@@ -1,6 +1,8 @@
-//! Montgomery arithmetic on vectors of words: the even and the odd words are two vectors of 64-bit products.
+//! Montgomery arithmetic on vectors of words: the even and the odd words are two vectors of 64-bit
+//! products.
 //!
-//! Generic over the width and `inline(always)`: each backend calls these from functions that enable its instructions.
+//! Generic over the width and `inline(always)`: each backend calls these from functions that enable
+//! its instructions.
 
 use super::portable;
 use super::words::WordVector;
@@ -12,7 +14,8 @@ struct Modulus<W> {
     negative_inverse: W,
 }
 
-// SAFETY (of every block up to the public functions): the machine has the instructions of W, which those promise.
+// SAFETY (of every block up to the public functions): the machine has the instructions of W, which
+// those promise.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl<W: WordVector> Modulus<W> {
     #[inline(always)]
@@ -24,7 +27,8 @@ impl<W: WordVector> Modulus<W> {
     #[inline(always)]
     unsafe fn reduce(self, even: W, odd: W) -> W {
         unsafe {
-            // x plus the multiple of q that makes its low word 0; the high word is the rest, below 2q.
+            // x plus the multiple of q that makes its low word 0; the high word is the rest, below
+            // 2q.
             let fold = |x: W| x.add_long(x.mul_even(self.negative_inverse).mul_even(self.q));
             let rest = fold(even).odd_to_even().with_odd(fold(odd));
             rest.min(rest.sub(self.q))
@@ -78,7 +82,8 @@ pub(super) unsafe fn interpolate<W: WordVector>(
     unsafe {
         match (weights, parts) {
             (&[w0, w1], &[a, b]) => interpolate_some::<W, 2>(q, [w0, w1], [a, b], constant, out),
-            // Three servers at the points 1, −1 and 2 have the weights 1, 1/3 and −1/3: one product instead of three.
+            // Three servers at the points 1, −1 and 2 have the weights 1, 1/3 and −1/3: one product
+            // instead of three.
             (&[w0, w1, w2], &[a, b, c]) if w0 == ((1 << 32) % u64::from(q)) as u32 && w1 + w2 == q => {
                 add_scaled_difference::<W>(q, [w0, w1, w2], [a, b, c], constant, out);
             }

@@ -1,6 +1,7 @@
 //! Vectors of 32-bit words, so that modular arithmetic is written once for 256 and 512 bits.
 //!
-//! Everything is `inline(always)` into functions that enable the instructions; calling it elsewhere is not sound.
+//! Everything is `inline(always)` into functions that enable the instructions; calling it elsewhere
+//! is not sound.
 
 use std::arch::x86_64::*;
 

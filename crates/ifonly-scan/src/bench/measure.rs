@@ -1,6 +1,7 @@
-//! Timing on a noisy machine: all parts take turns, round after round, and each keeps its best time. A ratio between two
-//! parts of one run then compares times from the same quiet moments. Work on one thread is timed by that thread's CPU
-//! clock, which stands still while the machine runs something else.
+//! Timing on a noisy machine: all parts take turns, round after round, and each keeps its best
+//! time. A ratio between two parts of one run then compares times from the same quiet moments. Work
+//! on one thread is timed by that thread's CPU clock, which stands still while the machine runs
+//! something else.
 
 use cpu_time::ThreadTime;
 use serde::Serialize;

@@ -1,26 +1,27 @@
-//! Measurements of everything a query pays for, each as a time and as a ratio to reading the same rows.
+//! Measurements of everything a query pays for, each as a time and as a ratio to reading the same
+//! rows.
 //!
-//! `read` sums the bytes of the row store with the widest loads of the backend: the least that any scan of them can
-//! take. All parts take turns in one run and keep their best time ([`measure`]); before anything is timed, the answers of
-//! all servers are decoded and compared with the plain evaluator's nearest row.
+//! `read` sums the bytes of the row store with the widest loads of the backend: the least that any
+//! scan of them can take. All parts take turns in one run and keep their best time ([`measure`]);
+//! before anything is timed, the answers of all servers are decoded and compared with the plain
+//! evaluator's nearest row.
 
 mod measure;
 mod setup;
 
-use crate::scan::scanner::{ScanQuery, Scanner};
 use crate::backend::{Backend, Kernels};
 use crate::decode::{ArgMin, Decoder};
 use crate::dot::limbs16::Width;
-use crate::keystream_planes;
 use crate::keystream_planes::KeyBytes;
-use crate::packing;
 use crate::records::RecordScanner;
+use crate::scan::scanner::{ScanQuery, Scanner};
 use crate::tile::{Scratch, TileProgram};
+use crate::{keystream_planes, packing};
 use ifonly_algebra::field::Field;
-use ifonly_algebra::row_function::{RowFunctionKind, ScanJob};
 use ifonly_algebra::keys::{KeyedRowRandomness, RootKey};
-use ifonly_algebra::shuffle;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_algebra::row_function::{RowFunctionKind, ScanJob};
+use ifonly_algebra::shuffle;
 pub use measure::BenchClock;
 use measure::{BenchPart, interleave};
 use serde::Serialize;
@@ -38,7 +39,7 @@ pub struct BenchOptions {
     /// The largest level of every feature.
     pub range: u32,
     /// Which row function.
-    pub form: BenchRowFunction,
+    pub function: BenchRowFunction,
     /// Bits of the field; as few as the form allows if not given.
     pub bits: Option<u32>,
     /// Servers, so that there are one fewer pads per symbol.
@@ -98,7 +99,7 @@ pub struct BenchReport {
     /// The largest level.
     pub range: u32,
     /// The form.
-    pub form: BenchRowFunction,
+    pub function: BenchRowFunction,
     /// Bits per symbol.
     pub bits: u32,
     /// Servers.
@@ -109,7 +110,8 @@ pub struct BenchReport {
     pub backend: String,
     /// What times were read from.
     pub clock: BenchClock,
-    /// How many times faster the whole answer is than on one thread, in the same run; only for several threads.
+    /// How many times faster the whole answer is than on one thread, in the same run; only for
+    /// several threads.
     pub speed_up: Option<f64>,
     /// The time of a query in a batch over its time alone, in the same run; only for batches.
     pub batch_to_alone: Option<f64>,
@@ -120,7 +122,8 @@ pub struct BenchReport {
 }
 
 impl BenchReport {
-    /// A further part, measured elsewhere in the same run: the command line adds the end-to-end time this way.
+    /// A further part, measured elsewhere in the same run: the command line adds the end-to-end
+    /// time this way.
     pub fn add(&mut self, part: &str, seconds: f64) {
         let read = self.lines.first().map_or(f64::NAN, |line| line.milliseconds / 1e3);
         self.lines.push(line(part, seconds, self.rows, read));
@@ -134,7 +137,7 @@ impl std::fmt::Display for BenchReport {
             f,
             "{:?}: M={rows}, d={features}, R={range}, {bits}-bit field, N={servers}, {threads} threads, {backend}, \
              {clock:?} clock; rows are read at {:.1} GB/s",
-            self.form, self.read_gigabytes_per_second
+            self.function, self.read_gigabytes_per_second
         )?;
         writeln!(f, "{:<34} {:>10} {:>10} {:>9}", "part", "ms", "ns/row", "/ read")?;
         for line in &self.lines {
@@ -195,7 +198,7 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, String> {
         return Err("the two ways to shuffle differ".to_owned());
     }
     let bare = ScanJob { kappa: 0, ..one.clone() };
-    let symbols: Vec<u32> = random_symbols(&setup, options.rows * outputs);
+    let elements: Vec<u32> = random_symbols(&setup, options.rows * outputs);
     let (records, subset) = random_records(options);
     let record_scanner = RecordScanner::with_backend(backend);
     let batch_jobs: Vec<ScanJob<'_>> = (0..options.batch).map(|i| job(i % options.servers)).collect();
@@ -213,7 +216,7 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, String> {
         }),
         BenchPart::new("scan", || scan_only(kernels, &setup, &bare)),
         BenchPart::new("pads", || pads_only(kernels, &keys, outputs, setup.kappa, options.rows)),
-        BenchPart::new("pack", || pack_only(kernels, &setup.field, &symbols)),
+        BenchPart::new("pack", || pack_only(kernels, &setup.field, &elements)),
         BenchPart::new("whole answer", || {
             scanner.answer(&setup.store, &one, &keys, &mut to_nowhere).expect("the job was run before");
         }),
@@ -234,7 +237,7 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, String> {
                 .expect("the subset fits the records");
         }),
     ];
-    if options.form == BenchRowFunction::Baseline {
+    if options.function == BenchRowFunction::Baseline {
         parts.push(BenchPart::new("plain row loop, one % per row", || plain_row_loop(&setup, &one)));
     }
     if options.batch > 1 {
@@ -266,7 +269,7 @@ pub fn measure(options: &BenchOptions) -> Result<BenchReport, String> {
         rows: options.rows,
         features: options.features,
         range: options.range,
-        form: options.form,
+        function: options.function,
         bits: setup.field.bits(),
         servers: options.servers,
         threads: options.threads,
@@ -364,9 +367,9 @@ fn pads_only(kernels: &dyn Kernels, keys: &KeyedRowRandomness, outputs: usize, k
     }
 }
 
-fn pack_only(kernels: &dyn Kernels, field: &Field, symbols: &[u32]) {
+fn pack_only(kernels: &dyn Kernels, field: &Field, elements: &[u32]) {
     let mut out = vec![0; packing::packed_length(field, kernels.tile_rows())];
-    for tile in symbols.chunks(kernels.tile_rows()) {
+    for tile in elements.chunks(kernels.tile_rows()) {
         match Width::of(field) {
             Width::Narrow => packing::pack_words(kernels, field.bits(), tile, &mut out),
             Width::Wide => packing::pack_halves(kernels, field.bits(), tile, tile, &mut out),
@@ -377,10 +380,10 @@ fn pack_only(kernels: &dyn Kernels, field: &Field, symbols: &[u32]) {
 
 /// What one would write first: row by row, one reduction at the end of each. No pads, no packing.
 fn plain_row_loop(setup: &Setup, job: &ScanJob<'_>) {
-    let form = &job.program.forms[0];
-    let RowFunctionKind::Linear { slope, .. } = &form.shape else { return };
+    let function = &job.program.functions[0];
+    let RowFunctionKind::Linear { slope, .. } = &function.shape else { return };
     let slope: Vec<u64> = slope.iter().map(|s| s.value()).collect();
-    let (q, constant) = (setup.field.q(), form.constant.value());
+    let (q, constant) = (setup.field.q(), function.constant.value());
     let mut sum_of_all = 0u64;
     for row in setup.rows.chunks_exact(slope.len()) {
         let mut sum = constant;

@@ -1,15 +1,16 @@
-//! What is measured: random rows, a query of the chosen form as N servers see it, and the true nearest row to check by.
+//! What is measured: random rows, a query of the chosen form as N servers see it, and the true
+//! nearest row to check by.
 //!
-//! Every form here is linear in its shares: server n holds `coefficient + α_n·Z` with Z uniform, so the numbers that the
-//! kernels see are as large as they ever are. Interpolating the answers at 0 gives the value for the secret coefficients.
+//! Every form here is linear in its shares: server n holds `coefficient + α_n·Z` with Z uniform, so
+//! the numbers that the kernels see are as large as they ever are. Interpolating the answers at 0
+//! gives the value for the secret coefficients.
 
 use super::{BenchClock, BenchOptions, BenchRowFunction};
 use crate::decode::InterpolationPlan;
 use crate::row_store::RowStore;
-use ifonly_algebra::field::ModulusRule;
-use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram};
+use ifonly_algebra::field::{Field, FieldElement, ModulusRule};
 use ifonly_algebra::random::{RandomSource, SeededRandom};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram};
 
 /// Weights of the weighted and gated forms lie in 1..=LARGEST_WEIGHT.
 const LARGEST_WEIGHT: u64 = 7;
@@ -44,7 +45,7 @@ impl Setup {
         opened.map_err(|error| error.to_string())?;
         let profile = random_levels(&mut random, d, range);
         let field = field_of(options)?;
-        let (secret, constants) = secret_program(options.form, &field, &profile, range, &mut random);
+        let (secret, constants) = secret_program(options.function, &field, &profile, range, &mut random);
         let alphas = alphas(&field, options.servers);
         let once = [build.as_secs_f64(), open.as_secs_f64()];
         Ok(Setup { field, store, once, rows, secret, alphas, constants, kappa: options.servers - 1 })
@@ -70,8 +71,8 @@ impl Setup {
                 // The same seed for each server, so that Z is the same.
                 let mut random = SeededRandom::new(77);
                 let mut program = self.secret.clone();
-                for form in &mut program.forms {
-                    match &mut form.shape {
+                for function in &mut program.functions {
+                    match &mut function.shape {
                         RowFunctionKind::Linear { slope, .. } => {
                             slope.iter_mut().for_each(|s| *s = mask(alpha, &mut random, s))
                         }
@@ -79,7 +80,7 @@ impl Setup {
                             vectors.iter_mut().flatten().for_each(|s| *s = mask(alpha, &mut random, s));
                         }
                     }
-                    form.constant = mask(alpha, &mut random, &form.constant);
+                    function.constant = mask(alpha, &mut random, &function.constant);
                 }
                 program
             })
@@ -99,15 +100,17 @@ impl Setup {
         InterpolationPlan { field: field.clone(), weights: weights.collect(), constants: self.constants.clone() }
     }
 
-    /// The nearest row by the plain evaluator: its value and its first position; `None` if no row passes the gate.
+    /// The nearest row by the plain evaluator: its value and its first position; `None` if no row
+    /// passes the gate.
     pub(super) fn nearest(&self) -> Option<(u64, usize)> {
         let field = &self.field;
         let d = self.store.features();
-        let cost_form = self.secret.forms.len() - 1;
+        let cost_form = self.secret.functions.len() - 1;
         let constant = self.constants.last().copied().unwrap_or_default();
         let rows = self.rows.chunks_exact(d).enumerate();
-        let open = rows.filter(|(_, row)| cost_form == 0 || self.secret.forms[0].evaluate(field, row).is_zero());
-        open.map(|(i, row)| (field.add(self.secret.forms[cost_form].evaluate(field, row), constant).value(), i)).min()
+        let open = rows.filter(|(_, row)| cost_form == 0 || self.secret.functions[0].evaluate(field, row).is_zero());
+        open.map(|(i, row)| (field.add(self.secret.functions[cost_form].evaluate(field, row), constant).value(), i))
+            .min()
     }
 }
 
@@ -126,7 +129,7 @@ fn alphas(field: &Field, servers: usize) -> Vec<FieldElement> {
 
 fn field_of(options: &BenchOptions) -> Result<Field, String> {
     let delta = u128::from(options.range).pow(2) * options.features as u128;
-    let bound = match options.form {
+    let bound = match options.function {
         BenchRowFunction::Baseline => delta,
         BenchRowFunction::Weighted | BenchRowFunction::Gated => delta * u128::from(LARGEST_WEIGHT),
         BenchRowFunction::Table | BenchRowFunction::GatedTable => {
@@ -145,7 +148,7 @@ fn field_of(options: &BenchOptions) -> Result<Field, String> {
 
 /// The forms for the secret profile, and what is added after decoding.
 fn secret_program(
-    form: BenchRowFunction,
+    function: BenchRowFunction,
     field: &Field,
     profile: &[u16],
     range: u32,
@@ -179,15 +182,15 @@ fn secret_program(
     let violates = |k: usize, y: u16| k == 0 && u32::from(y.abs_diff(profile[0])) > range / 16;
     let gate_table = tables(&|k, y| if violates(k, y) { FieldElement::ONE } else { FieldElement::ZERO });
     let gated = vec![OutputExpr::Blinded(0), OutputExpr::Hidden { cost: 1, gate: 0 }];
-    match form {
+    match function {
         BenchRowFunction::Baseline => {
             let slope = profile.iter().map(|&x| field.mul(minus_two, level(x))).collect();
             let norm = profile.iter().fold(FieldElement::ZERO, |sum, &x| field.mul_add(level(x), level(x), sum));
-            let form = RowFunction {
+            let function = RowFunction {
                 shape: RowFunctionKind::Linear { norm: FieldElement::ONE, slope },
                 constant: FieldElement::ZERO,
             };
-            (RowProgram::new([form], [OutputExpr::Plain(0)]), vec![norm])
+            (RowProgram::new([function], [OutputExpr::Plain(0)]), vec![norm])
         }
         BenchRowFunction::Weighted => (RowProgram::new([squares()], [OutputExpr::Plain(0)]), vec![weighted_norm]),
         BenchRowFunction::Table => {

@@ -1,20 +1,23 @@
 //! Dot products modulo q in 16-bit limbs: the plan that every kernel executes.
 //!
-//! A coefficient c of F_q, centred around 0, is written as `c = Σ_l digit_l·weight_l` with signed 16-bit digits and the
-//! weights `1, 65280, 65280·2^16, 65280·2^32`; two digits hold q < 2^31 ([`NARROW`]), four hold q < 2^62 ([`WIDE`]).
-//! A kernel multiplies the bytes of a row with the digits of each limb and sums in 32 bits, with no reduction until the
-//! end of the row; then `value = Σ_l sum_l·weight_l`, the quotient by q is estimated in floating point and the remainder
-//! is exact in wrapping integers.
+//! A coefficient c of F_q, centred around 0, is written as `c = Σ_l digit_l·weight_l` with signed
+//! 16-bit digits and the weights `1, 65280, 65280·2^16, 65280·2^32`; two digits hold q < 2^31
+//! ([`NARROW`]), four hold q < 2^62 ([`WIDE`]). A kernel multiplies the bytes of a row with the
+//! digits of each limb and sums in 32 bits, with no reduction until the end of the row; then `value
+//! = Σ_l sum_l·weight_l`, the quotient by q is estimated in floating point and the remainder is
+//! exact in wrapping integers.
 //!
-//! The lowest weight step is 65280 = 2^16 − 256 rather than 2^16: the lowest digit then leaves room to add a level to
-//! it, and `y·(y + digit_0)` brings the squared norm along for one addition.
+//! The lowest weight step is 65280 = 2^16 − 256 rather than 2^16: the lowest digit then leaves room
+//! to add a level to it, and `y·(y + digit_0)` brings the squared norm along for one addition.
 //!
-//! Quadratic forms over fields of up to 24 bits take another way: with u = y − 128 both u and u² ≤ 2^14 are 16-bit numbers, and
-//! digits of 12 bits leave their sums room in 32. Larger fields take y² as two bytes.
+//! Quadratic forms over fields of up to 24 bits take another way: with u = y − 128 both u and u² ≤
+//! 2^14 are 16-bit numbers, and digits of 12 bits leave their sums room in 32. Larger fields take
+//! y² as two bytes.
 //!
-//! Three things enter as groups of four bytes per row: features; *planes*, numbers that are kept beside the rows, such as
-//! pads and blinding factors (a plane times c is its four bytes times `c·256^t`); and the two bytes of y² for
-//! quadratic forms. A plan is cut into chunks wherever a sum could leave 32 bits or the quotient could become inexact.
+//! Three things enter as groups of four bytes per row: features; *planes*, numbers that are kept
+//! beside the rows, such as pads and blinding factors (a plane times c is its four bytes times
+//! `c·256^t`); and the two bytes of y² for quadratic forms. A plan is cut into chunks wherever a
+//! sum could leave 32 bits or the quotient could become inexact.
 
 use crate::row_store::{LevelBytes, RowStore};
 use ifonly_algebra::field::{Field, FieldElement};
@@ -34,12 +37,14 @@ const MOST_CENTRED: i64 = 2047 * (CENTRED_WEIGHT + 1);
 /// Products of a whole plane stay below this.
 const MOST_WHOLE: i128 = 1 << 30;
 
-/// The digits of four bytes for each limb, in the order of bytes 0, 2, 1, 3 (or of two 16-bit levels, then zeros): a
-/// kernel multiplies the even and the odd bytes of a group as two vectors of pairs.
+/// The digits of four bytes for each limb, in the order of bytes 0, 2, 1, 3 (or of two 16-bit
+/// levels, then zeros): a kernel multiplies the even and the odd bytes of a group as two vectors of
+/// pairs.
 pub(crate) type GroupDigits<const L: usize> = [[i16; 4]; L];
 
-/// The digits of a group as 32-bit lanes where the second ones are so small that the products of [`SHORT_GROUPS`] groups fit 16
-/// bits, as in fields of up to 21 bits: the first digits as two pairs, the second as four bytes in the order of the features.
+/// The digits of a group as 32-bit lanes where the second ones are so small that the products of
+/// [`SHORT_GROUPS`] groups fit 16 bits, as in fields of up to 21 bits: the first digits as two
+/// pairs, the second as four bytes in the order of the features.
 pub(crate) type ShortDigits = [i32; 3];
 /// Groups whose products with short second digits are summed in 16 bits.
 pub(crate) const SHORT_GROUPS: usize = 4;
@@ -82,9 +87,11 @@ pub(crate) enum GroupEncoding {
     Bytes,
     /// `Σ y·(y + c)`, one byte per level.
     BytesNorm,
-    /// `Σ (c·y + e·y²)`, one byte per level; three [`GroupDigits`] per group: of y, of the low and of the high bytes of y².
+    /// `Σ (c·y + e·y²)`, one byte per level; three [`GroupDigits`] per group: of y, of the low and
+    /// of the high bytes of y².
     BytesSquares,
-    /// `Σ (c·u + e·u²)` with u = y − 128, one byte per level; two [`GroupDigits`] per group: of u and of u².
+    /// `Σ (c·u + e·u²)` with u = y − 128, one byte per level; two [`GroupDigits`] per group: of u
+    /// and of u².
     CentredSquares,
     /// `Σ c·y`, two bytes per level, levels below 2^15.
     Words,
@@ -146,10 +153,12 @@ impl AnyDot {
 pub(crate) struct Dot<const L: usize> {
     pub(crate) meaning: GroupEncoding,
     pub(crate) q: u64,
-    /// The weight of each limb; only the second ever differs from [`WEIGHTS`], and only in narrow plans.
+    /// The weight of each limb; only the second ever differs from [`WEIGHTS`], and only in narrow
+    /// plans.
     pub(crate) weights: [i64; L],
     pub(crate) chunks: Vec<Chunk<L>>,
-    /// The groups of the only chunk, if it is [`Meaning::BytesNorm`] and they are short; else nothing.
+    /// The groups of the only chunk, if it is [`Meaning::BytesNorm`] and they are short; else
+    /// nothing.
     pub(crate) short_digits: Vec<ShortDigits>,
 }
 
@@ -163,7 +172,8 @@ pub(crate) struct Chunk<const L: usize> {
     pub(crate) groups: Vec<GroupDigits<L>>,
     /// Planes by number with their digits.
     pub(crate) planes: Vec<(usize, GroupDigits<L>)>,
-    /// Planes whose factor is so small that words times factor fit the lowest limb as they are: pads at the points ±1, ±2.
+    /// Planes whose factor is so small that words times factor fit the lowest limb as they are:
+    /// pads at the points ±1, ±2.
     pub(crate) whole_planes: Vec<(usize, i32)>,
 }
 
@@ -199,8 +209,8 @@ pub(crate) enum Features<'a> {
 }
 
 impl<const L: usize> Dot<L> {
-    /// The plan of `constant + features + Σ factor·number`, or `None` where a single group could overflow (large ranges
-    /// of two bytes, or squares of them): such forms go another way.
+    /// The plan of `constant + features + Σ factor·number`, or `None` where a single group could
+    /// overflow (large ranges of two bytes, or squares of them): such forms go another way.
     pub(crate) fn new(
         field: &Field,
         store: &RowStore,
@@ -321,8 +331,8 @@ impl<'a, const L: usize> Planner<'a, L> {
         }
     }
 
-    /// One feature group; `parts` are the factors of y, or of y and both bytes of y², or of u and u². The ranges are those of
-    /// the levels where they count.
+    /// One feature group; `parts` are the factors of y, or of y and both bytes of y², or of u and
+    /// u². The ranges are those of the levels where they count.
     fn add_group(&mut self, parts: &[&[FieldElement]], ranges: &[u32], norm: bool) -> Option<()> {
         let words = matches!(self.dot.meaning, GroupEncoding::Words | GroupEncoding::WordsNorm);
         let mut entries = vec![];
@@ -383,7 +393,8 @@ impl<'a, const L: usize> Planner<'a, L> {
         }
     }
 
-    /// Starts a new chunk if the current one has no room for sums that grow by `added`; false if an empty one has none.
+    /// Starts a new chunk if the current one has no room for sums that grow by `added`; false if an
+    /// empty one has none.
     fn make_room(&mut self, added: [i128; L]) -> bool {
         let sum = |a: [i128; L]| std::array::from_fn(|limb| a[limb] + added[limb]);
         if !self.fits(sum(self.bounds)) {
@@ -398,8 +409,9 @@ impl<'a, const L: usize> Planner<'a, L> {
         true
     }
 
-    /// 32 bits per limb, and a quotient whose floating-point estimate is off by less than 1/4: with |value|/q ≤ 2^19 four
-    /// roundings of 2^-24 each (narrow, f32) stay below that; wide plans use f64 and need a quotient of 31 bits.
+    /// 32 bits per limb, and a quotient whose floating-point estimate is off by less than 1/4: with
+    /// |value|/q ≤ 2^19 four roundings of 2^-24 each (narrow, f32) stay below that; wide plans use
+    /// f64 and need a quotient of 31 bits.
     fn fits(&self, bounds: [i128; L]) -> bool {
         let value: i128 = bounds.iter().zip(self.dot.weights).map(|(&bound, weight)| bound * i128::from(weight)).sum();
         let quotient_bits = if L == NARROW { 19 } else { 30 };
@@ -437,23 +449,23 @@ mod tests {
             let field = Field::new(q).unwrap();
             let edges = [0, 1, q / 2, q / 2 + 1, q - 1].map(|v| field.element(v).unwrap());
             let samples = (0..1000).map(|_| field.sample(&mut random)).chain(edges);
-            for symbol in samples {
+            for element in samples {
                 let value = |digits: &[i16]| -> i128 {
                     digits.iter().zip(WEIGHTS).map(|(&d, w)| i128::from(d) * i128::from(w)).sum()
                 };
-                let centred = i128::from(field.signed(symbol));
+                let centred = i128::from(field.signed(element));
                 if bits <= 31 {
-                    let digits = digits::<NARROW>(&field, symbol);
+                    let digits = digits::<NARROW>(&field, element);
                     assert_eq!(value(&digits), centred);
                     assert!(digits[0] <= i16::MAX - 255);
                     assert!(i64::from(digits[1]).abs() <= largest_second_digit(q));
                 }
                 if bits <= 24 {
-                    let [low, high] = centred_digits::<NARROW>(&field, symbol).map(i64::from);
+                    let [low, high] = centred_digits::<NARROW>(&field, element).map(i64::from);
                     let value = low + CENTRED_WEIGHT * high;
-                    assert_eq!(value.rem_euclid(q as i64), symbol.value() as i64);
+                    assert_eq!(value.rem_euclid(q as i64), element.value() as i64);
                 }
-                assert_eq!(value(&digits::<WIDE>(&field, symbol)), centred);
+                assert_eq!(value(&digits::<WIDE>(&field, element)), centred);
             }
             if bits <= 31 {
                 let [_, second] = digits::<NARROW>(&field, edges[2]);

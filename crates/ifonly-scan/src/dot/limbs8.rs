@@ -1,12 +1,15 @@
-//! Dot products modulo q in byte limbs: the plan for machines that multiply bytes with bytes and sum four products at once.
+//! Dot products modulo q in byte limbs: the plan for machines that multiply bytes with bytes and
+//! sum four products at once.
 //!
-//! A coefficient of F_q is written as `Σ_l digit_l·256^l` with signed bytes as digits; 3, 4 or 8 of them hold every residue
-//! of q ≤ 2^24, 2^32 and 2^64, if the representative is taken from the range that the digits span, which is not quite
-//! symmetric. Everything that is summed is a group of four bytes per row with four coefficients: four levels of one
-//! byte, two of two bytes (the upper byte with 256 times the coefficient), the lower or upper bytes of four squares,
-//! and the bytes of a number beside the rows.
+//! A coefficient of F_q is written as `Σ_l digit_l·256^l` with signed bytes as digits; 3, 4 or 8 of
+//! them hold every residue of q ≤ 2^24, 2^32 and 2^64, if the representative is taken from the
+//! range that the digits span, which is not quite symmetric. Everything that is summed is a group
+//! of four bytes per row with four coefficients: four levels of one byte, two of two bytes (the
+//! upper byte with 256 times the coefficient), the lower or upper bytes of four squares, and the
+//! bytes of a number beside the rows.
 //!
-//! Squared norms of one-byte levels come as `Σ y·(y − 128)`, a product of bytes as well, with 128 added to the slope.
+//! Squared norms of one-byte levels come as `Σ y·(y − 128)`, a product of bytes as well, with 128
+//! added to the slope.
 
 use crate::dot::limbs16::{Features, PlaneTerm, Width};
 use crate::row_store::{LevelBytes, RowStore};
@@ -14,7 +17,8 @@ use ifonly_algebra::field::{Field, FieldElement};
 
 /// The most limbs.
 pub(crate) const MOST_LIMBS: usize = 8;
-/// Groups of one piece: `48·4·255·128·257` and the squares beside them stay below 2^31, so two neighbouring limbs fit 32 bits.
+/// Groups of one piece: `48·4·255·128·257` and the squares beside them stay below 2^31, so two
+/// neighbouring limbs fit 32 bits.
 const PIECE_GROUPS: usize = 48;
 /// What the squares of two-byte levels may add to the lowest limb of a piece.
 const PIECE_SQUARES: u64 = 500_000_000;
@@ -72,8 +76,8 @@ impl ByteDot {
         if self.limbs == MOST_LIMBS { 2 } else { 1 }
     }
 
-    /// The plan of `constant + features + Σ factor·number`. `None` for what has no byte form: large levels of two bytes, or
-    /// their squares.
+    /// The plan of `constant + features + Σ factor·number`. `None` for what has no byte form: large
+    /// levels of two bytes, or their squares.
     pub(crate) fn new(
         width: Width,
         field: &Field,
@@ -126,7 +130,8 @@ impl ByteDot {
     }
 }
 
-/// Four coefficients; features that are not there are zero in every row, whatever they are multiplied with.
+/// Four coefficients; features that are not there are zero in every row, whatever they are
+/// multiplied with.
 fn padded(coefficients: &[FieldElement]) -> [FieldElement; 4] {
     std::array::from_fn(|k| coefficients.get(k).copied().unwrap_or_default())
 }
@@ -218,8 +223,8 @@ mod tests {
     use crate::backend::{Backend, Blocks, Planes};
     use crate::row_store::BLOCK_ROWS;
     use ifonly_algebra::field::ModulusRule;
-    use ifonly_algebra::row_function::{RowFunction, RowFunctionKind};
     use ifonly_algebra::random::{RandomSource, SeededRandom};
+    use ifonly_algebra::row_function::{RowFunction, RowFunctionKind};
 
     #[test]
     fn pieces_have_no_more_groups_than_their_sums_have_room_for() {
@@ -285,9 +290,12 @@ mod tests {
                             assert!(squared && range > 255);
                             continue;
                         };
-                        let form = RowFunction { shape, constant };
-                        let expected =
-                            field.mul_add(field.element(number).unwrap(), term.factor, form.evaluate(&field, &levels));
+                        let function = RowFunction { shape, constant };
+                        let expected = field.mul_add(
+                            field.element(number).unwrap(),
+                            term.factor,
+                            function.evaluate(&field, &levels),
+                        );
                         let words = [[number as u32; BLOCK_ROWS], [(number >> 32) as u32; BLOCK_ROWS]];
                         let planes = Planes { words: words.as_flattened(), stride: BLOCK_ROWS };
                         for backend in Backend::available() {

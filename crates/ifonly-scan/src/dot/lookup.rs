@@ -1,9 +1,10 @@
-//! Forms by look-up: `Σ_k T_k[y_k]`, for tables and for every other form that the dot kernels do not take.
+//! Forms by look-up: `Σ_k T_k[y_k]`, for tables and for every other form that the dot kernels do
+//! not take.
 //!
-//! Feature groups are the outer loop and the rows of a tile the inner one, so that the tables of a few groups stay in the
-//! first-level cache while a tile passes. Two forms over the same rows, a cost and its gate, are looked up together: an entry
-//! holds both. Sums of 32 bits are not reduced here: what comes next (a dot product or a Montgomery product) takes any
-//! word and reduces anyway.
+//! Feature groups are the outer loop and the rows of a tile the inner one, so that the tables of a
+//! few groups stay in the first-level cache while a tile passes. Two forms over the same rows, a
+//! cost and its gate, are looked up together: an entry holds both. Sums of 32 bits are not reduced
+//! here: what comes next (a dot product or a Montgomery product) takes any word and reduces anyway.
 
 use crate::backend::{Blocks, Kernels};
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES, LevelBytes, RowStore};
@@ -75,12 +76,12 @@ impl PlaneTables {
 
 impl LookupTables {
     /// The tables of `form` for the features of `store`.
-    pub(crate) fn new(kernels: &dyn Kernels, field: &Field, store: &RowStore, form: &RowFunction) -> LookupTables {
-        let columns = columns(field, store, form);
-        let start = form.constant.value();
+    pub(crate) fn new(kernels: &dyn Kernels, field: &Field, store: &RowStore, function: &RowFunction) -> LookupTables {
+        let columns = columns(field, store, function);
+        let start = function.constant.value();
         let planes = kernels.prefers_bytes() && store.features() <= MOST_PLANE_FEATURES;
         let entries = match store.level_bytes() {
-            LevelBytes::One if planes => Entries::Planes(PlaneTables::new(field, form.constant, columns)),
+            LevelBytes::One if planes => Entries::Planes(PlaneTables::new(field, function.constant, columns)),
             LevelBytes::One if sums_fit(field, store) => {
                 Entries::One(Lookups::new(start as u32, columns, |value| value as u32))
             }
@@ -95,22 +96,23 @@ impl LookupTables {
         kernels: &dyn Kernels,
         field: &Field,
         store: &RowStore,
-        forms: [&RowFunction; 2],
+        functions: [&RowFunction; 2],
     ) -> Option<LookupTables> {
         if kernels.prefers_bytes() || store.level_bytes() == LevelBytes::Two || !sums_fit(field, store) {
             return None;
         }
-        let [first, second] = forms.map(|form| columns(field, store, form));
+        let [first, second] = functions.map(|function| columns(field, store, function));
         let both = |first: u64, second: u64| first | second << 32;
         let columns = first
             .zip(second)
             .map(|(first, second)| first.into_iter().zip(second).map(|(first, second)| both(first, second)).collect());
-        let start = both(forms[0].constant.value(), forms[1].constant.value());
+        let start = both(functions[0].constant.value(), functions[1].constant.value());
         Some(LookupTables { q: field.q(), entries: Entries::Two(Lookups::new(start, columns, |value| value)) })
     }
 
-    /// The form for the rows `0..low.len()`, the lower and (if `high` is not empty) the upper 32 bits apart; of two forms
-    /// the other one stays in the upper halves of `sums`. Reduced where it has an upper half.
+    /// The form for the rows `0..low.len()`, the lower and (if `high` is not empty) the upper 32
+    /// bits apart; of two forms the other one stays in the upper halves of `sums`. Reduced where it
+    /// has an upper half.
     pub(crate) fn evaluate(
         &self,
         kernels: &dyn Kernels,
@@ -174,10 +176,10 @@ fn sums_fit(field: &Field, store: &RowStore) -> bool {
 }
 
 /// For each feature, the form's value at every level.
-fn columns(field: &Field, store: &RowStore, form: &RowFunction) -> impl Iterator<Item = Vec<u64>> {
+fn columns(field: &Field, store: &RowStore, function: &RowFunction) -> impl Iterator<Item = Vec<u64>> {
     let levels = |k: usize| 0..=store.max_levels()[k];
     (0..store.features())
-        .map(move |k| levels(k).map(|y| feature_value(field, &form.shape, k, y as u16).value()).collect())
+        .map(move |k| levels(k).map(|y| feature_value(field, &function.shape, k, y as u16).value()).collect())
 }
 
 impl<E: Copy + Default + std::ops::Add<Output = E>> Lookups<E> {
@@ -240,8 +242,8 @@ fn prefetch(from: *const u8, length: usize) {
     let _ = (from, length);
 }
 
-/// The same word, of which the compiler knows nothing: it would gather vectors of entries piece by piece, which takes longer
-/// than adding them up.
+/// The same word, of which the compiler knows nothing: it would gather vectors of entries piece by
+/// piece, which takes longer than adding them up.
 fn opaque(word: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -311,10 +313,10 @@ mod tests {
                 let mut row = || ranges.iter().map(|&range| random.below(u64::from(range) + 1) as u16).collect();
                 let rows: Vec<Vec<u16>> = (0..130).map(|_| row()).collect();
                 let store = RowStore::build(&ranges, &rows).unwrap();
-                let mut symbols = |range: &u32| (0..=*range).map(|_| field.sample(&mut random)).collect();
-                let shape = RowFunctionKind::Table(ranges.iter().map(&mut symbols).collect());
-                let form = RowFunction { shape, constant: field.neg(FieldElement::ONE) };
-                let tables = PlaneTables::new(&field, form.constant, columns(&field, &store, &form));
+                let mut elements = |range: &u32| (0..=*range).map(|_| field.sample(&mut random)).collect();
+                let shape = RowFunctionKind::Table(ranges.iter().map(&mut elements).collect());
+                let function = RowFunction { shape, constant: field.neg(FieldElement::ONE) };
+                let tables = PlaneTables::new(&field, function.constant, columns(&field, &store, &function));
                 let blocks = Blocks { bytes: store.data(), block_bytes: store.block_bytes() };
                 for backend in Backend::available() {
                     let mut words = vec![7; Width::of(&field).planes() * 192];
@@ -322,7 +324,11 @@ mod tests {
                     backend.kernels().look_up(&tables, blocks, low, high);
                     for (row, levels) in rows.iter().enumerate() {
                         let value = u64::from(low[row]) | high.get(row).map_or(0, |&high| u64::from(high) << 32);
-                        assert_eq!(value, form.evaluate(&field, levels).value(), "{backend}, {bits} bits, row {row}");
+                        assert_eq!(
+                            value,
+                            function.evaluate(&field, levels).value(),
+                            "{backend}, {bits} bits, row {row}"
+                        );
                     }
                 }
             }

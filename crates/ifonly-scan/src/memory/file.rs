@@ -1,12 +1,14 @@
-//! The bytes of a file where they are: mapped into memory, or read into aligned memory where there is no map.
+//! The bytes of a file where they are: mapped into memory, or read into aligned memory where there
+//! is no map.
 //!
-//! A mapped file is neither copied nor held twice: the pages are those of the system's cache, all processes that map it share
-//! them, and what nobody touches need not be in memory. It starts on a huge page's boundary, so that systems that keep
-//! files in huge pages can map them so.
+//! A mapped file is neither copied nor held twice: the pages are those of the system's cache, all
+//! processes that map it share them, and what nobody touches need not be in memory. It starts on a
+//! huge page's boundary, so that systems that keep files in huge pages can map them so.
 //!
-//! **The file must stay as it is while it is mapped.** A file that somebody cuts short ends the process (SIGBUS) when a page
-//! behind its end is read, and whoever overwrites it changes bytes that have been checked. Bundles are therefore never
-//! written to: a new one is put in place by renaming, and the old file lives until its last map is gone.
+//! **The file must stay as it is while it is mapped.** A file that somebody cuts short ends the
+//! process (SIGBUS) when a page behind its end is read, and whoever overwrites it changes bytes
+//! that have been checked. Bundles are therefore never written to: a new one is put in place by
+//! renaming, and the old file lives until its last map is gone.
 
 use super::AlignedBytes;
 use std::fs::File;
@@ -26,7 +28,8 @@ enum Source {
 }
 
 impl FileBytes {
-    /// The first `length` bytes of a file. A shorter file is an error, before anything is mapped or allocated.
+    /// The first `length` bytes of a file. A shorter file is an error, before anything is mapped or
+    /// allocated.
     pub fn open(file: &File, length: usize) -> io::Result<FileBytes> {
         if file.metadata()?.len() < length as u64 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -38,8 +41,8 @@ impl FileBytes {
         FileBytes::read(file, length)
     }
 
-    /// Lets go of bytes that are not needed for a while: where they are mapped, this process has them no longer, and reads them from the file again
-    /// when somebody wants them.
+    /// Lets go of bytes that are not needed for a while: where they are mapped, this process has
+    /// them no longer, and reads them from the file again when somebody wants them.
     pub fn release(&self, bytes: Range<usize>) {
         #[cfg(unix)]
         if let Source::Mapped(map) = &self.0 {
@@ -89,7 +92,8 @@ mod mapped {
         length: usize,
     }
 
-    // SAFETY: the pages are only ever read, and the addresses belong to this value alone until it is dropped.
+    // SAFETY: the pages are only ever read, and the addresses belong to this value alone until it
+    // is dropped.
     unsafe impl Send for Map {}
     // SAFETY: as above.
     unsafe impl Sync for Map {}
@@ -102,7 +106,8 @@ mod mapped {
                 return None;
             }
             let (none, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_NORESERVE);
-            // SAFETY: asks for fresh addresses, which nothing else uses; nothing can be read there yet.
+            // SAFETY: asks for fresh addresses, which nothing else uses; nothing can be read there
+            // yet.
             let reserved = unsafe { libc::mmap(ptr::null_mut(), reserved_length, none, flags, -1, 0) };
             if reserved == libc::MAP_FAILED {
                 return None;
@@ -111,8 +116,9 @@ mod mapped {
             let mut map = Map { reserved, reserved_length, start: ptr::null(), length: 0 };
             let place = reserved.wrapping_byte_add(reserved.align_offset(HUGE_PAGE));
             let (read, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_FIXED);
-            // SAFETY: replaces addresses of the reservation only: it has HUGE_PAGE bytes more than the map, and the next
-            // boundary is less than that away. The descriptor is open; the map outlives it.
+            // SAFETY: replaces addresses of the reservation only: it has HUGE_PAGE bytes more than
+            // the map, and the next boundary is less than that away. The descriptor is open; the
+            // map outlives it.
             let start = unsafe { libc::mmap(place, length, read, flags, file.as_raw_fd(), 0) };
             if start == libc::MAP_FAILED {
                 return None;
@@ -123,8 +129,9 @@ mod mapped {
         }
 
         pub(super) fn bytes(&self) -> &[u8] {
-            // SAFETY: `length` readable bytes start here and stay until `self` is dropped. That nobody changes them is what
-            // the module asks of whoever keeps the file; the language has no way to make sure.
+            // SAFETY: `length` readable bytes start here and stay until `self` is dropped. That
+            // nobody changes them is what the module asks of whoever keeps the file; the language
+            // has no way to make sure.
             unsafe { std::slice::from_raw_parts(self.start, self.length) }
         }
 
@@ -134,8 +141,8 @@ mod mapped {
             let (first, end) = (bytes.start.next_multiple_of(PAGES), bytes.end.min(self.length) / PAGES * PAGES);
             if first < end {
                 let place = self.start.wrapping_add(first).cast_mut().cast();
-                // SAFETY: inside the map, whose pages nobody writes to: what is read there later comes from the file again, with the same
-                // bytes. A refusal costs only memory.
+                // SAFETY: inside the map, whose pages nobody writes to: what is read there later
+                // comes from the file again, with the same bytes. A refusal costs only memory.
                 unsafe { libc::madvise(place, end - first, libc::MADV_DONTNEED) };
             }
         }
@@ -143,7 +150,8 @@ mod mapped {
 
     impl Drop for Map {
         fn drop(&mut self) {
-            // SAFETY: exactly what was reserved, with the file's pages inside; `self` was the last to point there.
+            // SAFETY: exactly what was reserved, with the file's pages inside; `self` was the last
+            // to point there.
             unsafe { libc::munmap(self.reserved, self.reserved_length) };
         }
     }

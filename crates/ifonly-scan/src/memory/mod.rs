@@ -1,7 +1,9 @@
-//! Memory for row stores and form values: aligned to the machine's huge pages and advised to use them; and files as memory.
+//! Memory for row stores and form values: aligned to the machine's huge pages and advised to use
+//! them; and files as memory.
 //!
-//! A scan touches every page once. With 4 KiB pages the address translation alone costs a third of the read speed,
-//! so large buffers start on a 2 MiB boundary and ask the kernel for 2 MiB pages; where it refuses, nothing breaks.
+//! A scan touches every page once. With 4 KiB pages the address translation alone costs a third of
+//! the read speed, so large buffers start on a 2 MiB boundary and ask the kernel for 2 MiB pages;
+//! where it refuses, nothing breaks.
 
 mod file;
 
@@ -37,8 +39,8 @@ impl AlignedBytes {
         // SAFETY: the layout has a non-zero size.
         let start = NonNull::new(unsafe { alloc(layout) })?;
         advise_huge_pages(start.as_ptr(), length);
-        // SAFETY: `start` points at `layout.size()` writable bytes. Written after the advice, so that the first touch
-        // already takes huge pages.
+        // SAFETY: `start` points at `layout.size()` writable bytes. Written after the advice, so
+        // that the first touch already takes huge pages.
         unsafe { start.as_ptr().write_bytes(0, layout.size()) };
         Some(AlignedBytes { start, layout })
     }
@@ -53,7 +55,8 @@ impl AlignedBytes {
 
     /// The bytes as words in the machine's order.
     pub(crate) fn words(&self) -> &[u32] {
-        // SAFETY: the start is aligned to a cache line, the length rounded down, and any bits are a word.
+        // SAFETY: the start is aligned to a cache line, the length rounded down, and any bits are a
+        // word.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.layout.size() / 4) }
     }
 
@@ -110,10 +113,12 @@ impl BufferPool {
     }
 }
 
-/// `out[place_i] = item_i`, for items that go to many places in turn, each time behind the last item there.
+/// `out[place_i] = item_i`, for items that go to many places in turn, each time behind the last
+/// item there.
 ///
-/// A store that opens a new line of memory waits for it and holds up all later ones, so each asks for the line of an item
-/// that will come a little behind it. Inlined, the loop would have to share its registers and takes half as long again.
+/// A store that opens a new line of memory waits for it and holds up all later ones, so each asks
+/// for the line of an item that will come a little behind it. Inlined, the loop would have to share
+/// its registers and takes half as long again.
 #[inline(never)]
 pub(crate) fn scatter<T: Copy>(places: &[u32], items: &[T], out: &mut [T]) {
     const BEHIND: usize = 4;
@@ -152,7 +157,8 @@ impl Drop for AlignedBytes {
 fn advise_huge_pages(start: *mut u8, length: usize) {
     let whole_pages = length / HUGE_PAGE * HUGE_PAGE;
     if whole_pages > 0 {
-        // SAFETY: the range lies inside one live allocation or map; the advice changes no contents. A refusal costs only speed.
+        // SAFETY: the range lies inside one live allocation or map; the advice changes no contents.
+        // A refusal costs only speed.
         unsafe { libc::madvise(start.cast(), whole_pages, libc::MADV_HUGEPAGE) };
     }
 }

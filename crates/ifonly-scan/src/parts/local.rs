@@ -1,10 +1,10 @@
 //! A part that is a row store in this process, and its form values for whoever wants them.
 
 use super::{PartError, RowFunctions, RowPart, ValueStream};
-use crate::scan::scanner::{Scanner, Scattered, check_forms};
 use crate::dot::limbs16::Width;
-use crate::scan::plan::Placement;
 use crate::row_store::{BLOCK_ROWS, RowStore};
+use crate::scan::plan::Placement;
+use crate::scan::scanner::{Scanner, Scattered, check_forms};
 use crate::tile::{Scratch, TileProgram};
 use ifonly_algebra::shuffle::BucketIndices;
 use std::ops::Range;
@@ -19,7 +19,8 @@ pub struct LocalPart {
 }
 
 impl LocalPart {
-    /// The store's first row is row `first_row` of the database. Its values come from the scanner's backend and threads.
+    /// The store's first row is row `first_row` of the database. Its values come from the scanner's
+    /// backend and threads.
     pub fn new(scanner: &Scanner, store: Arc<RowStore>, first_row: usize) -> LocalPart {
         LocalPart { scanner: scanner.clone(), store, first_row }
     }
@@ -36,23 +37,24 @@ impl RowPart for LocalPart {
 
     fn evaluate<'a>(
         &'a self,
-        forms: &'a RowFunctions,
+        functions: &'a RowFunctions,
         digits: Option<&BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
         let unfit = |error: String| PartError::Unavailable { rows: self.rows(), reason: error };
-        check_forms(self.store.features(), forms.row_functions()).map_err(|error| unfit(error.to_string()))?;
-        // Other widths go in stored order (see `Placement`); who asks for them by bucket may be anybody.
-        if digits.is_some() && !Placement::moves(forms.words_per_row()) {
-            return Err(unfit(format!("{} words per row do not go through buckets", forms.words_per_row())));
+        check_forms(self.store.features(), functions.row_functions()).map_err(|error| unfit(error.to_string()))?;
+        // Other widths go in stored order (see `Placement`); who asks for them by bucket may be
+        // anybody.
+        if digits.is_some() && !Placement::moves(functions.words_per_row()) {
+            return Err(unfit(format!("{} words per row do not go through buckets", functions.words_per_row())));
         }
-        let program = TileProgram::values(self.scanner.kernels(), &self.store, &forms.job());
-        let values = LocalValues { part: self, program, forms };
+        let program = TileProgram::values(self.scanner.kernels(), &self.store, &functions.job());
+        let values = LocalValues { part: self, program, functions };
         Ok(match digits {
             None => Box::new(InOrder { values, next: 0 }),
             Some(digits) => {
                 let scattered = self.scanner.scattered(
                     self.store.rows(),
-                    forms.row(),
+                    functions.row(),
                     |rows| digits.scatter(rows.start + self.first_row..rows.end + self.first_row),
                     |start, out, scratch| {
                         values.read(start, out, scratch);
@@ -74,13 +76,13 @@ impl RowPart for LocalPart {
 struct LocalValues<'a> {
     part: &'a LocalPart,
     program: TileProgram<'a>,
-    forms: &'a RowFunctions,
+    functions: &'a RowFunctions,
 }
 
 impl LocalValues<'_> {
     /// From any row of the store on; a scan begins at whole blocks only.
     fn read(&self, start: usize, out: &mut [u32], scratch: &mut Scratch) {
-        let words = self.forms.words_per_row();
+        let words = self.functions.words_per_row();
         let (block, before) = (start / BLOCK_ROWS * BLOCK_ROWS, start % BLOCK_ROWS);
         let (mut rest, mut next) = (&mut *out, block);
         if before > 0 {
@@ -96,8 +98,8 @@ impl LocalValues<'_> {
             self.program.write_rows(next, rest, scratch);
         }
         // Narrow sums of table entries come unreduced.
-        if Width::of(self.forms.field()) == Width::Narrow {
-            let q = self.forms.field().q() as u32;
+        if Width::of(self.functions.field()) == Width::Narrow {
+            let q = self.functions.field().q() as u32;
             out.iter_mut().filter(|word| **word >= q).for_each(|word| *word %= q);
         }
     }
@@ -111,7 +113,7 @@ struct InOrder<'a> {
 
 impl ValueStream for InOrder<'_> {
     fn read(&mut self, out: &mut [u8]) -> Result<(), PartError> {
-        let (row, part) = (self.values.forms.row(), self.values.part);
+        let (row, part) = (self.values.functions.row(), self.values.part);
         let rows = self.next..self.next + out.len().checked_div(row.bytes()).unwrap_or(0);
         if rows.end > part.store.rows() {
             let wanted = rows.start + part.first_row..rows.end + part.first_row;
@@ -130,7 +132,8 @@ impl ValueStream for InOrder<'_> {
 /// Values bucket by bucket.
 struct ByBucket {
     scattered: Scattered,
-    /// Where reading is: in this bucket, at this part of the scattered rows, so many bytes of it done.
+    /// Where reading is: in this bucket, at this part of the scattered rows, so many bytes of it
+    /// done.
     bucket: usize,
     part: usize,
     done: usize,

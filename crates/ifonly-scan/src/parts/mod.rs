@@ -1,29 +1,34 @@
-//! A database in parts: form values of rows [a, b), from a store here or from elsewhere, before order, pads and packing.
+//! A database in parts: form values of rows [a, b), from a store here or from elsewhere, before
+//! order, pads and packing.
 //!
-//! A form value depends on its row alone, so whoever holds rows [a, b) can compute theirs and needs to know nothing else. All
-//! that goes by the position in the whole answer (the order, pads, ρ, σ, μ, row shares, packing) is done where the parts
-//! meet, in [`Scanner::answer_parts`]. The answer has the same bits for every cut into parts.
+//! A form value depends on its row alone, so whoever holds rows [a, b) can compute theirs and needs
+//! to know nothing else. All that goes by the position in the whole answer (the order, pads, ρ, σ,
+//! μ, row shares, packing) is done where the parts meet, in [`Scanner::answer_parts`]. The answer
+//! has the same bits for every cut into parts.
 //!
 //! ```text
 //! Part [0, a) ── values ──┐
 //! Part [a, b) ── values ──┼──▶ order ──▶ pads ──▶ packing
 //! Part [b, M) ── values ──┘
 //! ```
-//! One store with all rows is the usual case and keeps its fast way, in which values never leave the cache.
+//! One store with all rows is the usual case and keeps its fast way, in which values never leave
+//! the cache.
 //!
-//! For a shuffled answer parts give their values bucket by bucket (see [`ifonly_algebra::shuffle`]), so that whoever puts the parts together
-//! holds a few buckets and not all rows.
+//! For a shuffled answer parts give their values bucket by bucket (see
+//! [`ifonly_algebra::shuffle`]), so that whoever puts the parts together holds a few buckets and
+//! not all rows.
 //!
-//! Records are the same with less: the sum over all rows is the sum of the parts' sums ([`RecordPart`]).
+//! Records are the same with less: the sum over all rows is the sum of the parts' sums
+//! ([`RecordPart`]).
 
 mod local;
 mod records;
 
-use crate::scan::scanner::{ScanError, ScanQuery, Scanner, check};
-use crate::dot::limbs16::Width;
-use crate::scan::plan::Placement;
 use crate::compact_values::{RowValues, whole};
+use crate::dot::limbs16::Width;
 use crate::row_store::{RowStore, RowStoreBuilder, StoreError};
+use crate::scan::plan::Placement;
+use crate::scan::scanner::{ScanError, ScanQuery, Scanner, check};
 use crate::tile::used_forms;
 use ifonly_algebra::field::Field;
 use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowProgram, ScanJob};
@@ -87,7 +92,8 @@ pub enum PartError {
     NoSymbol(Range<usize>),
 }
 
-/// Forms whose values are wanted, without anything that says what becomes of them. They are shares: wiped on drop, never printed.
+/// Forms whose values are wanted, without anything that says what becomes of them. They are shares:
+/// wiped on drop, never printed.
 pub struct RowFunctions {
     field: Field,
     /// Each form as an output, so that a scan of them is a scan like any other.
@@ -96,7 +102,7 @@ pub struct RowFunctions {
 
 impl std::fmt::Debug for RowFunctions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Forms({}, ..)", self.program.forms.len())
+        write!(f, "Forms({}, ..)", self.program.functions.len())
     }
 }
 
@@ -108,15 +114,15 @@ impl Drop for RowFunctions {
 
 impl RowFunctions {
     /// These forms over a field.
-    pub fn new(field: &Field, forms: impl Into<Vec<RowFunction>>) -> RowFunctions {
-        let forms = forms.into();
-        let outputs: Vec<OutputExpr> = (0..forms.len()).map(OutputExpr::Plain).collect();
-        RowFunctions { field: field.clone(), program: RowProgram::new(forms, outputs) }
+    pub fn new(field: &Field, functions: impl Into<Vec<RowFunction>>) -> RowFunctions {
+        let functions = functions.into();
+        let outputs: Vec<OutputExpr> = (0..functions.len()).map(OutputExpr::Plain).collect();
+        RowFunctions { field: field.clone(), program: RowProgram::new(functions, outputs) }
     }
 
     /// The forms that a job's outputs use, in the order in which a scan gathers them.
     fn of(job: &ScanJob<'_>) -> RowFunctions {
-        let used = used_forms(job).into_iter().map(|form| job.program.forms[form].clone());
+        let used = used_forms(job).into_iter().map(|function| job.program.functions[function].clone());
         RowFunctions::new(job.field, used.collect::<Vec<_>>())
     }
 
@@ -127,16 +133,17 @@ impl RowFunctions {
 
     /// The forms.
     pub fn row_functions(&self) -> &[RowFunction] {
-        &self.program.forms
+        &self.program.functions
     }
 
-    /// Bytes of one row: the values of all forms, one after another, each little-endian in as many whole bytes as q has.
+    /// Bytes of one row: the values of all forms, one after another, each little-endian in as many
+    /// whole bytes as q has.
     pub fn bytes_per_row(&self) -> usize {
         self.row().bytes()
     }
 
     pub(crate) fn row(&self) -> RowValues {
-        RowValues::reduced(&self.field, self.program.forms.len())
+        RowValues::reduced(&self.field, self.program.functions.len())
     }
 
     pub(crate) fn words_per_row(&self) -> usize {
@@ -166,11 +173,12 @@ pub trait RowPart: Send + Sync {
     /// The largest level of each feature.
     fn ranges(&self) -> &[u32];
 
-    /// Begins to compute these forms at all rows of the part: in stored order, or with `digits` bucket by bucket, and in stored order
-    /// inside a bucket. A store compiles them, somebody elsewhere is sent them.
+    /// Begins to compute these forms at all rows of the part: in stored order, or with `digits`
+    /// bucket by bucket, and in stored order inside a bucket. A store compiles them, somebody
+    /// elsewhere is sent them.
     fn evaluate<'a>(
         &'a self,
-        forms: &'a RowFunctions,
+        functions: &'a RowFunctions,
         digits: Option<&BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError>;
 
@@ -180,7 +188,8 @@ pub trait RowPart: Send + Sync {
 
 /// The values of some forms at the rows of a part, one after another.
 pub trait ValueStream: Send {
-    /// Values of the next rows: [`Forms::bytes_per_row`] bytes per row, every value below q. Only whole rows are asked for.
+    /// Values of the next rows: [`Forms::bytes_per_row`] bytes per row, every value below q. Only
+    /// whole rows are asked for.
     fn read(&mut self, out: &mut [u8]) -> Result<(), PartError>;
 }
 
@@ -280,7 +289,7 @@ fn follow_each_other(parts: impl Iterator<Item = Range<usize>>) -> Result<usize,
 
 /// The values of all parts.
 pub(crate) struct PartValues<'a> {
-    forms: &'a RowFunctions,
+    functions: &'a RowFunctions,
     parts: Vec<Range<usize>>,
     reading: Mutex<Reading<'a>>,
 }
@@ -297,16 +306,16 @@ impl<'a> PartValues<'a> {
     /// All parts begin before anything is read.
     fn of(
         parts: &'a [Arc<dyn RowPart>],
-        forms: &'a RowFunctions,
+        functions: &'a RowFunctions,
         digits: Option<&BucketIndices>,
     ) -> Result<PartValues<'a>, PartError> {
-        let values = parts.iter().map(|part| part.evaluate(forms, digits)).collect::<Result<_, _>>()?;
+        let values = parts.iter().map(|part| part.evaluate(functions, digits)).collect::<Result<_, _>>()?;
         let parts = parts.iter().map(|part| part.rows()).collect();
-        Ok(PartValues { forms, parts, reading: Mutex::new(Reading { values, next_row: 0, bytes: vec![] }) })
+        Ok(PartValues { functions, parts, reading: Mutex::new(Reading { values, next_row: 0, bytes: vec![] }) })
     }
 
     pub(crate) fn words_per_row(&self) -> usize {
-        self.forms.words_per_row()
+        self.functions.words_per_row()
     }
 
     /// Which rows each part has.
@@ -320,7 +329,8 @@ impl<'a> PartValues<'a> {
         self.checked(&mut reading, part, out)
     }
 
-    /// The values of the rows from `start` on, in stored order. Rows that are left out cannot be read later.
+    /// The values of the rows from `start` on, in stored order. Rows that are left out cannot be
+    /// read later.
     pub(crate) fn read_rows(&self, start: usize, out: &mut [u32]) -> Result<(), PartError> {
         const SKIPPED: usize = 1 << 12;
         let words = self.words_per_row();
@@ -351,13 +361,13 @@ impl<'a> PartValues<'a> {
     fn checked(&self, reading: &mut Reading<'a>, part: usize, out: &mut [u32]) -> Result<(), PartError> {
         /// So many at a time stay in the cache.
         const ROWS: usize = 1 << 12;
-        let row = self.forms.row();
+        let row = self.functions.row();
         let Reading { values, bytes, .. } = reading;
         for out in out.chunks_mut((ROWS * row.words()).max(1)) {
             bytes.resize(out.len() / row.words() * row.bytes(), 0);
             values[part].read(bytes)?;
             row.widen(bytes, out);
-            if !self.forms.are_reduced(out) {
+            if !self.functions.are_reduced(out) {
                 return Err(PartError::NoSymbol(self.parts[part].clone()));
             }
         }
@@ -366,8 +376,9 @@ impl<'a> PartValues<'a> {
 }
 
 impl Scanner {
-    /// The packed answer of one query over a database in parts, span by span, without its first `bytes_done` bytes (see
-    /// [`Scanner::answer_rest`]). One store with all rows is scanned in one pass; parts give their values first.
+    /// The packed answer of one query over a database in parts, span by span, without its first
+    /// `bytes_done` bytes (see [`Scanner::answer_rest`]). One store with all rows is scanned in one
+    /// pass; parts give their values first.
     pub fn answer_parts(
         &self,
         rows: &RowParts,
@@ -379,9 +390,9 @@ impl Scanner {
             Held::Whole(store) => self.answer_rest(store, query, bytes_done, sink),
             Held::Parts { parts, layout } => {
                 check(layout.features(), rows.rows, query)?;
-                let forms = RowFunctions::of(query.job);
-                let placement = Placement::of(query, rows.rows, forms.words_per_row()).unwrap_or(Placement::Stored);
-                let values = PartValues::of(parts, &forms, placement.digits())?;
+                let functions = RowFunctions::of(query.job);
+                let placement = Placement::of(query, rows.rows, functions.words_per_row()).unwrap_or(Placement::Stored);
+                let values = PartValues::of(parts, &functions, placement.digits())?;
                 self.answer_values(layout, rows.rows, (values, placement), query, bytes_done, sink)
             }
         }
@@ -395,11 +406,15 @@ mod tests {
     #[test]
     fn values_are_reduced_up_to_the_last_number_below_q() {
         for q in [2, 262_139, (1 << 31) - 1, 4_294_967_291, (1 << 61) - 1] {
-            let forms = RowFunctions::new(&Field::new(q).unwrap(), vec![]);
-            let planes = Width::of(forms.field()).planes();
+            let functions = RowFunctions::new(&Field::new(q).unwrap(), vec![]);
+            let planes = Width::of(functions.field()).planes();
             let words = |value: u64| [value as u32, (value >> 32) as u32][..planes].to_vec();
             for (value, reduced) in [(0, true), (q - 1, true), (q, false)] {
-                assert_eq!(forms.are_reduced(&[words(1), words(value), words(0)].concat()), reduced, "{value} of {q}");
+                assert_eq!(
+                    functions.are_reduced(&[words(1), words(value), words(0)].concat()),
+                    reduced,
+                    "{value} of {q}"
+                );
             }
         }
     }

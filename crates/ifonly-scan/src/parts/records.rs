@@ -11,7 +11,8 @@ use zeroize::Zeroizing;
 pub enum Selection<'a> {
     /// The records whose bit is set, as in [`RecordScanner::xor`].
     Subset(&'a [u8]),
-    /// Stripes times factors, in GF(2^8); the last stripe may be shorter, and what it lacks is zero.
+    /// Stripes times factors, in GF(2^8); the last stripe may be shorter, and what it lacks is
+    /// zero.
     Factors {
         /// Stripes per record.
         stripes: usize,
@@ -76,7 +77,8 @@ impl std::fmt::Debug for LocalRecords {
 }
 
 impl LocalRecords {
-    /// Records of `length` bytes; the first is that of row `first_row`. Bytes behind the last whole record are not used.
+    /// Records of `length` bytes; the first is that of row `first_row`. Bytes behind the last whole
+    /// record are not used.
     pub fn new(first_row: usize, length: usize, bytes: Vec<u8>) -> LocalRecords {
         LocalRecords { first_row, length, bytes }
     }

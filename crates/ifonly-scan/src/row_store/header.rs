@@ -11,7 +11,8 @@
 //!     32    4·d  the largest level of each feature
 //!      …         zeros up to a multiple of 64, then the blocks
 //! ```
-//! All numbers are little-endian. Nothing in a file is believed before its length agrees with what its header says.
+//! All numbers are little-endian. Nothing in a file is believed before its length agrees with what
+//! its header says.
 
 use crate::row_store::StoreError;
 

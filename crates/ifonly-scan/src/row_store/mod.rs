@@ -1,15 +1,17 @@
 //! The row store: all rows in the order in which a scan reads them.
 //!
-//! Rows stand in blocks of 64. Inside a block the features stand in groups of four bytes (four levels of one byte, or
-//! two of two when some range exceeds 255), and a group holds its four bytes for all 64 rows before the next group
-//! begins: byte t of row r in group g of a block is at `256·g + 4·r + t`. So one vector load brings the same features
-//! of several rows, and a scan that walks the groups of a block walks the memory in order. Features are padded with
-//! zeros to whole groups, rows to whole blocks.
+//! Rows stand in blocks of 64. Inside a block the features stand in groups of four bytes (four
+//! levels of one byte, or two of two when some range exceeds 255), and a group holds its four bytes
+//! for all 64 rows before the next group begins: byte t of row r in group g of a block is at `256·g
+//! + 4·r + t`. So one vector load brings the same features of several rows, and a scan that walks
+//! the groups of a block walks the memory in order. Features are padded with zeros to whole groups,
+//! rows to whole blocks.
 //!
-//! There is one layout, in memory and on disk: a file of rows is a header (`header`) and the blocks, and a store uses it where
-//! it is mapped.
+//! There is one layout, in memory and on disk: a file of rows is a header (`header`) and the
+//! blocks, and a store uses it where it is mapped.
 //!
-//! Squared norms are not stored: computing them from the levels is cheaper than reading them from memory.
+//! Squared norms are not stored: computing them from the levels is cheaper than reading them from
+//! memory.
 
 mod header;
 mod table_sums;
@@ -107,7 +109,8 @@ impl std::fmt::Debug for RowStore {
 }
 
 impl RowStore {
-    /// A store of `rows`, whose levels are checked against `ranges` (feature k holds `0..=ranges[k]`).
+    /// A store of `rows`, whose levels are checked against `ranges` (feature k holds
+    /// `0..=ranges[k]`).
     pub fn build<R: AsRef<[u16]>>(ranges: &[u32], rows: impl IntoIterator<Item = R>) -> Result<RowStore, StoreError> {
         let rows = rows.into_iter();
         let mut builder = RowStoreBuilder::new(ranges, rows.size_hint().0)?;
@@ -117,14 +120,16 @@ impl RowStore {
         Ok(builder.finish())
     }
 
-    /// The bytes that [`RowStore::write_to`] or a [`RowWriter`] writes for so many rows; `None` if they cannot be addressed.
+    /// The bytes that [`RowStore::write_to`] or a [`RowWriter`] writes for so many rows; `None` if
+    /// they cannot be addressed.
     pub fn serialised_length(ranges: &[u32], rows: usize) -> Option<usize> {
         let header = RowStoreHeader::of(ranges, rows).ok()?;
         header.data_bytes()?.checked_add(header.length())
     }
 
-    /// A store over bytes that [`RowStore::write_to`] wrote: a mapped file, or anything else that holds them. Header,
-    /// length, levels and padding are checked; the bytes are used where they are.
+    /// A store over bytes that [`RowStore::write_to`] wrote: a mapped file, or anything else that
+    /// holds them. Header, length, levels and padding are checked; the bytes are used where they
+    /// are.
     pub fn from_bytes(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Result<RowStore, StoreError> {
         let header = RowStoreHeader::from_bytes(bytes.as_ref())?;
         let data_start = header.length();

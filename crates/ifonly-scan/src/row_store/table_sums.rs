@@ -1,4 +1,5 @@
-//! Sums of tables over every row, in whole numbers that wrap: what a server of a sealed search starts from.
+//! Sums of tables over every row, in whole numbers that wrap: what a server of a sealed search
+//! starts from.
 
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES, LevelBytes, RowStore};
 
@@ -6,14 +7,16 @@ impl RowStore {
     /// `Σ_k tables[k][y_ik] mod 2^64` for every row i.
     ///
     /// # Panics
-    /// Unless there is a table for every feature with an entry for each of its levels, and a place for every row.
+    /// Unless there is a table for every feature with an entry for each of its levels, and a place
+    /// for every row.
     pub(crate) fn table_sums_into(&self, tables: &[&[u64]], sums: &mut [u64]) {
         assert_eq!(tables.len(), self.features(), "a table for every feature");
         assert_eq!(sums.len(), self.rows(), "a sum for every row");
         let per_group = self.level_bytes().features_per_group();
         sums.fill(0);
         for (sums, block) in sums.chunks_mut(BLOCK_ROWS).zip(self.data().chunks_exact(self.block_bytes())) {
-            // A group holds a few features of all the block's rows, so tables stay near while it is read.
+            // A group holds a few features of all the block's rows, so tables stay near while it is
+            // read.
             for (group, tables) in block.chunks_exact(BLOCK_ROWS * GROUP_BYTES).zip(tables.chunks(per_group)) {
                 for (k, table) in tables.iter().enumerate() {
                     for (sum, levels) in sums.iter_mut().zip(group.chunks_exact(GROUP_BYTES)) {

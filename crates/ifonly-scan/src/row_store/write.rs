@@ -1,7 +1,7 @@
 //! Rows one by one: into memory, or block by block into a file without holding them.
 
-use crate::row_store::{BLOCK_ROWS, RowStore, RowStoreHeader, Storage, StoreError};
 use crate::memory::AlignedBytes;
+use crate::row_store::{BLOCK_ROWS, RowStore, RowStoreHeader, Storage, StoreError};
 use ifonly_algebra::row_function::check_row;
 use std::io;
 

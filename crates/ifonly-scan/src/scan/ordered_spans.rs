@@ -10,8 +10,9 @@ use std::sync::mpsc;
 /// Spans after which a thread of the pool looks at what other answers have for it.
 const SPANS_PER_TURN: usize = 32;
 
-/// Work on the spans `0..spans` on this thread and `helpers` of a pool, `ahead` of them under way, with the results delivered
-/// in order on this thread. There are no waves to wait for, and no thread of the pool waits for a delivery.
+/// Work on the spans `0..spans` on this thread and `helpers` of a pool, `ahead` of them under way,
+/// with the results delivered in order on this thread. There are no waves to wait for, and no
+/// thread of the pool waits for a delivery.
 pub(super) fn deliver_in_order<T: Send>(
     pool: &rayon::ThreadPool,
     helpers: usize,
@@ -38,7 +39,8 @@ pub(super) fn deliver_in_order<T: Send>(
                 scope.spawn(move |_| {
                     let mut scratch = Scratch::default();
                     for span in std::iter::from_fn(claim).take(SPANS_PER_TURN) {
-                        // A panic must reach the one who waits for this span; nobody does where the sinks have stopped.
+                        // A panic must reach the one who waits for this span; nobody does where the
+                        // sinks have stopped.
                         let result = catch_unwind(AssertUnwindSafe(|| work(span, &mut scratch)));
                         let _ = sender.send((span, result));
                     }

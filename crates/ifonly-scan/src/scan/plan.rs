@@ -1,9 +1,10 @@
-//! A query compiled for the rows: its tile program, and how the values of a shuffled answer get to their positions.
+//! A query compiled for the rows: its tile program, and how the values of a shuffled answer get to
+//! their positions.
 
-use crate::scan::scanner::ScanQuery;
 use crate::backend::Kernels;
 use crate::parts::PartValues;
 use crate::row_store::RowStore;
+use crate::scan::scanner::ScanQuery;
 use crate::tile::TileProgram;
 use ifonly_algebra::field::Field;
 use ifonly_algebra::shuffle;
@@ -15,7 +16,8 @@ pub(crate) struct ScanPlan<'a> {
     pub(crate) rows: usize,
     pub(crate) field: &'a Field,
     pub(crate) program: TileProgram<'a>,
-    /// Where the values of a first pass come from, and how they get to their positions; `None` where one pass does it all.
+    /// Where the values of a first pass come from, and how they get to their positions; `None`
+    /// where one pass does it all.
     pub(crate) values: Option<(ValueSource<'a>, Placement<'a>)>,
 }
 
@@ -55,7 +57,8 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// Whether so many words per row go through buckets: those of one form, of two, and of two in verified answers.
+    /// Whether so many words per row go through buckets: those of one form, of two, and of two in
+    /// verified answers.
     pub(crate) fn moves(words_per_row: usize) -> bool {
         matches!(words_per_row, 1 | 2 | 4 | 8)
     }

@@ -1,33 +1,36 @@
-//! Answers: jobs over a row store, as a packed stream, on one or several threads, for one or several jobs at a time.
+//! Answers: jobs over a row store, as a packed stream, on one or several threads, for one or
+//! several jobs at a time.
 //!
-//! The positions of an answer are cut into spans of whole blocks. A span is computed and packed on its own, by any thread;
-//! 64 rows of any symbols end at a byte boundary, so spans simply follow each other in the stream. The sink gets them in
-//! order, and a stored-order answer holds only as many spans as threads work on.
+//! The positions of an answer are cut into spans of whole blocks. A span is computed and packed on
+//! its own, by any thread; 64 rows of any symbols end at a byte boundary, so spans simply follow
+//! each other in the stream. The sink gets them in order, and a stored-order answer holds only as
+//! many spans as threads work on.
 //!
-//! A shuffled answer first keeps the form values of all rows (4 bytes each, and for q ≥ 2^31 as many as q has). With the keys of the order
-//! ([`Query::order_keys`]) it sends them through the buckets of [`ifonly_algebra::shuffle::Shuffle`], which moves memory in
-//! order; with a finished order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
-
+//! A shuffled answer first keeps the form values of all rows (4 bytes each, and for q ≥ 2^31 as
+//! many as q has). With the keys of the order ([`Query::order_keys`]) it sends them through the
+//! buckets of [`ifonly_algebra::shuffle::Shuffle`], which moves memory in order; with a finished
+//! order ([`Job::order`]) it picks them one by one, which is slower but takes any order.
 
 use crate::backend::{Backend, Kernels};
 use crate::memory::BufferPool;
 use crate::packing::packed_length;
 use crate::parts::{PartError, PartValues};
-use crate::scan::plan::{Placement, ScanPlan};
 use crate::row_store::{BLOCK_ROWS, RowStore};
-use crate::tile::{Norms, Scratch, run_pair, used_forms};
-use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, ScanJob};
-use ifonly_algebra::keys::{KeyedRowRandomness, TranscriptKeys};
-use rayon::prelude::*;
+use crate::scan::plan::{Placement, ScanPlan};
 use crate::scan::shuffled::RowFunctionValues;
 pub(crate) use crate::scan::shuffled::Scattered;
+use crate::tile::{Norms, Scratch, run_pair, used_forms};
+use ifonly_algebra::keys::{KeyedRowRandomness, TranscriptKeys};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind, ScanJob};
+use rayon::prelude::*;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows per span: whole tiles of every backend.
 const SPAN_ROWS: usize = 15_360;
-/// Spans handed out per thread between two visits to the sink: enough that threads rarely wait for the slowest.
+/// Spans handed out per thread between two visits to the sink: enough that threads rarely wait for
+/// the slowest.
 const SPANS_PER_THREAD: usize = 4;
 
 /// Why a job cannot be run. A server checks queries before; these are faults of the caller.
@@ -35,10 +38,10 @@ const SPANS_PER_THREAD: usize = 4;
 #[non_exhaustive]
 pub enum ScanError {
     /// A form is for rows of another width.
-    #[error("form {form} is for {have} features; the rows have {need}")]
+    #[error("form {function} is for {have} features; the rows have {need}")]
     Features {
         /// Which form.
-        form: usize,
+        function: usize,
         /// Features of the form.
         have: usize,
         /// Features of the rows.
@@ -86,7 +89,8 @@ pub struct ScanQuery<'a> {
     pub job: &'a ScanJob<'a>,
     /// The servers' common randomness for it.
     pub keys: &'a KeyedRowRandomness,
-    /// The keys of the order of the rows, for a shuffled answer; the job itself then names no order.
+    /// The keys of the order of the rows, for a shuffled answer; the job itself then names no
+    /// order.
     pub order_keys: Option<&'a TranscriptKeys>,
 }
 
@@ -96,7 +100,8 @@ impl<'a> ScanQuery<'a> {
         ScanQuery { job, keys, order_keys: None }
     }
 
-    /// How many rows have their answer in so many bytes: whole spans, so whole blocks, or all there is.
+    /// How many rows have their answer in so many bytes: whole spans, so whole blocks, or all there
+    /// is.
     fn rows_in(&self, bytes: usize) -> usize {
         let bits_per_row = self.job.field.bits() as usize * self.job.program.outputs.len();
         (8 * bytes).checked_div(bits_per_row).unwrap_or(0)
@@ -122,8 +127,8 @@ impl Scanner {
         Scanner { kernels, threads: 1, pool: None, span_rows: SPAN_ROWS, spare: Arc::default() }
     }
 
-    /// As many threads for an answer: the caller's, and those of a pool that all answers share. One thread or less means
-    /// the caller's alone.
+    /// As many threads for an answer: the caller's, and those of a pool that all answers share. One
+    /// thread or less means the caller's alone.
     pub fn with_threads(self, threads: usize) -> Result<Scanner, rayon::ThreadPoolBuildError> {
         if threads <= 1 {
             return Ok(Scanner { threads: 1, pool: None, ..self });
@@ -138,7 +143,8 @@ impl Scanner {
         Scanner { kernels: backend.kernels(), ..self }
     }
 
-    /// Another number of rows per span, rounded up to whole blocks. The answer does not depend on it.
+    /// Another number of rows per span, rounded up to whole blocks. The answer does not depend on
+    /// it.
     pub fn with_span_rows(self, rows: usize) -> Scanner {
         Scanner { span_rows: rows.max(1).next_multiple_of(BLOCK_ROWS), ..self }
     }
@@ -147,7 +153,8 @@ impl Scanner {
         self.kernels
     }
 
-    /// Other work on the threads of the answers, such as [`RecordScanner`](crate::records::RecordScanner)'s.
+    /// Other work on the threads of the answers, such as
+    /// [`RecordScanner`](crate::records::RecordScanner)'s.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         match &self.pool {
             Some(pool) => pool.install(work),
@@ -187,7 +194,8 @@ impl Scanner {
         self.pass(store, &[*query], query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
     }
 
-    /// The same where form values come from parts of a database of `rows` rows; `layout` has its ranges.
+    /// The same where form values come from parts of a database of `rows` rows; `layout` has its
+    /// ranges.
     pub(crate) fn answer_values<'a>(
         &self,
         layout: &'a RowStore,
@@ -202,11 +210,12 @@ impl Scanner {
         self.run_batch(&batch, rows, query.rows_in(bytes_done), &mut |_, bytes| sink(bytes))
     }
 
-    /// Whether queries like this one are faster in a batch: where memory is the limit, and not for tables, which would
-    /// push each other out of the cache.
+    /// Whether queries like this one are faster in a batch: where memory is the limit, and not for
+    /// tables, which would push each other out of the cache.
     pub fn shares_well(&self, store: &RowStore, job: &ScanJob<'_>) -> bool {
-        let linear =
-            |form: usize| matches!(job.program.forms.get(form).map(|f| &f.shape), Some(RowFunctionKind::Linear { .. }));
+        let linear = |function: usize| {
+            matches!(job.program.functions.get(function).map(|f| &f.shape), Some(RowFunctionKind::Linear { .. }))
+        };
         store.rows() > 0 && used_forms(job).into_iter().all(linear)
     }
 
@@ -217,8 +226,8 @@ impl Scanner {
         job: &ScanJob<'_>,
         keys: &KeyedRowRandomness,
     ) -> Result<Vec<u8>, ScanError> {
-        let symbols = job.program.answered_rows(store.rows()) * job.program.outputs.len();
-        let mut answer = Vec::with_capacity(packed_length(job.field, symbols));
+        let elements = job.program.answered_rows(store.rows()) * job.program.outputs.len();
+        let mut answer = Vec::with_capacity(packed_length(job.field, elements));
         self.answer(store, job, keys, &mut |bytes| {
             answer.extend_from_slice(bytes);
             ControlFlow::Continue(())
@@ -226,8 +235,9 @@ impl Scanner {
         Ok(answer)
     }
 
-    /// Several jobs in one pass over the rows. The sink gets the number of the query with each span; a query whose sink
-    /// stops ends the batch only when all have stopped. Each shuffled query keeps its form values until the end.
+    /// Several jobs in one pass over the rows. The sink gets the number of the query with each
+    /// span; a query whose sink stops ends the batch only when all have stopped. Each shuffled
+    /// query keeps its form values until the end.
     pub fn answer_batch(
         &self,
         store: &RowStore,
@@ -291,7 +301,14 @@ impl Scanner {
         };
         if let Some(pool) = self.pool.as_ref().filter(|_| plans.iter().all(|plan| plan.values.is_none())) {
             let work = |span: usize, scratch: &mut Scratch| work(&values, span, scratch);
-            crate::scan::ordered_spans::deliver_in_order(pool, self.threads - 1, spans, self.threads * SPANS_PER_THREAD, work, deliver);
+            crate::scan::ordered_spans::deliver_in_order(
+                pool,
+                self.threads - 1,
+                spans,
+                self.threads * SPANS_PER_THREAD,
+                work,
+                deliver,
+            );
         } else {
             let mut scratch = Scratch::default();
             for wave in self.waves(spans) {
@@ -310,8 +327,8 @@ impl Scanner {
         if still().contains(&false) { Err(ScanError::Stopped) } else { Ok(()) }
     }
 
-    /// Shorter spans for several queries: what is packed for all of them should still be in the cache when the sinks get
-    /// it, and not make the allocator go back to the system.
+    /// Shorter spans for several queries: what is packed for all of them should still be in the
+    /// cache when the sinks get it, and not make the allocator go back to the system.
     fn span_rows_of(&self, queries: usize) -> usize {
         (self.span_rows / queries.max(1)).next_multiple_of(self.kernels.tile_rows()).min(self.span_rows)
     }
@@ -322,8 +339,8 @@ impl Scanner {
         (0..spans).step_by(per_wave).map(move |first| first..(first + per_wave).min(spans))
     }
 
-    /// The packed symbols of one span for every query. Tiles are the outer loop, so that all queries read a tile while
-    /// it is in the cache.
+    /// The packed symbols of one span for every query. Tiles are the outer loop, so that all
+    /// queries read a tile while it is in the cache.
     fn answer_span(
         &self,
         Batch { plans, norms }: &Batch<'_>,
@@ -389,7 +406,8 @@ impl Scanner {
         }
     }
 
-    /// Row by row into `out`, where each has so many items, whole spans at a time on the threads of the pool; `work` gets the first row of each.
+    /// Row by row into `out`, where each has so many items, whole spans at a time on the threads of
+    /// the pool; `work` gets the first row of each.
     pub(crate) fn in_spans<I: Send>(
         &self,
         out: &mut [I],
@@ -429,15 +447,15 @@ impl Default for Scanner {
 }
 
 /// Whether forms are for rows of `need` features.
-pub(crate) fn check_forms(need: usize, forms: &[RowFunction]) -> Result<(), ScanError> {
-    for (form, shape) in forms.iter().map(|form| &form.shape).enumerate() {
+pub(crate) fn check_forms(need: usize, functions: &[RowFunction]) -> Result<(), ScanError> {
+    for (function, shape) in functions.iter().map(|function| &function.shape).enumerate() {
         let widths: Vec<usize> = match shape {
             RowFunctionKind::Linear { slope, .. } => vec![slope.len()],
             RowFunctionKind::Polynomial(coefficients) => coefficients.iter().map(Vec::len).collect(),
             RowFunctionKind::Table(tables) => vec![tables.len()],
         };
         if let Some(&have) = widths.iter().find(|&&have| have != need) {
-            return Err(ScanError::Features { form, have, need });
+            return Err(ScanError::Features { function, have, need });
         }
     }
     Ok(())
@@ -447,12 +465,13 @@ pub(crate) fn check_forms(need: usize, forms: &[RowFunction]) -> Result<(), Scan
 pub(crate) fn check(features: usize, rows: usize, query: &ScanQuery<'_>) -> Result<(), ScanError> {
     let ScanQuery { job, keys, order_keys } = query;
     let program = job.program;
-    check_forms(features, &program.forms)?;
-    if used_forms(job).last().is_some_and(|&form| form >= program.forms.len()) {
+    check_forms(features, &program.functions)?;
+    if used_forms(job).last().is_some_and(|&function| function >= program.functions.len()) {
         return Err(ScanError::NoForm(program.outputs.len()));
     }
     if let Some(order) = job.order {
-        // One pass without branches; a repeated row is wrong but harmless, a row beyond the end is not.
+        // One pass without branches; a repeated row is wrong but harmless, a row beyond the end is
+        // not.
         let largest = order.iter().copied().fold(0, u32::max);
         if order_keys.is_some() || order.len() != rows || (rows > 0 && largest as usize >= rows) {
             return Err(ScanError::Order(rows));

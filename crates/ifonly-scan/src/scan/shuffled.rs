@@ -1,24 +1,27 @@
 //! The form values of a shuffled answer, and how they get to their positions.
 //!
-//! A first pass over the rows keeps the values of all rows. With the keys of the order it sends each to its bucket of
-//! [`Shuffle`], in parts of the rows that threads do on their own. A bucket is put together and brought into its final order only
-//! when the answer reaches it, in a window of few positions, so that its values are in the cache for that and for
-//! what follows. With a finished order ([`Placement::Picked`]) the values stay where they are and are picked one by one.
+//! A first pass over the rows keeps the values of all rows. With the keys of the order it sends
+//! each to its bucket of [`Shuffle`], in parts of the rows that threads do on their own. A bucket
+//! is put together and brought into its final order only when the answer reaches it, in a window of
+//! few positions, so that its values are in the cache for that and for what follows. With a
+//! finished order ([`Placement::Picked`]) the values stay where they are and are picked one by one.
 //!
-//! Parts of a database do the first pass themselves and give their values bucket by bucket, so here only the window is held.
+//! Parts of a database do the first pass themselves and give their values bucket by bucket, so here
+//! only the window is held.
 
-use crate::scan::scanner::Scanner;
+use crate::compact_values::RowValues;
 use crate::memory::{self, AlignedBytes};
 use crate::parts::PartError;
 use crate::scan::plan::{Placement, ScanPlan, ValueSource};
-use crate::compact_values::RowValues;
+use crate::scan::scanner::Scanner;
 use crate::tile::{Gathered, Scratch};
 use ifonly_algebra::shuffle::{BucketScatter, Shuffle};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Rows of a part. Its 256 buckets fill at the same pace, so they must not begin at multiples of 4096 bytes of each other, where
-/// all would want the same few lines of the cache: 0.38·2^18 and 1.38·2^18 rows of 3 to 32 bytes keep them apart.
+/// Rows of a part. Its 256 buckets fill at the same pace, so they must not begin at multiples of
+/// 4096 bytes of each other, where all would want the same few lines of the cache: 0.38·2^18 and
+/// 1.38·2^18 rows of 3 to 32 bytes keep them apart.
 const PART_ROWS: [usize; 2] = [99_584, 361_728];
 
 /// Form values in buckets, part by part of the rows, in as few bytes as they need.
@@ -47,7 +50,8 @@ impl Scattered {
 /// The form values of one query.
 pub(super) struct RowFunctionValues {
     source: Source,
-    /// In final order from position `first` on, as far as `buckets` buckets go, which end at position `end`.
+    /// In final order from position `first` on, as far as `buckets` buckets go, which end at
+    /// position `end`.
     window: Vec<u32>,
     first: usize,
     buckets: usize,
@@ -110,7 +114,8 @@ impl Scanner {
     /// The values of all rows in stored order.
     fn stored(&self, source: &ValueSource<'_>, rows: usize) -> Result<AlignedBytes, PartError> {
         let words = source.words_per_row();
-        // In huge pages: where values are picked or placed at random, every small page would cost a translation.
+        // In huge pages: where values are picked or placed at random, every small page would cost a
+        // translation.
         let mut all = self.spare.take(rows * words * 4);
         let out = &mut all.words_mut()[..rows * words];
         match source {

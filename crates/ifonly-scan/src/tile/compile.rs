@@ -1,14 +1,15 @@
-//! From a job to its tile program: streams first, then forms, then products, and one dot product per output.
+//! From a job to its tile program: streams first, then forms, then products, and one dot product
+//! per output.
 
 use super::{Step, TileProgram, forms_of, used_forms};
 use crate::backend::Kernels;
 use crate::dot::limbs8::ByteDot;
 use crate::dot::limbs16::{AnyDot, Features, PlaneTerm, Width};
-use crate::row_store::RowStore;
 use crate::dot::lookup::LookupTables;
+use crate::row_store::RowStore;
 use ifonly_algebra::field::FieldElement;
-use ifonly_algebra::row_function::{OutputExpr, RowFunctionKind, ScanJob};
 use ifonly_algebra::keys::KeyedRowRandomness;
+use ifonly_algebra::row_function::{OutputExpr, RowFunctionKind, ScanJob};
 
 /// What an output is made of before its last step.
 pub(super) struct Parts {
@@ -44,7 +45,7 @@ impl<'a, 'j> Compiler<'a, 'j> {
             gathers,
             used: used_forms(job),
             steps: vec![],
-            form_numbers: vec![None; job.program.forms.len()],
+            form_numbers: vec![None; job.program.functions.len()],
             rho: None,
             sigma: None,
             mu: None,
@@ -67,32 +68,32 @@ impl<'a, 'j> Compiler<'a, 'j> {
         let field = self.job.field;
         let mut parts = Parts { fused: None, terms: vec![], constant: FieldElement::ZERO };
         match *output {
-            OutputExpr::Plain(form) => self.whole_form(form, &mut parts),
-            OutputExpr::Masked { form, unit } => {
-                self.whole_form(form, &mut parts);
+            OutputExpr::Plain(function) => self.whole_form(function, &mut parts),
+            OutputExpr::Masked { function, unit } => {
+                self.whole_form(function, &mut parts);
                 let mu = once(&mut self.mu, &mut self.steps, Step::Stream(&keys.mu));
                 parts.terms.push(self.term(mu, unit));
             }
-            OutputExpr::Difference(form) => {
-                let (this, next) = self.form_and_next(form);
+            OutputExpr::Difference(function) => {
+                let (this, next) = self.form_and_next(function);
                 parts.terms.push(self.term(this, FieldElement::ONE));
                 parts.terms.push(self.term(next, field.neg(FieldElement::ONE)));
             }
-            OutputExpr::Blinded(form) => {
+            OutputExpr::Blinded(function) => {
                 let rho = once(&mut self.rho, &mut self.steps, Step::Stream(&keys.rho));
-                let form = self.form(form);
-                parts.terms.push(self.product(rho, form));
+                let function = self.function(function);
+                parts.terms.push(self.product(rho, function));
             }
             OutputExpr::Hidden { cost, gate } => {
                 self.whole_form(cost, &mut parts);
                 let sigma = once(&mut self.sigma, &mut self.steps, Step::Stream(&keys.sigma));
-                let gate = self.form(gate);
+                let gate = self.function(gate);
                 parts.terms.push(self.product(sigma, gate));
             }
             OutputExpr::Selected { square, linear, constant } => {
                 let program = self.job.program;
                 let shares = once(&mut self.shares, &mut self.steps, Step::RowShares(&program.row_shares));
-                let (square, linear) = (self.form(square), self.form(linear));
+                let (square, linear) = (self.function(square), self.function(linear));
                 let inner = vec![self.product(shares, square), self.term(linear, FieldElement::ONE)];
                 let inner = self.mix(Parts { fused: None, terms: inner, constant: FieldElement::ZERO });
                 parts.terms.push(self.product(shares, inner));
@@ -108,27 +109,28 @@ impl<'a, 'j> Compiler<'a, 'j> {
         parts
     }
 
-    /// A form with factor 1: inside the last step if nothing else needs its values and a dot kernel takes it.
-    fn whole_form(&mut self, form: usize, parts: &mut Parts) {
-        let uses = self.job.program.outputs.iter().flat_map(forms_of).filter(|&used| used == form).count();
-        if uses == 1 && !self.gathers && self.dot(form, &[]).is_some() {
-            parts.fused = Some(form);
+    /// A form with factor 1: inside the last step if nothing else needs its values and a dot kernel
+    /// takes it.
+    fn whole_form(&mut self, function: usize, parts: &mut Parts) {
+        let uses = self.job.program.outputs.iter().flat_map(forms_of).filter(|&used| used == function).count();
+        if uses == 1 && !self.gathers && self.dot(function, &[]).is_some() {
+            parts.fused = Some(function);
         } else {
-            let number = self.form(form);
+            let number = self.function(function);
             parts.terms.push(self.term(number, FieldElement::ONE));
         }
     }
 
     /// The number that holds a form's values.
-    pub(super) fn form(&mut self, form: usize) -> usize {
-        if let Some(number) = self.form_numbers[form] {
+    pub(super) fn function(&mut self, function: usize) -> usize {
+        if let Some(number) = self.form_numbers[function] {
             return number;
         }
-        let step = if self.gathers { self.gather(form, 0) } else { self.evaluate(form) };
+        let step = if self.gathers { self.gather(function, 0) } else { self.evaluate(function) };
         let of_tables = matches!(step, Step::Tables(_));
         let number = self.push(step);
-        self.form_numbers[form] = Some(number);
-        if of_tables && let Some((other, tables)) = self.two_tables(form) {
+        self.form_numbers[function] = Some(number);
+        if of_tables && let Some((other, tables)) = self.two_tables(function) {
             self.steps[number] = Step::Tables(tables);
             let second = self.push(Step::SecondOfTables);
             self.form_numbers[other] = Some(second);
@@ -137,54 +139,54 @@ impl<'a, 'j> Compiler<'a, 'j> {
     }
 
     /// Another form that has to be looked up as well, and the tables of both.
-    fn two_tables(&self, form: usize) -> Option<(usize, LookupTables)> {
+    fn two_tables(&self, function: usize) -> Option<(usize, LookupTables)> {
         let ScanJob { field, program, .. } = self.job;
         let other = self.used.iter().copied().find(|&other| {
-            self.form_numbers[other].is_none() && matches!(program.forms[other].shape, RowFunctionKind::Table(_))
+            self.form_numbers[other].is_none() && matches!(program.functions[other].shape, RowFunctionKind::Table(_))
         })?;
-        let forms = [&program.forms[form], &program.forms[other]];
+        let functions = [&program.functions[function], &program.functions[other]];
         let tables =
-            (self.width == Width::Narrow).then(|| LookupTables::of_two(self.kernels, field, self.store, forms))?;
+            (self.width == Width::Narrow).then(|| LookupTables::of_two(self.kernels, field, self.store, functions))?;
         tables.map(|tables| (other, tables))
     }
 
-    fn form_and_next(&mut self, form: usize) -> (usize, usize) {
-        let this = self.form(form);
+    fn form_and_next(&mut self, function: usize) -> (usize, usize) {
+        let this = self.function(function);
         let next = if self.gathers {
-            self.gather(form, 1)
+            self.gather(function, 1)
         } else {
             let program = self.job.program;
-            Step::Next { form: &program.forms[form], this }
+            Step::Next { function: &program.functions[function], this }
         };
         (this, self.push(next))
     }
 
-    fn gather(&self, form: usize, shift: usize) -> Step<'a> {
-        let slot = self.used.iter().position(|&used| used == form).expect("the form of an output is a used form");
+    fn gather(&self, function: usize, shift: usize) -> Step<'a> {
+        let slot = self.used.iter().position(|&used| used == function).expect("the form of an output is a used form");
         Step::Gather { slot, slots: self.used.len(), shift }
     }
 
-    fn evaluate(&self, form: usize) -> Step<'a> {
-        if let Some(dot) = self.dot(form, &[]) {
+    fn evaluate(&self, function: usize) -> Step<'a> {
+        if let Some(dot) = self.dot(function, &[]) {
             return dot;
         }
         let program = self.job.program;
-        let form = &program.forms[form];
+        let function = &program.functions[function];
         // Tables are worth making when they are smaller than the rows they replace.
         let entries: usize = self.store.max_levels().iter().map(|&range| range as usize + 1).sum();
         if self.store.rows().saturating_mul(self.store.features()) < entries {
-            Step::Directly(form)
+            Step::Directly(function)
         } else {
-            Step::Tables(LookupTables::new(self.kernels, self.job.field, self.store, form))
+            Step::Tables(LookupTables::new(self.kernels, self.job.field, self.store, function))
         }
     }
 
     /// A form and some terms as one dot product, if a kernel takes its shape.
-    fn dot(&self, form: usize, terms: &[PlaneTerm]) -> Option<Step<'a>> {
+    fn dot(&self, function: usize, terms: &[PlaneTerm]) -> Option<Step<'a>> {
         let program = self.job.program;
-        let form = &program.forms[form];
+        let function = &program.functions[function];
         let every;
-        let features = match &form.shape {
+        let features = match &function.shape {
             RowFunctionKind::Linear { norm, slope } if norm.is_zero() || *norm == FieldElement::ONE => {
                 Features::Linear { norm: !norm.is_zero(), slope }
             }
@@ -200,7 +202,7 @@ impl<'a, 'j> Compiler<'a, 'j> {
             },
             RowFunctionKind::Table(_) => return None,
         };
-        self.sum(&features, terms, form.constant)
+        self.sum(&features, terms, function.constant)
     }
 
     fn sum(&self, features: &Features<'_>, terms: &[PlaneTerm], constant: FieldElement) -> Option<Step<'a>> {
@@ -213,7 +215,7 @@ impl<'a, 'j> Compiler<'a, 'j> {
     /// The last step of an output.
     pub(super) fn mix(&mut self, parts: Parts) -> usize {
         let sum = match parts.fused {
-            Some(form) => self.dot(form, &parts.terms),
+            Some(function) => self.dot(function, &parts.terms),
             None => self.sum(&Features::None, &parts.terms, parts.constant),
         };
         self.push(sum.expect("planes always fit, and a fused form was seen to fit"))

@@ -1,10 +1,12 @@
-//! What happens to a tile of rows: a short straight-line program over numbers that stand beside the rows.
+//! What happens to a tile of rows: a short straight-line program over numbers that stand beside the
+//! rows.
 //!
-//! Every output of [`ifonly_algebra::row_function`] is `constant + Σ factor·number`, where the numbers are form values, keyed streams, row
-//! shares and products of two numbers. So a tile first fills the streams, then evaluates the forms, then multiplies, and
-//! ends with one [`Dot`] per output; a form that only one output uses is part of that last dot product, and its pads ride
-//! along as further feature groups. For a shuffled answer the form values come from a buffer, picked in the order's
-//! positions, and the rest is the same program.
+//! Every output of [`ifonly_algebra::row_function`] is `constant + Σ factor·number`, where the
+//! numbers are form values, keyed streams, row shares and products of two numbers. So a tile first
+//! fills the streams, then evaluates the forms, then multiplies, and ends with one [`Dot`] per
+//! output; a form that only one output uses is part of that last dot product, and its pads ride
+//! along as further feature groups. For a shuffled answer the form values come from a buffer,
+//! picked in the order's positions, and the rest is the same program.
 
 mod compile;
 mod output;
@@ -13,19 +15,19 @@ mod pair;
 use crate::backend::{Blocks, Kernels, Planes};
 use crate::dot::limbs8::ByteDot;
 use crate::dot::limbs16::{AnyDot, Width};
+use crate::dot::lookup::LookupTables;
 use crate::keystream_planes;
 use crate::keystream_planes::KeyBytes;
 use crate::row_store::{BLOCK_ROWS, RowStore};
-use crate::dot::lookup::LookupTables;
 use compile::Compiler;
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::row_function::{OutputExpr, RowFunction, ScanJob};
 use ifonly_algebra::keys::{FieldElementStream, KeyedRowRandomness};
+use ifonly_algebra::row_function::{OutputExpr, RowFunction, ScanJob};
 pub(crate) use pair::{Norms, run_pair};
 use std::ops::Range;
 
-/// Form values of all rows, or of the positions that a tile needs: `planes` words per used form, all forms of a row
-/// together.
+/// Form values of all rows, or of the positions that a tile needs: `planes` words per used form,
+/// all forms of a row together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gathered<'a> {
     /// In stored order, and where each position finds its row.
@@ -91,7 +93,7 @@ enum Step<'a> {
     Directly(&'a RowFunction),
     /// The form at the following row.
     Next {
-        form: &'a RowFunction,
+        function: &'a RowFunction,
         this: usize,
     },
     Gather {
@@ -115,7 +117,7 @@ pub(crate) struct Scratch {
     /// Sums of table entries, then symbols of two words.
     long_words: Vec<u64>,
     /// Symbols of several outputs, row by row.
-    symbols: Vec<u32>,
+    elements: Vec<u32>,
 }
 
 /// The forms that the outputs use, each once.
@@ -128,11 +130,11 @@ pub(crate) fn used_forms(job: &ScanJob<'_>) -> Vec<usize> {
 
 fn forms_of(output: &OutputExpr) -> Vec<usize> {
     match *output {
-        OutputExpr::Plain(form)
-        | OutputExpr::Masked { form, .. }
-        | OutputExpr::Difference(form)
-        | OutputExpr::Blinded(form) => {
-            vec![form]
+        OutputExpr::Plain(function)
+        | OutputExpr::Masked { function, .. }
+        | OutputExpr::Difference(function)
+        | OutputExpr::Blinded(function) => {
+            vec![function]
         }
         OutputExpr::Hidden { cost, gate } => vec![cost, gate],
         OutputExpr::Selected { square, linear, .. } => vec![square, linear],
@@ -140,10 +142,11 @@ fn forms_of(output: &OutputExpr) -> Vec<usize> {
 }
 
 impl<'a> TileProgram<'a> {
-    /// The values of all used forms as outputs, without any randomness: the first pass of a shuffled answer.
+    /// The values of all used forms as outputs, without any randomness: the first pass of a
+    /// shuffled answer.
     pub(crate) fn values(kernels: &'static dyn Kernels, store: &'a RowStore, job: &ScanJob<'a>) -> Self {
         let mut compiler = Compiler::new(kernels, store, job, false);
-        let outputs = used_forms(job).into_iter().map(|form| compiler.form(form)).collect();
+        let outputs = used_forms(job).into_iter().map(|function| compiler.function(function)).collect();
         compiler.finish(outputs)
     }
 
@@ -207,20 +210,20 @@ impl<'a> TileProgram<'a> {
                         put(out, stride, row, shares[first + row].value());
                     }
                 }
-                Step::Directly(form) => {
+                Step::Directly(function) => {
                     for row in 0..rows {
                         self.store.read_row(first + row, levels);
-                        put(out, stride, row, form.evaluate(self.field, levels).value());
+                        put(out, stride, row, function.evaluate(self.field, levels).value());
                     }
                 }
-                Step::Next { form, this } => {
+                Step::Next { function, this } => {
                     let this = number(*this);
                     for (out, this) in out.chunks_mut(stride).zip(this.chunks(stride)) {
                         out[..rows - 1].copy_from_slice(&this[1..rows]);
                     }
                     if first + rows < self.store.rows() {
                         self.store.read_row(first + rows, levels);
-                        put(out, stride, rows - 1, form.evaluate(self.field, levels).value());
+                        put(out, stride, rows - 1, function.evaluate(self.field, levels).value());
                     }
                 }
                 Step::Gather { slot, slots, shift } => {

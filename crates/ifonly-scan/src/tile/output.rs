@@ -16,7 +16,8 @@ impl TileProgram<'_> {
         self.outputs.len() * self.width.planes()
     }
 
-    /// The planes of an output after [`TileProgram::run`] over `rows` rows: one if narrow, else the low and the high one.
+    /// The planes of an output after [`TileProgram::run`] over `rows` rows: one if narrow, else the
+    /// low and the high one.
     fn output<'s>(&self, output: usize, rows: usize, words: &'s [u32]) -> (&'s [u32], &'s [u32]) {
         let stride = rows.next_multiple_of(BLOCK_ROWS);
         let planes = self.width.planes();
@@ -25,9 +26,10 @@ impl TileProgram<'_> {
         (&low[..rows], high.get(..rows).unwrap_or(&[]))
     }
 
-    /// Packs the symbols of a tile that was run to the beginning of `packed`; what is behind them may be overwritten.
+    /// Packs the symbols of a tile that was run to the beginning of `packed`; what is behind them
+    /// may be overwritten.
     pub(crate) fn pack(&self, rows: usize, scratch: &mut Scratch, packed: &mut [u8]) {
-        let Scratch { words, symbols, long_words, .. } = scratch;
+        let Scratch { words, elements, long_words, .. } = scratch;
         let (kernels, bits) = (self.kernels, self.field.bits());
         match (self.width, self.outputs()) {
             (Width::Narrow, 1) => packing::pack_words(kernels, bits, self.output(0, rows, words).0, packed),
@@ -36,15 +38,16 @@ impl TileProgram<'_> {
                 packing::pack_halves(kernels, bits, low, high, packed);
             }
             (Width::Narrow, outputs) => {
-                symbols.resize(rows * outputs, 0);
+                elements.resize(rows * outputs, 0);
                 let plane = |output: usize| self.output(output, rows, words).0;
-                if let (2, (pairs, [])) = (outputs, symbols.as_chunks_mut::<2>()) {
+                if let (2, (pairs, [])) = (outputs, elements.as_chunks_mut::<2>()) {
                     let both = plane(0).iter().zip(plane(1));
                     pairs.iter_mut().zip(both).for_each(|(pair, (&first, &second))| *pair = [first, second]);
                 } else {
-                    (0..outputs).for_each(|output| interleave(plane(output).iter().copied(), output, outputs, symbols));
+                    (0..outputs)
+                        .for_each(|output| interleave(plane(output).iter().copied(), output, outputs, elements));
                 }
-                packing::pack_words(kernels, bits, symbols, packed);
+                packing::pack_words(kernels, bits, elements, packed);
             }
             (Width::Wide, outputs) => {
                 long_words.resize(rows * outputs, 0);

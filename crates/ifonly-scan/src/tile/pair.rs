@@ -1,5 +1,5 @@
-//! Two queries of a batch at once: what only depends on the rows is done once. That is `‖y‖²` for the whole batch, and the
-//! work on the bytes of a row for each pair.
+//! Two queries of a batch at once: what only depends on the rows is done once. That is `‖y‖²` for
+//! the whole batch, and the work on the bytes of a row for each pair.
 
 use super::{Scratch, Step, TileProgram, blocks_of};
 use crate::backend::{DotPair, Kernels, Planes};
@@ -7,7 +7,8 @@ use crate::dot::limbs16::{AnyDot, Dot, Features, NARROW, Width};
 use crate::row_store::{BLOCK_ROWS, RowStore};
 use ifonly_algebra::field::{Field, FieldElement};
 
-/// Larger than any `‖y‖²` that is taken, so that residues are the numbers themselves: the prime 2^31 − 1.
+/// Larger than any `‖y‖²` that is taken, so that residues are the numbers themselves: the prime
+/// 2^31 − 1.
 const NORM_FIELD: u64 = (1 << 31) - 1;
 
 /// The squared norms of the rows.

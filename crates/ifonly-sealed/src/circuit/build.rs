@@ -1,5 +1,5 @@
-//! The search as a program: sum of the shares, tournament, who qualifies, one-hot bits of the winner, its cost; again for
-//! every further rank.
+//! The search as a program: sum of the shares, tournament, who qualifies, one-hot bits of the
+//! winner, its cost; again for every further rank.
 
 use crate::circuit::gates::{GateSize, add_inputs, choose, none, one_hot, right_is_less};
 use crate::circuit::program::{CircuitBuilder, CircuitProgram, ReadPattern, Wire, XorSum};
@@ -32,14 +32,15 @@ pub struct CircuitCost {
     pub ands: u64,
     /// Rounds of messages, the input included.
     pub rounds: u64,
-    /// Bytes that one server sends to its peers with random bits from the operating system, frames included.
+    /// Bytes that one server sends to its peers with random bits from the operating system, frames
+    /// included.
     pub bytes: u64,
     /// The same with random bits from keys.
     pub bytes_keyed: u64,
     /// Bytes of the longest message of one round.
     pub longest_round: u64,
-    /// Bytes of memory that a party takes at most, random bits that are ahead of their use included. The shares that it is made
-    /// from are the caller's, who may forget them then.
+    /// Bytes of memory that a party takes at most, random bits that are ahead of their use
+    /// included. The shares that it is made from are the caller's, who may forget them then.
     pub memory: u64,
 }
 
@@ -52,8 +53,8 @@ impl Circuit {
         let mut winners: Vec<Winner> = Vec::with_capacity(shape.top);
         for rank in 0..shape.top {
             if let Some(before) = rank.checked_sub(1) {
-                // The winner before loses from now on. Its highest bit, one of the violations, is enough: a row that does not
-                // qualify is found by nobody, whichever it is.
+                // The winner before loses from now on. Its highest bit, one of the violations, is
+                // enough: a row that does not qualify is found by nobody, whichever it is.
                 let (value, chosen) = (values[shape.bits - 1].all(), winners[before].chosen.all());
                 let without = builder.and(size, XorSum::of([value]), XorSum::of([chosen]), XorSum::of([value, chosen]));
                 values[shape.bits - 1] = without;
@@ -91,7 +92,8 @@ impl Circuit {
         }
     }
 
-    /// Words of zero-sharings that a search takes: one for each word of ANDs, then those of the answers.
+    /// Words of zero-sharings that a search takes: one for each word of ANDs, then those of the
+    /// answers.
     pub fn zero_words(&self) -> usize {
         let ands: usize = self.gates.stages.iter().map(|stage| stage.words()).sum();
         ands + self.shape.top * self.shape.answer_words()
@@ -103,7 +105,8 @@ fn framed(words: usize) -> u64 {
     8 * (words + words.div_ceil(crate::params::FRAME_WORDS)) as u64
 }
 
-/// The tournament: neighbours meet, the lower row wins ties, words first and then the lanes of the last word.
+/// The tournament: neighbours meet, the lower row wins ties, words first and then the lanes of the
+/// last word.
 fn winner(
     builder: &mut CircuitBuilder,
     shape: &SealedParams,

@@ -1,12 +1,14 @@
-//! The gates of a search: adder, comparison, choice, one-hot bits. Costs are in ANDs for each row or pair of rows.
+//! The gates of a search: adder, comparison, choice, one-hot bits. Costs are in ANDs for each row
+//! or pair of rows.
 
 use crate::circuit::program::{CircuitBuilder, Operand, ReadPattern, Wire, XorSum, XorTerm};
 
 /// Words and lanes of a gate.
 pub(crate) type GateSize = (usize, u32);
 
-/// `V^(1) + V^(2) + V^(3) mod 2^k` of what the servers entered: carry-save, then ripple; 2k − 3 ANDs, k − 1 rounds. A carry is
-/// saved in the round before it is used, so that what was entered is forgotten bit by bit while the sum grows in its place.
+/// `V^(1) + V^(2) + V^(3) mod 2^k` of what the servers entered: carry-save, then ripple; 2k − 3
+/// ANDs, k − 1 rounds. A carry is saved in the round before it is used, so that what was entered is
+/// forgotten bit by bit while the sum grows in its place.
 pub(crate) fn add_inputs(builder: &mut CircuitBuilder, bits: usize, size: GateSize) -> Vec<Wire> {
     let input = |server, bit: usize| XorTerm {
         source: Operand::Input { server, bit: bit as u8 },
@@ -41,8 +43,9 @@ pub(crate) fn add_inputs(builder: &mut CircuitBuilder, bits: usize, size: GateSi
     sums
 }
 
-/// 1 where the right value is smaller than the left one: the borrow of right − left. By ripple within blocks of bits, then by a
-/// tree of blocks. With b bits to a block, k + (k − b)(b − 1)/b + 2k/b ANDs or so and b + ⌈log2(k/b)⌉ rounds.
+/// 1 where the right value is smaller than the left one: the borrow of right − left. By ripple
+/// within blocks of bits, then by a tree of blocks. With b bits to a block, k + (k − b)(b − 1)/b +
+/// 2k/b ANDs or so and b + ⌈log2(k/b)⌉ rounds.
 pub(crate) fn right_is_less(
     builder: &mut CircuitBuilder,
     size: GateSize,
@@ -51,7 +54,8 @@ pub(crate) fn right_is_less(
     block: usize,
 ) -> Wire {
     let pairs: Vec<(XorTerm, XorTerm)> = left.iter().copied().zip(right.iter().copied()).collect();
-    // Of a group of bits: whether right is less, and (where a lower group exists) whether they are equal.
+    // Of a group of bits: whether right is less, and (where a lower group exists) whether they are
+    // equal.
     let mut groups: Vec<(Wire, Option<XorSum>)> = Vec::with_capacity(pairs.len().div_ceil(block));
     for pairs in pairs.chunks(block) {
         let (left, right) = pairs[0];
@@ -115,11 +119,13 @@ fn product(builder: &mut CircuitBuilder, size: GateSize, mut factors: Vec<XorSum
     factors[0]
 }
 
-/// From `seed` (a bit in lane 0) and the bits of an index, lowest first, to `words` words of `lanes` lanes that hold the seed at
-/// word `index mod 2^a`, lane `⌊index/2^a⌋`, a = ⌈log2 words⌉, and 0 elsewhere. One AND for each place but the first.
+/// From `seed` (a bit in lane 0) and the bits of an index, lowest first, to `words` words of
+/// `lanes` lanes that hold the seed at word `index mod 2^a`, lane `⌊index/2^a⌋`, a = ⌈log2 words⌉,
+/// and 0 elsewhere. One AND for each place but the first.
 ///
-/// Whatever holds the seed for the bits of the index so far is split by the next one, bit b of weight m: what was at place e
-/// stays there if b is 0 and goes to e + m if b is 1. Where e + m does not exist, b is known to be 0.
+/// Whatever holds the seed for the bits of the index so far is split by the next one, bit b of
+/// weight m: what was at place e stays there if b is 0 and goes to e + m if b is 1. Where e + m
+/// does not exist, b is known to be 0.
 pub(crate) fn one_hot(builder: &mut CircuitBuilder, (words, lanes): GateSize, seed: Wire, index: &[Wire]) -> Wire {
     let word_bits = words.next_power_of_two().trailing_zeros() as usize;
     let mut hot = seed;

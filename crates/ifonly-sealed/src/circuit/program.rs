@@ -1,15 +1,18 @@
-//! Programs for the machine: gates on whole registers, in rounds, with every register's place in memory.
+//! Programs for the machine: gates on whole registers, in rounds, with every register's place in
+//! memory.
 //!
-//! A register holds the replicated bits of some words: this server's component and the next one's. A gate computes
+//! A register holds the replicated bits of some words: this server's component and the next one's.
+//! A gate computes
 //!
 //! ```text
 //! target = x·y ⊕ plus        (an AND, which takes a message)      or      target = plus      (local)
 //! ```
 //!
-//! where x, y and plus are sums of registers, read as a [`Read`] says, and perhaps the constant 1. A gate belongs to the
-//! earliest round in which its operands are known, unless it is put off; inside a round the gates stand in the order in which they
-//! were made. A register's memory is used again after its last reader, and so is that of every bit that the servers entered. All
-//! of it depends on public numbers only.
+//! where x, y and plus are sums of registers, read as a [`Read`] says, and perhaps the constant 1.
+//! A gate belongs to the earliest round in which its operands are known, unless it is put off;
+//! inside a round the gates stand in the order in which they were made. A register's memory is used
+//! again after its last reader, and so is that of every bit that the servers entered. All of it
+//! depends on public numbers only.
 
 use crate::params::lane_mask;
 
@@ -120,7 +123,8 @@ pub(crate) struct RegisterSlot {
     pub(crate) lanes: u32,
 }
 
-/// What is done between two messages: first the local gates, then the ANDs, whose results are there in the next stage.
+/// What is done between two messages: first the local gates, then the ANDs, whose results are there
+/// in the next stage.
 #[derive(Debug, Default)]
 pub(crate) struct CircuitRound {
     pub(crate) local: Vec<Gate>,
@@ -160,7 +164,8 @@ impl CircuitProgram {
         0..self.bits * self.plane_words
     }
 
-    /// Where those of its peers lie: the previous server's in the one component, the next server's in the other.
+    /// Where those of its peers lie: the previous server's in the one component, the next server's
+    /// in the other.
     pub(crate) fn peers(&self) -> std::ops::Range<usize> {
         self.own().end..2 * self.own().end
     }
@@ -263,7 +268,8 @@ impl CircuitBuilder {
         self.gates.push((stage, gate));
     }
 
-    /// Sorts gates into rounds and gives registers their memory; `kept` registers are not used again.
+    /// Sorts gates into rounds and gives registers their memory; `kept` registers are not used
+    /// again.
     pub(crate) fn finish(self, kept: &[Wire]) -> CircuitProgram {
         let count = self.registers.iter().map(|register| register.depth + 1).max().unwrap_or(1);
         let mut stages: Vec<CircuitRound> = (0..count).map(|_| CircuitRound::default()).collect();

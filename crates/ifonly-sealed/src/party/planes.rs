@@ -5,7 +5,8 @@ use crate::params::SealedParams;
 /// Words that are gathered together, so that each line of a caller's table is fetched once.
 const TOGETHER: usize = 8;
 
-/// Writes the planes of `value_of(row)`, one after another, lowest bit first. Places without a row hold `elsewhere`.
+/// Writes the planes of `value_of(row)`, one after another, lowest bit first. Places without a row
+/// hold `elsewhere`.
 pub(crate) fn from_rows(shape: &SealedParams, value_of: impl Fn(usize) -> u64, elsewhere: u64, planes: &mut [u64]) {
     let (words, lanes) = (shape.words(), shape.lanes() as usize);
     let mut tiles = [[0; 64]; TOGETHER];
@@ -54,7 +55,8 @@ pub(crate) fn to_row_order(shape: &SealedParams, plane: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// Bit j of word i becomes bit i of word j: blocks of 32, 16, …, 1 change places across the diagonal.
+/// Bit j of word i becomes bit i of word j: blocks of 32, 16, …, 1 change places across the
+/// diagonal.
 fn transpose(tile: &mut [u64; 64]) {
     let mut width = 32;
     let mut mask = u64::MAX >> 32;

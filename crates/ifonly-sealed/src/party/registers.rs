@@ -1,8 +1,10 @@
-//! What one server holds: two components of every register and of what was entered, and the gates on them.
+//! What one server holds: two components of every register and of what was entered, and the gates
+//! on them.
 //!
-//! A bit v is v_1 ⊕ v_2 ⊕ v_3; server n holds v_n ("mine") and v_{n+1} ("next"). What server m entered has v_{m+2} = 0, so
-//! that a server holds two components of its own values and one of each peer's, the previous one's v_n and the next one's v_{n+1}:
-//! two planes on each side for every bit. The constant 1 has v_1 = 1.
+//! A bit v is v_1 ⊕ v_2 ⊕ v_3; server n holds v_n ("mine") and v_{n+1} ("next"). What server m
+//! entered has v_{m+2} = 0, so that a server holds two components of its own values and one of each
+//! peer's, the previous one's v_n and the next one's v_{n+1}: two planes on each side for every
+//! bit. The constant 1 has v_1 = 1.
 
 use crate::circuit::program::{CircuitProgram, Gate, Operand, ReadPattern, XorSum};
 use crate::params::lane_mask;
@@ -45,8 +47,8 @@ impl ShareRegisters {
         }
     }
 
-    /// Words `first..` of this server's component of an AND: `x_n·y_n ⊕ x_n·y_{n+1} ⊕ x_{n+1}·y_n ⊕ plus_n ⊕ zero`, in place of
-    /// `zero`.
+    /// Words `first..` of this server's component of an AND: `x_n·y_n ⊕ x_n·y_{n+1} ⊕ x_{n+1}·y_n ⊕
+    /// plus_n ⊕ zero`, in place of `zero`.
     pub(crate) fn and(&mut self, gates: &CircuitProgram, gate: &Gate, first: usize, zero: &mut [u64]) {
         let Some((x, y)) = &gate.factors else { return };
         let (mut x_mine, mut x_next, mut y_mine, mut y_next, mut plus) =

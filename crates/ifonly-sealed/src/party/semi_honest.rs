@@ -1,25 +1,27 @@
 //! One of the three servers, as a machine that is handed frames and hands out frames.
 //!
-//! Which [frames](crate::frame) go where, and how long they are, follows from the [`Circuit`]; nothing a peer sends can change it.
+//! Which [frames](crate::frame) go where, and how long they are, follows from the [`Circuit`];
+//! nothing a peer sends can change it.
 //!
 //! ```text
 //! to the next server:      r_n (step 0, if drawn)     v_{n+1} of the own input (step 1)
 //! to the previous server:  v_n of the own input (step 1, if drawn), z_n of every round
 //! ```
 //!
-//! A step begins when the one before has been sent and received, so a peer is at most one step ahead. What comes early is
-//! [not taken yet](Taken::NotYet); whoever runs a party holds it back and stops reading from that peer.
+//! A step begins when the one before has been sent and received, so a peer is at most one step
+//! ahead. What comes early is [not taken yet](Taken::NotYet); whoever runs a party holds it back
+//! and stops reading from that peer.
 
 use crate::circuit::build::Circuit;
+use crate::circuit::program::Gate;
 use crate::error::{ExpectedFrame, PeerFault, SealedError};
 use crate::frame::{
     AHEAD, FrameCursor, FrameOutcome, HEADER_BYTES, INPUT, header, parse, read_planes, read_words, whole_words,
     write_planes,
 };
-use crate::party::registers::ShareRegisters;
-use crate::party::planes;
-use crate::circuit::program::Gate;
 use crate::params::{FRAME_WORDS, lane_mask};
+use crate::party::planes;
+use crate::party::registers::ShareRegisters;
 use crate::party::zero_sharing::{PrefetchedWords, ZeroSharing, key_words};
 use ifonly_algebra::keys::{Purpose, TranscriptKeys};
 use ifonly_algebra::random::RandomSource;
@@ -47,11 +49,13 @@ impl Peer {
 /// Where random bits come from.
 #[derive(Debug)]
 pub enum PartyRandomness {
-    /// From the generator that the party is given: the operating system's, for perfect privacy. The default.
+    /// From the generator that the party is given: the operating system's, for perfect privacy. The
+    /// default.
     Drawn,
     /// The same, with random bits that the servers sent each other before.
     DrawnAhead(PrefetchedWords),
-    /// From keys that pairs of servers share, for this session alone: half the traffic, and privacy is computational.
+    /// From keys that pairs of servers share, for this session alone: half the traffic, and privacy
+    /// is computational.
     Keyed {
         /// The key of the previous server and this one.
         with_previous: TranscriptKeys,
@@ -85,7 +89,8 @@ impl std::fmt::Debug for Party {
 }
 
 impl Party {
-    /// Server `server` (1, 2 or 3) with its shares `value_of(row)` of the rows' values, of which the lower k bits count.
+    /// Server `server` (1, 2 or 3) with its shares `value_of(row)` of the rows' values, of which
+    /// the lower k bits count.
     pub fn new(
         circuit: &Arc<Circuit>,
         server: usize,
@@ -213,8 +218,8 @@ impl Party {
         }
     }
 
-    /// Whom the party waits for, and for what; a server names it when a deadline passes. Random bits are late once they are needed, anything
-    /// else in the order of steps.
+    /// Whom the party waits for, and for what; a server names it when a deadline passes. Random
+    /// bits are late once they are needed, anything else in the order of steps.
     pub fn behind(&self) -> (Peer, ExpectedFrame) {
         let late = |due: &ExpectedFrame| match due {
             ExpectedFrame::Part { step, .. } if *step > AHEAD => *step,
@@ -242,8 +247,9 @@ impl Party {
             && self.answer_masks.len() == self.circuit.shape.top * self.circuit.shape.answer_words()
     }
 
-    /// This server's component of the bits that name the record of one rank, from 0, in the order of the rows: bit `i mod 8` of byte
-    /// `⌊i/8⌋` for row i. The server XORs the records that it names and hands the sums to [`Party::answer`].
+    /// This server's component of the bits that name the record of one rank, from 0, in the order
+    /// of the rows: bit `i mod 8` of byte `⌊i/8⌋` for row i. The server XORs the records that it
+    /// names and hands the sums to [`Party::answer`].
     pub fn selection(&self, rank: usize) -> Result<Vec<u8>, SealedError> {
         self.require_finished()?;
         let winner = self.circuit.winners.get(rank).ok_or(SealedError::Misuse("there are fewer ranks"))?;
@@ -251,8 +257,9 @@ impl Party {
         Ok(planes::to_row_order(&self.circuit.shape, &self.memory.mine[place.offset..place.offset + place.words]))
     }
 
-    /// What the user gets: for each rank its component of (qualifies, cost, record), re-shared. `sums` are the XORs of the records
-    /// that [`Party::selection`] named. The party is used up, because a zero-sharing serves once.
+    /// What the user gets: for each rank its component of (qualifies, cost, record), re-shared.
+    /// `sums` are the XORs of the records that [`Party::selection`] named. The party is used up,
+    /// because a zero-sharing serves once.
     pub fn answer<S: AsRef<[u8]>>(self, sums: &[S]) -> Result<Vec<u8>, SealedError> {
         self.require_finished()?;
         let shape = &self.circuit.shape;

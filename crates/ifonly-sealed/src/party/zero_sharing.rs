@@ -1,8 +1,9 @@
 //! Zero-sharings: server n gets `r_n ⊕ r_{n−1}`, and the three of them sum to 0.
 //!
-//! With [`Ahead`] server n draws r_n and sends it to server n + 1, at any time before it is needed, for it depends on nothing:
-//! what the others receive is then exactly uniform. With keys r_n is a stream that servers n and n + 1 share; nothing is sent
-//! and privacy is computational. Every word of r is used once.
+//! With [`Ahead`] server n draws r_n and sends it to server n + 1, at any time before it is needed,
+//! for it depends on nothing: what the others receive is then exactly uniform. With keys r_n is a
+//! stream that servers n and n + 1 share; nothing is sent and privacy is computational. Every word
+//! of r is used once.
 
 use crate::circuit::build::Circuit;
 use crate::error::{ExpectedFrame, PeerFault, SealedError};
@@ -12,8 +13,9 @@ use ifonly_algebra::keys::{KeyStream, Purpose, TranscriptKeys};
 use ifonly_algebra::random::RandomSource;
 use std::collections::VecDeque;
 
-/// Random words that one server drew, or got from the server before it, and has not used yet. Servers send some before a search
-/// exists ([`Ahead::before`]); the next search takes them over ([`Ahead::joined`]).
+/// Random words that one server drew, or got from the server before it, and has not used yet.
+/// Servers send some before a search exists ([`Ahead::before`]); the next search takes them over
+/// ([`Ahead::joined`]).
 pub struct PrefetchedWords {
     /// r_n ⊕ r_{n−1}, or only one of them where the other is still to come.
     words: VecDeque<u64>,
@@ -57,7 +59,8 @@ impl PrefetchedWords {
         self.received == self.total
     }
 
-    /// Draws the words of the next frame and appends them to it; gives the frame's number, or `None` if there is no room yet.
+    /// Draws the words of the next frame and appends them to it; gives the frame's number, or
+    /// `None` if there is no room yet.
     fn draw(&mut self, random: &mut dyn RandomSource, frame: &mut Vec<u8>) -> Option<usize> {
         let words = self.room(self.drawn);
         if words == 0 {
@@ -96,21 +99,23 @@ impl PrefetchedWords {
         PrefetchedWords::new(circuit.zero_words(), circuit.shape.lead_words())
     }
 
-    /// One direction of what is sent before a search exists: of what this server draws, or of what the previous one did. As much as
-    /// one search like this one may be given.
+    /// One direction of what is sent before a search exists: of what this server draws, or of what
+    /// the previous one did. As much as one search like this one may be given.
     pub fn before(circuit: &Circuit) -> PrefetchedWords {
         let words = circuit.shape.words_before().min(circuit.zero_words().next_multiple_of(FRAME_WORDS));
         PrefetchedWords::new(words, words)
     }
 
-    /// For a search of this circuit, with what was drawn and received before it; none where nothing was.
+    /// For a search of this circuit, with what was drawn and received before it; none where nothing
+    /// was.
     pub fn joined(
         circuit: &Circuit,
         drawn: Option<PrefetchedWords>,
         received: Option<PrefetchedWords>,
     ) -> PrefetchedWords {
         let mut whole = PrefetchedWords::for_circuit(circuit);
-        // Both have whole frames, unless they have all words of this search, so the next frame's number follows.
+        // Both have whole frames, unless they have all words of this search, so the next frame's
+        // number follows.
         if let Some(mut drawn) = drawn {
             drawn.words.truncate(whole.total);
             whole.drawn = drawn.words.len();
@@ -127,7 +132,8 @@ impl PrefetchedWords {
         whole
     }
 
-    /// Puts the next frame for the next server into `frame`; false if there is no room now, or no more to draw.
+    /// Puts the next frame for the next server into `frame`; false if there is no room now, or no
+    /// more to draw.
     pub fn next_frame(&mut self, random: &mut dyn RandomSource, frame: &mut Vec<u8>) -> bool {
         frame.clear();
         self.write(random, frame)

@@ -1,14 +1,16 @@
 //! Who may ask, and how often.
 //!
-//! Tokens are long random words, so a plain BLAKE3 hash of them can be stored; hashes are compared in constant time and
-//! all of them every time. A budget is a number of sessions. Because the server keeps nothing per query, it counts
-//! requests of every stage instead: a token with n sessions has n requests of every phase and n·k record fetches, k the manifest's
-//! limit. A search that skips its first phase thus gains nothing. A repeated request counts again.
+//! Tokens are long random words, so a plain BLAKE3 hash of them can be stored; hashes are compared
+//! in constant time and all of them every time. A budget is a number of sessions. Because the
+//! server keeps nothing per query, it counts requests of every stage instead: a token with n
+//! sessions has n requests of every phase and n·k record fetches, k the manifest's limit. A search
+//! that skips its first phase thus gains nothing. A repeated request counts again.
 //!
-//! What is spent is counted in a [ledger](crate::auth::ledger), which all fronts of a logical server share.
+//! What is spent is counted in a [ledger](crate::auth::ledger), which all fronts of a logical
+//! server share.
 //!
-//! Tokens may be reloaded while a message uploads. So a [`Bearer`] is what was shown, and whose it is, is looked up again when
-//! it spends.
+//! Tokens may be reloaded while a message uploads. So a [`Bearer`] is what was shown, and whose it
+//! is, is looked up again when it spends.
 
 use crate::auth::ledger::{FileLedger, Ledger, LedgerError, PATIENCE};
 use crate::http::problem::Problem;
@@ -25,7 +27,7 @@ pub struct TokenEntry {
     pub hash: String,
     /// How many sessions it is good for; without, any number.
     #[serde(default)]
-    pub sessions: Option<u64>,
+    pub searches: Option<u64>,
 }
 
 /// Why tokens cannot be used.
@@ -86,7 +88,7 @@ impl Tokens {
             {
                 return Err(TokensError::Name(entry.name));
             }
-            if entry.sessions.is_some() && ledger.is_none() {
+            if entry.searches.is_some() && ledger.is_none() {
                 return Err(TokensError::NoLedger(entry.name));
             }
             let Ok(hash) = blake3::Hash::from_hex(&entry.hash) else { return Err(TokensError::Hash(entry.name)) };
@@ -95,7 +97,8 @@ impl Tokens {
         Ok(Tokens { entries: known, ledger })
     }
 
-    /// Counts on from what `earlier` has counted: whatever happened to the ledger, a reload renews no budget.
+    /// Counts on from what `earlier` has counted: whatever happened to the ledger, a reload renews
+    /// no budget.
     pub(crate) fn inherit(&self, earlier: &Tokens) {
         if let (Some(ledger), Some(earlier)) = (&self.ledger, &earlier.ledger) {
             ledger.inherit(earlier.known());
@@ -113,27 +116,29 @@ impl Tokens {
         if self.entries.is_empty() {
             return Ok(None);
         }
-        let hash = bearer.0.ok_or(Problem::Unauthorised)?;
-        // `blake3::Hash` compares in constant time; going through all entries hides which one it was.
+        let hash = bearer.0.ok_or(Problem::Unauthorized)?;
+        // `blake3::Hash` compares in constant time; going through all entries hides which one it
+        // was.
         let mut found = None;
         for (entry, known) in &self.entries {
             if *known == hash {
                 found = Some(entry);
             }
         }
-        found.map(Some).ok_or(Problem::Unauthorised)
+        found.map(Some).ok_or(Problem::Unauthorized)
     }
 
-    /// Spends one request of whoever has this token now; each stage is counted apart, `per_session` of it belong to a session.
-    /// May wait for the ledger, so it belongs on a thread that may block.
-    pub fn spend(&self, bearer: Bearer, stage: MessageKind, per_session: u64) -> Result<(), Problem> {
-        let Some((entry, sessions)) = self.entry(bearer)?.and_then(|entry| Some((entry, entry.sessions?))) else {
+    /// Spends one request of whoever has this token now; each stage is counted apart, `per_session`
+    /// of it belong to a session. May wait for the ledger, so it belongs on a thread that may
+    /// block.
+    pub fn spend(&self, bearer: Bearer, stage: MessageKind, per_search: u64) -> Result<(), Problem> {
+        let Some((entry, searches)) = self.entry(bearer)?.and_then(|entry| Some((entry, entry.searches?))) else {
             return Ok(());
         };
         let ledger = self.ledger.as_ref().ok_or(Problem::LedgerUnavailable)?;
-        match ledger.spend(&format!("{} {}", entry.name, word(stage)), sessions.saturating_mul(per_session)) {
+        match ledger.spend(&format!("{} {}", entry.name, word(stage)), searches.saturating_mul(per_search)) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Problem::BudgetSpent),
+            Ok(false) => Err(Problem::BudgetExhausted),
             Err(error) => {
                 tracing::error!(%error, "a session could not be counted, so nothing was answered");
                 Err(Problem::LedgerUnavailable)
@@ -154,8 +159,8 @@ fn word(stage: MessageKind) -> String {
 mod tests {
     use super::*;
 
-    fn entry(name: &str, token: &str, sessions: Option<u64>) -> TokenEntry {
-        TokenEntry { name: name.into(), hash: blake3::hash(token.as_bytes()).to_hex().to_string(), sessions }
+    fn entry(name: &str, token: &str, searches: Option<u64>) -> TokenEntry {
+        TokenEntry { name: name.into(), hash: blake3::hash(token.as_bytes()).to_hex().to_string(), searches }
     }
 
     #[test]
@@ -164,7 +169,7 @@ mod tests {
         assert_eq!(tokens.bearer(Some(b"Bearer two")), Ok(Bearer(Some(blake3::hash(b"two")))));
         assert_eq!(tokens.bearer(Some(b"bearer one ")), Ok(Bearer(Some(blake3::hash(b"one")))));
         for wrong in [None, Some(&b"Bearer three"[..]), Some(b"Basic one"), Some(b"one"), Some(b""), Some(b"Bearer ")] {
-            assert_eq!(tokens.bearer(wrong), Err(Problem::Unauthorised));
+            assert_eq!(tokens.bearer(wrong), Err(Problem::Unauthorized));
         }
         let open = Tokens::new(vec![], None).unwrap();
         assert_eq!(open.bearer(None), Ok(Bearer(None)));
@@ -179,13 +184,13 @@ mod tests {
         let a = first.bearer(Some(b"Bearer one")).unwrap();
         assert_eq!(first.spend(a, MessageKind::Phase(0), 1), Ok(()));
         assert_eq!(second.spend(a, MessageKind::Phase(0), 1), Ok(()));
-        assert_eq!(first.spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetSpent));
-        assert_eq!(make().spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetSpent));
+        assert_eq!(first.spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetExhausted));
+        assert_eq!(make().spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetExhausted));
         // Every stage has its own count, and records come k to a session.
         for _ in 0..6 {
             assert_eq!(second.spend(a, MessageKind::Record, 3), Ok(()));
         }
-        assert_eq!(first.spend(a, MessageKind::Record, 3), Err(Problem::BudgetSpent));
+        assert_eq!(first.spend(a, MessageKind::Record, 3), Err(Problem::BudgetExhausted));
         let b = first.bearer(Some(b"Bearer two")).unwrap();
         assert!((0..10).all(|_| first.spend(b, MessageKind::Phase(0), 1).is_ok()));
     }
@@ -218,7 +223,7 @@ mod tests {
             let reloaded = make();
             reloaded.inherit(&tokens);
             assert_eq!(reloaded.spend(a, MessageKind::Phase(0), 1), Ok(()));
-            assert_eq!(reloaded.spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetSpent));
+            assert_eq!(reloaded.spend(a, MessageKind::Phase(0), 1), Err(Problem::BudgetExhausted));
         }
     }
 
@@ -231,13 +236,13 @@ mod tests {
         let (a, b) = (before.bearer(Some(b"Bearer one")).unwrap(), before.bearer(Some(b"Bearer two")).unwrap());
         // a is revoked, and its place in the list is another's.
         let after = make(vec![entry("b", "two", Some(1)), entry("c", "three", Some(1))]);
-        assert_eq!(after.spend(a, MessageKind::Phase(0), 1), Err(Problem::Unauthorised));
+        assert_eq!(after.spend(a, MessageKind::Phase(0), 1), Err(Problem::Unauthorized));
         assert_eq!(after.spend(b, MessageKind::Phase(0), 1), Ok(()));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "b phase0\n");
-        assert_eq!(after.spend(b, MessageKind::Phase(0), 1), Err(Problem::BudgetSpent));
+        assert_eq!(after.spend(b, MessageKind::Phase(0), 1), Err(Problem::BudgetExhausted));
         // Whoever came when everybody might ask has no token to pay with.
         let nobody = make(vec![]).bearer(None).unwrap();
-        assert_eq!(after.spend(nobody, MessageKind::Phase(0), 1), Err(Problem::Unauthorised));
+        assert_eq!(after.spend(nobody, MessageKind::Phase(0), 1), Err(Problem::Unauthorized));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which versions of the database a server holds: the current one, and for a while those before it.
 //!
-//! A message names the manifest that its client has read. After a reload, searches that began under the old manifest
-//! are answered from the old database until the grace is over.
+//! A message names the manifest that its client has read. After a reload, searches that began under
+//! the old manifest are answered from the old database until the grace is over.
 
 use crate::compute::database::{AontRecords, Database};
 use crate::shards::ShardSet;
@@ -36,7 +36,8 @@ pub enum LoadError {
     /// The current epoch has no key.
     #[error("the manifest's current key epoch is {0}, and no root key for it was given")]
     NoCurrentKey(u32),
-    /// Other data or another key under a manifest that is served: messages name manifests, so nobody could tell the two apart.
+    /// Other data or another key under a manifest that is served: messages name manifests, so
+    /// nobody could tell the two apart.
     #[error(
         "the bundle has the manifest of one that is served, but other data or another root key for epoch {0}, and searches could not tell \
          them apart; build it with another --data-version, give a new root key another epoch, or stop the server and start it again"
@@ -55,27 +56,29 @@ pub struct LoadedBundle {
     most_records: u64,
     longest_message: usize,
     record_length: usize,
-    replica: ServerProtocol,
+    protocol: ServerProtocol,
     database: Database,
 }
 
 impl LoadedBundle {
-    /// Server `index`'s replica. It shares the bundle's rows and seals every record under every key, straight from where the
-    /// bundle has them, which takes a moment for large databases; the records as they were are not needed any more.
+    /// Server `index`'s replica. It shares the bundle's rows and seals every record under every
+    /// key, straight from where the bundle has them, which takes a moment for large databases; the
+    /// records as they were are not needed any more.
     ///
-    /// The manifest does not cover the rows, since everybody could then test guesses at the database. Its keys do instead:
-    /// every root key is mixed with the bundle's data digest, so servers with different data have different key-check values.
+    /// The manifest does not cover the rows, since everybody could then test guesses at the
+    /// database. Its keys do instead: every root key is mixed with the bundle's data digest, so
+    /// servers with different data have different key-check values.
     pub fn new(bundle: &Bundle, index: u8, keys: Vec<RootKey>) -> Result<LoadedBundle, LoadError> {
         let manifest = bundle.manifest();
         let keys = check_keys(manifest, keys, &bundle.data_digest())?;
-        let holding = |database| LoadedBundle::of(manifest, index, keys.clone(), database);
-        let empty = holding(Database::new(bundle.rows().clone(), vec![]))?;
+        let loaded = |database| LoadedBundle::of(manifest, index, keys.clone(), database);
+        let empty = loaded(Database::new(bundle.rows().clone(), vec![]))?;
         let sealed_length = manifest.record_length() + aont::OVERHEAD;
         let seal = |key: &RootKey| {
             let mut bytes = vec![0; sealed_length * manifest.rows()];
             let places = bytes.chunks_exact_mut(sealed_length);
             for (row, (record, sealed)) in (0..).zip(bundle.records().zip(places)) {
-                empty.replica.encode_record_into(key, row, record, sealed);
+                empty.protocol.encode_record_into(key, row, record, sealed);
             }
             AontRecords { epoch: key.epoch(), records: LocalRecords::new(0, sealed_length, bytes).into() }
         };
@@ -83,8 +86,9 @@ impl LoadedBundle {
         Ok(LoadedBundle { database: Database::new(bundle.rows().clone(), sealed), ..empty })
     }
 
-    /// Server `index`'s front: `shards` makes, from the keys that are bound to the data, whoever has the rows.
-    pub(crate) fn front<E: From<LoadError>>(
+    /// Server `index`'s front: `shards` makes, from the keys that are bound to the data, whoever
+    /// has the rows.
+    pub(crate) fn frontend<E: From<LoadError>>(
         outline: &BundleMetadata,
         index: u8,
         keys: Vec<RootKey>,
@@ -102,17 +106,18 @@ impl LoadedBundle {
         }
         let record_length = manifest.record_length();
         let checks = keys.iter().map(|key| (key.epoch(), shard_check(key))).collect();
-        let replica = ServerProtocol::new(index, manifest.digest(), manifest.instances().cloned(), keys, record_length)
-            .with_sealed(manifest.sealed().cloned());
+        let protocol =
+            ServerProtocol::new(index, manifest.digest(), manifest.instances().cloned(), keys, record_length)
+                .with_sealed(manifest.sealed().cloned());
         Ok(LoadedBundle {
             index,
             manifest: manifest.json().to_owned().into(),
             digest: manifest.digest(),
             checks,
             most_records: manifest.top_limit() as u64,
-            longest_message: replica.longest_message(),
+            longest_message: protocol.longest_message(),
             record_length,
-            replica,
+            protocol,
             database,
         })
     }
@@ -142,7 +147,8 @@ impl LoadedBundle {
         self.record_length
     }
 
-    /// The first epoch for which this version and another one with the same manifest have different data or keys.
+    /// The first epoch for which this version and another one with the same manifest have different
+    /// data or keys.
     fn differs(&self, other: &LoadedBundle) -> Option<u32> {
         let differ = |(epoch, check): &(u32, String)| {
             other.checks.iter().any(|(same, other)| same == epoch && other != check).then_some(*epoch)
@@ -152,7 +158,7 @@ impl LoadedBundle {
 
     /// Checks messages.
     pub fn protocol(&self) -> &ServerProtocol {
-        &self.replica
+        &self.protocol
     }
 
     /// Computes answers.
@@ -190,7 +196,8 @@ fn bound(key: &RootKey, data_digest: &[u8; 32]) -> RootKey {
     RootKey::new(key.epoch(), *hasher.finalize().as_bytes())
 }
 
-/// What a shard and its front say to show each other that they have the same bound key, without showing it.
+/// What a shard and its front say to show each other that they have the same bound key, without
+/// showing it.
 pub(crate) fn shard_check(key: &RootKey) -> String {
     blake3::Hasher::new_keyed(key.expose()).update(b"ifonly shard v1").finalize().to_hex().to_string()
 }
@@ -198,31 +205,34 @@ pub(crate) fn shard_check(key: &RootKey) -> String {
 /// The current version and those still in grace.
 #[derive(Debug)]
 pub struct BundleVersions {
-    holdings: RwLock<Vec<(Arc<LoadedBundle>, Option<Instant>)>>,
+    loaded_bundles: RwLock<Vec<(Arc<LoadedBundle>, Option<Instant>)>>,
 }
 
 impl BundleVersions {
     /// With one version.
-    pub(crate) fn new(holding: LoadedBundle) -> BundleVersions {
-        BundleVersions { holdings: RwLock::new(vec![(Arc::new(holding), None)]) }
+    pub(crate) fn new(loaded: LoadedBundle) -> BundleVersions {
+        BundleVersions { loaded_bundles: RwLock::new(vec![(Arc::new(loaded), None)]) }
     }
 
-    /// Makes `holding` the current version; the one before is answered for `grace` longer. The same manifest replaces its earlier version at
-    /// once, and gives the same answers; other data under it are refused. Searches that began with the old data could otherwise not go on, and while
-    /// servers are reloaded one after another their answers would contradict each other: nobody could say which data a first message means.
-    pub fn replace(&self, holding: LoadedBundle, grace: Duration) -> Result<(), LoadError> {
+    /// Makes `holding` the current version; the one before is answered for `grace` longer. The same
+    /// manifest replaces its earlier version at once, and gives the same answers; other data under
+    /// it are refused. Searches that began with the old data could otherwise not go on, and while
+    /// servers are reloaded one after another their answers would contradict each other: nobody
+    /// could say which data a first message means.
+    pub fn replace(&self, loaded: LoadedBundle, grace: Duration) -> Result<(), LoadError> {
         let now = Instant::now();
-        let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut loaded_bundles = self.loaded_bundles.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let served = |(_, until): &&(_, Option<Instant>)| until.is_none_or(|until| until > now);
-        let same = holdings.iter().filter(served).filter(|(earlier, _)| earlier.digest == holding.digest);
-        if let Some(epoch) = same.into_iter().find_map(|(earlier, _)| holding.differs(earlier)) {
+        let same = loaded_bundles.iter().filter(served).filter(|(earlier, _)| earlier.digest == loaded.digest);
+        if let Some(epoch) = same.into_iter().find_map(|(earlier, _)| loaded.differs(earlier)) {
             return Err(LoadError::Indistinct(epoch));
         }
-        holdings.retain(|(earlier, until)| earlier.digest != holding.digest && until.is_none_or(|until| until > now));
-        holdings.iter_mut().for_each(|(_, until)| {
+        loaded_bundles
+            .retain(|(earlier, until)| earlier.digest != loaded.digest && until.is_none_or(|until| until > now));
+        loaded_bundles.iter_mut().for_each(|(_, until)| {
             until.get_or_insert(now + grace);
         });
-        holdings.insert(0, (Arc::new(holding), None));
+        loaded_bundles.insert(0, (Arc::new(loaded), None));
         Ok(())
     }
 
@@ -236,24 +246,24 @@ impl BundleVersions {
         let now = Instant::now();
         let over = |until: &Option<Instant>| until.is_some_and(|until| until <= now);
         let live: Vec<Arc<LoadedBundle>> = {
-            let holdings = self.holdings.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-            if !holdings.iter().any(|(_, until)| over(until)) {
-                return holdings.iter().map(|(holding, _)| holding.clone()).collect();
+            let loaded_bundles = self.loaded_bundles.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+            if !loaded_bundles.iter().any(|(_, until)| over(until)) {
+                return loaded_bundles.iter().map(|(loaded, _)| loaded.clone()).collect();
             }
-            holdings.iter().filter(|(_, until)| !over(until)).map(|(holding, _)| holding.clone()).collect()
+            loaded_bundles.iter().filter(|(_, until)| !over(until)).map(|(loaded, _)| loaded.clone()).collect()
         };
-        let mut holdings = self.holdings.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        holdings.retain(|(_, until)| !over(until));
+        let mut loaded_bundles = self.loaded_bundles.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        loaded_bundles.retain(|(_, until)| !over(until));
         live
     }
 
     /// The longest message that any version takes.
     pub(crate) fn longest_message(&self) -> usize {
-        self.all().iter().map(|holding| holding.longest_message).max().unwrap_or(0)
+        self.all().iter().map(|loaded| loaded.longest_message).max().unwrap_or(0)
     }
 
     /// The version with this manifest digest.
     pub(crate) fn find(&self, digest: &[u8; 32]) -> Result<Arc<LoadedBundle>, Refusal> {
-        self.all().into_iter().find(|holding| holding.digest == *digest).ok_or(Refusal::Manifest)
+        self.all().into_iter().find(|loaded| loaded.digest == *digest).ok_or(Refusal::Manifest)
     }
 }

@@ -1,17 +1,18 @@
-//! The rows and the sealed records of one version of a database, and the two computations over them.
+//! The rows and the sealed records of one version of a database, and the two computations over
+//! them.
 //!
-//! A phase's answer is a scan over the rows; a record's answer is an inner product over GF(2^8) of the query with all sealed
-//! records. Both run on the scan's threads and hand their bytes to a sink that may stop them. Rows and records may be in
-//! one piece or in parts, here or elsewhere: [`ifonly_scan::parts`] puts together what parts compute.
+//! A phase's answer is a scan over the rows; a record's answer is an inner product over GF(2^8) of
+//! the query with all sealed records. Both run on the scan's threads and hand their bytes to a sink
+//! that may stop them. Rows and records may be in one piece or in parts, here or elsewhere:
+//! [`ifonly_scan::parts`] puts together what parts compute.
 
 use crate::compute::shared_scan::{OwnedScanJob, SharedScans};
 use crate::http::problem::Problem;
 use crate::shards::set::rows_of;
 use crate::shards::{ShardSet, ShardsError};
-use ifonly_algebra::row_function::ScanJob;
 use ifonly_algebra::keys::TranscriptKeys;
-use ifonly_algebra::shuffle;
-use ifonly_algebra::wire;
+use ifonly_algebra::row_function::ScanJob;
+use ifonly_algebra::{shuffle, wire};
 use ifonly_core::server_protocol::{PhaseRequest, RecordRequest};
 use ifonly_core::transcript::MessageKind;
 use ifonly_scan::parts::{PartError, RecordParts, RowParts, Selection};
@@ -30,9 +31,11 @@ pub(crate) static SCANNER: LazyLock<Scanner> = LazyLock::new(|| {
     Scanner::new().with_threads(threads).unwrap_or_else(|_| Scanner::new())
 });
 
-/// What a front holds of an answer whose reader is slower than its shards: these have to keep their values anyway.
+/// What a front holds of an answer whose reader is slower than its shards: these have to keep their
+/// values anyway.
 const FRONT_ROOM: usize = 128 << 10;
-/// Answers of a front that wait for their readers at once, each on a thread here and one at every shard.
+/// Answers of a front that wait for their readers at once, each on a thread here and one at every
+/// shard.
 const MOST_WAITING: u64 = 256;
 
 /// Rows, and records sealed for each key epoch. Never printed.
@@ -42,7 +45,7 @@ pub struct Database {
 
 enum Source {
     /// In this process.
-    Here { layout: Arc<ShardLayout>, passes: Box<SharedScans> },
+    Here { layout: Arc<ShardLayout>, shared_scans: Box<SharedScans> },
     /// Elsewhere; where, may change.
     Shards(Arc<ShardSet>),
 }
@@ -85,8 +88,8 @@ impl Database {
     /// These rows and records.
     pub fn new(rows: impl Into<RowParts>, sealed: Vec<AontRecords>) -> Database {
         let rows = rows.into();
-        let passes = Box::new(SharedScans::new(SCANNER.clone(), rows.clone()));
-        Database { source: Source::Here { layout: Arc::new(ShardLayout { rows, sealed }), passes } }
+        let shared_scans = Box::new(SharedScans::new(SCANNER.clone(), rows.clone()));
+        Database { source: Source::Here { layout: Arc::new(ShardLayout { rows, sealed }), shared_scans } }
     }
 
     /// Rows and records that shards have.
@@ -110,7 +113,7 @@ impl Database {
     fn layout(&self) -> Result<Arc<ShardLayout>, Problem> {
         match &self.source {
             Source::Here { layout, .. } => Ok(layout.clone()),
-            Source::Shards(shards) => shards.layout().map_err(|error| Problem::Shards(error.rows())),
+            Source::Shards(shards) => shards.layout().map_err(|error| Problem::ShardsUnavailable(error.rows())),
         }
     }
 
@@ -121,7 +124,7 @@ impl Database {
             Source::Here { .. } => Problem::Internal,
             Source::Shards(shards) => {
                 shards.doubt();
-                Problem::Shards(rows_of(error))
+                Problem::ShardsUnavailable(rows_of(error))
             }
         }
     }
@@ -147,8 +150,10 @@ impl Database {
         sum.map_err(|error| self.failed(&error))
     }
 
-    /// How much of an answer of `length` bytes may wait here for its reader, where all answers together may have so many megabytes. Whoever
-    /// computes it all by itself waits for nobody. A front waits, and only for answers longer than its share of the room, which therefore are few.
+    /// How much of an answer of `length` bytes may wait here for its reader, where all answers
+    /// together may have so many megabytes. Whoever computes it all by itself waits for nobody. A
+    /// front waits, and only for answers longer than its share of the room, which therefore are
+    /// few.
     pub(crate) fn room(&self, length: usize, megabytes: u64) -> usize {
         match &self.source {
             Source::Here { .. } => length,
@@ -158,9 +163,9 @@ impl Database {
 
     /// Bytes of the response to a phase.
     pub fn answer_length(ask: &PhaseRequest<'_>) -> usize {
-        let (symbols, lead) = (ask.deployment.answer_length(ask.phase), MessageKind::Phase(ask.phase as u8).lead());
+        let (elements, lead) = (ask.instance.answer_length(ask.phase), MessageKind::Phase(ask.phase as u8).lead());
         // A deployment whose answer did not fit into memory's size could not have been loaded.
-        lead + wire::packed_length(ask.deployment.field(), symbols).unwrap_or(usize::MAX - lead)
+        lead + wire::packed_length(ask.instance.field(), elements).unwrap_or(usize::MAX - lead)
     }
 
     /// Bytes of the response to a record fetch.
@@ -168,11 +173,12 @@ impl Database {
         MessageKind::Record.lead() + ask.fetch.stripe_length()
     }
 
-    /// Key-check value, for a search that begins its ticket, then the packed answer. What fails before the first byte has written nothing.
+    /// Key-check value, for a search that begins its ticket, then the packed answer. What fails
+    /// before the first byte has written nothing.
     pub fn answer(&self, ask: &PhaseRequest<'_>, sink: &mut Sink<'_>) -> Result<(), AnswerError> {
         let layout = self.layout().map_err(AnswerError::Failed)?;
-        let (field, kappa) = (ask.deployment.field(), ask.deployment.kappa(ask.phase));
-        let keys = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.deployment.params().mask);
+        let (field, kappa) = (ask.instance.field(), ask.instance.kappa(ask.phase));
+        let keys = ask.keys.rows(field, ask.program.outputs.len(), kappa, ask.instance.params().d_min);
         let mut lead = Some(ask.lead());
         let mut sink = |bytes: &[u8]| {
             if let Some(lead) = lead.take() {
@@ -181,9 +187,10 @@ impl Database {
             if bytes.is_empty() { ControlFlow::Continue(()) } else { sink(bytes) }
         };
         let answered = match (&self.source, &ask.order_keys) {
-            (Source::Here { passes, .. }, None) => {
+            (Source::Here { shared_scans, .. }, None) => {
                 let program = Zeroizing::new(ask.program.clone());
-                passes.answer(OwnedScanJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, &mut sink)
+                shared_scans
+                    .answer(OwnedScanJob { field: field.clone(), alpha: ask.alpha, kappa, program, keys }, &mut sink)
             }
             (_, order_keys) => {
                 let job = ScanJob { field, alpha: ask.alpha, kappa, program: &ask.program, order: None };
@@ -232,7 +239,8 @@ impl Database {
     }
 }
 
-/// A query for positions as one for stored rows: records are read in stored order, so the factors are what is moved.
+/// A query for positions as one for stored rows: records are read in stored order, so the factors
+/// are what is moved.
 fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: bool, stripes: usize) -> Vec<u8> {
     let row_at = shuffle::permutation(keys, rows);
     let mut stored = vec![0; payload.len()];
@@ -255,15 +263,15 @@ fn in_stored_order(keys: &TranscriptKeys, rows: usize, payload: &[u8], binary: b
 mod tests {
     use super::*;
     use ifonly_algebra::field::ModulusRule;
-    use ifonly_algebra::row_function::Rows;
     use ifonly_algebra::keys::RootKey;
     use ifonly_algebra::random::{RandomSource, SeededRandom};
-    use ifonly_core::scheme::instance::SchemeInstance;
+    use ifonly_algebra::row_function::Rows;
     use ifonly_core::params::Params;
-    use ifonly_core::server_protocol::{CheckedRequest, ServerProtocol};
     use ifonly_core::scheme;
+    use ifonly_core::scheme::instance::SchemeInstance;
     use ifonly_core::search::{HeaderContext, Search};
     use ifonly_core::secret_query::SecretQuery;
+    use ifonly_core::server_protocol::{CheckedRequest, ServerProtocol};
     use ifonly_scan::RowStore;
     use ifonly_scan::parts::{LocalPart, LocalRecords, RecordPart, RowPart};
     use std::sync::Arc;
@@ -295,13 +303,13 @@ mod tests {
     }
 
     /// A database's response, and how long it should be.
-    fn respond(replica: &ServerProtocol, database: &Database, message: &[u8]) -> (Vec<u8>, usize) {
+    fn respond(protocol: &ServerProtocol, database: &Database, message: &[u8]) -> (Vec<u8>, usize) {
         let mut bytes = vec![];
         let mut sink = |part: &[u8]| {
             bytes.extend_from_slice(part);
             ControlFlow::Continue(())
         };
-        let length = match replica.open(message).unwrap() {
+        let length = match protocol.open(message).unwrap() {
             CheckedRequest::Answer(ask) => {
                 assert_eq!(database.answer(&ask, &mut sink), Ok(()));
                 Database::answer_length(&ask)
@@ -326,20 +334,20 @@ mod tests {
         for scheme in scheme::ALL {
             for (threshold, shuffle) in [(1, false), (1, true), (2, true)] {
                 let params = Params { threshold, shuffle, weight_limit: 3, ..Params::new(ranges.clone(), rows.len()) };
-                let deployment = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
-                let replica = ServerProtocol::new(1, [1; 32], vec![deployment.clone()], vec![key.clone()], length);
-                let sealed = replica.encode_records(&key, records.iter().map(Vec::as_slice));
+                let instance = SchemeInstance::new(scheme, params, ModulusRule::Deployment).unwrap();
+                let protocol = ServerProtocol::new(1, [1; 32], vec![instance.clone()], vec![key.clone()], length);
+                let sealed = protocol.encode_records(&key, records.iter().map(Vec::as_slice));
                 let plain = Rows::new(&ranges, &rows).unwrap();
                 let databases = [1, 2, 3, 7].map(|count| in_parts(&ranges, &rows, &sealed, count));
-                let audience = HeaderContext { digest: [1; 32], epoch: 3, record_length: length, signer: None };
-                let mut search = Search::new(deployment, SecretQuery::new(vec![2, 2, 100, 1]), audience).unwrap();
+                let header_context = HeaderContext { digest: [1; 32], epoch: 3, record_length: length, signer: None };
+                let mut search = Search::new(instance, SecretQuery::new(vec![2, 2, 100, 1]), header_context).unwrap();
                 while let Some(outgoing) = search.next(&mut random) {
                     let message = &outgoing.messages[0];
-                    let right = replica.respond(message, &plain, &sealed).unwrap();
+                    let right = protocol.respond(message, &plain, &sealed).unwrap();
                     // Later messages need the ticket.
                     search.receive(vec![Some(right.clone())]);
                     for database in &databases {
-                        let (bytes, length) = respond(&replica, database, message);
+                        let (bytes, length) = respond(&protocol, database, message);
                         assert!(
                             bytes == right,
                             "{} {ranges:?}, message of {} bytes, {database:?}, T = {threshold}, shuffle {shuffle}",

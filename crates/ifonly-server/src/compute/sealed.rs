@@ -1,15 +1,16 @@
-//! A server's part in a sealed search: its party at the beginning, the answer at the end, and the session in between.
+//! A server's part in a sealed search: its party at the beginning, the answer at the end, and the
+//! session in between.
 
+use crate::auth::tokens::Bearer;
 use crate::bundle::loaded::LoadedBundle;
-use crate::peers::{PeerNetwork, SessionError};
 use crate::http::problem::Problem;
 use crate::http::routes::AppState;
-use crate::auth::tokens::Bearer;
+use crate::peers::{PeerNetwork, SessionError};
 use ifonly_algebra::random::OsRandom;
 use ifonly_algebra::wire::WireError;
-use ifonly_core::server_protocol::{CheckedRequest, Refusal, SealedRequest};
-use ifonly_core::scheme::sealed::SCHEME;
 use ifonly_core::http_api::{CHECKSUM_LENGTH, Route};
+use ifonly_core::scheme::sealed::SCHEME;
+use ifonly_core::server_protocol::{CheckedRequest, Refusal, SealedRequest};
 use ifonly_core::transcript::Message;
 use ifonly_scan::parts::Selection;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, SealedError, SessionContext};
@@ -44,7 +45,8 @@ impl LoadedBundle {
 
     /// Key-check value, then this server's component of what was found.
     pub fn sealed_answer(&self, ask: &SealedRequest, party: Party) -> Result<Vec<u8>, Problem> {
-        // The session is over and the records are as many as its rows: anything else is a fault of the program.
+        // The session is over and the records are as many as its rows: anything else is a fault of
+        // the program.
         let sums = (0..ask.top).map(|rank| {
             let chosen = Zeroizing::new(party.selection(rank).map_err(|_| Problem::Internal)?);
             self.database().record_sum(ask.epoch, &Selection::Subset(&chosen))
@@ -55,40 +57,42 @@ impl LoadedBundle {
     }
 }
 
-/// Whether a message asks for a sealed search. Such a one waits for other servers, so it must not hold the place of one that scans;
-/// places for sessions are given out by server 1 ([`crate::peers`]).
+/// Whether a message asks for a sealed search. Such a one waits for other servers, so it must not
+/// hold the place of one that scans; places for sessions are given out by server 1
+/// ([`crate::peers`]).
 pub(crate) fn is_asked_for(message: &Message) -> bool {
     message.header.scheme == SCHEME.name
 }
 
-/// The whole response to a sealed query, its checksum included: meets the two others and computes with them.
+/// The whole response to a sealed query, its checksum included: meets the two others and computes
+/// with them.
 pub(crate) async fn respond(app: &AppState, bearer: Bearer, message: Message) -> Result<Vec<u8>, Problem> {
     let stage = message.header.stage;
     if stage.route() != Route::Answer {
         return Err(Problem::WrongPath { path: stage.route().path() });
     }
-    let holding = app.shelf.find(&message.header.digest)?;
-    let CheckedRequest::Sealed(ask) = holding.protocol().check(message)? else { return Err(Problem::Internal) };
+    let loaded = app.versions.find(&message.header.digest)?;
+    let CheckedRequest::Sealed(ask) = loaded.protocol().check(message)? else { return Err(Problem::Internal) };
     let peers = app.peers.clone().ok_or(Refusal::Alone)?;
-    if ask.top as u64 > holding.most_records() {
+    if ask.top as u64 > loaded.most_records() {
         return Err(Refusal::from(WireError::Value { what: "the number of rows to find" }).into());
     }
     // Nobody pays for what cannot be had.
-    holding.database().ready()?;
+    loaded.database().ready()?;
     // The ledger may be at the other end of a network.
     let tokens = app.tokens();
     let spent = tokio::task::spawn_blocking(move || tokens.spend(bearer, stage, 1));
     spent.await.unwrap_or(Err(Problem::Internal))?;
-    let mut response = search(holding.clone(), peers, ask).await?;
+    let mut response = search(loaded.clone(), peers, ask).await?;
     let checksum = blake3::hash(&response);
     response.extend(&checksum.as_bytes()[..CHECKSUM_LENGTH]);
     Ok(response)
 }
 
 /// Meets the two others and computes with them. Nothing here waits for the user.
-async fn search(holding: Arc<LoadedBundle>, peers: Arc<PeerNetwork>, ask: SealedRequest) -> Result<Vec<u8>, Problem> {
+async fn search(loaded: Arc<LoadedBundle>, peers: Arc<PeerNetwork>, ask: SealedRequest) -> Result<Vec<u8>, Problem> {
     let subject = SessionContext {
-        digest: *holding.digest(),
+        digest: *loaded.digest(),
         epoch: ask.epoch,
         tau: ask.tau,
         // At most 64.
@@ -100,10 +104,10 @@ async fn search(holding: Arc<LoadedBundle>, peers: Arc<PeerNetwork>, ask: Sealed
     let runtime = tokio::runtime::Handle::current();
     let work = tokio::task::spawn_blocking(move || {
         let fault = |error: SealedError| problem(error.into());
-        let circuit = holding.circuit(&ask).map_err(fault)?;
-        let party = holding.party(&ask, &circuit, opened.randomness(&circuit))?;
+        let circuit = loaded.circuit(&ask).map_err(fault)?;
+        let party = loaded.party(&ask, &circuit, opened.randomness(&circuit))?;
         let party = runtime.block_on(opened.run(party, peers.limit())).map_err(problem)?;
-        holding.sealed_answer(&ask, party)
+        loaded.sealed_answer(&ask, party)
     });
     work.await.unwrap_or(Err(Problem::Internal))
 }
@@ -114,6 +118,6 @@ fn problem(error: SessionError) -> Problem {
             tracing::error!(%error, "the machine refused a checked query");
             Problem::Internal
         }
-        error => Problem::Peers(error.to_string()),
+        error => Problem::PeerFailure(error.to_string()),
     }
 }

@@ -1,13 +1,13 @@
 //! Queries that come at the same time share a pass over the rows.
 //!
-//! A query that finds another one at work waits about as long as the rows take to be read; then all that have come by then
-//! are answered together, by a thread that hands each its spans. Nobody waits for anybody else's network: a query whose
-//! reader falls behind drops out of the pass and goes on alone where it was. How long an answer takes depends on how
-//! many ask, never on what.
+//! A query that finds another one at work waits about as long as the rows take to be read; then all
+//! that have come by then are answered together, by a thread that hands each its spans. Nobody
+//! waits for anybody else's network: a query whose reader falls behind drops out of the pass and
+//! goes on alone where it was. How long an answer takes depends on how many ask, never on what.
 
 use ifonly_algebra::field::{Field, FieldElement};
-use ifonly_algebra::row_function::{RowProgram, ScanJob};
 use ifonly_algebra::keys::KeyedRowRandomness;
+use ifonly_algebra::row_function::{RowProgram, ScanJob};
 use ifonly_scan::parts::RowParts;
 use ifonly_scan::{RowStore, ScanError, ScanQuery, Scanner};
 use std::ops::ControlFlow;
@@ -100,8 +100,8 @@ impl SharedScans {
         (waiting.len() == 1, received)
     }
 
-    /// Hands on what the pass brings. That ends with the answer, or early: when this query fell behind, or when nobody
-    /// else came.
+    /// Hands on what the pass brings. That ends with the answer, or early: when this query fell
+    /// behind, or when nobody else came.
     fn follow(
         &self,
         job: &OwnedScanJob,
@@ -180,18 +180,18 @@ impl Drop for Leaving<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind};
     use ifonly_algebra::keys::RootKey;
     use ifonly_algebra::random::{RandomSource, SeededRandom};
+    use ifonly_algebra::row_function::{OutputExpr, RowFunction, RowFunctionKind};
 
     fn job(number: u8) -> OwnedScanJob {
         let field = Field::new(262_139).unwrap();
         let slope = vec![field.reduce(u64::from(number)), field.reduce(99)];
-        let form = RowFunction {
+        let function = RowFunction {
             shape: RowFunctionKind::Linear { norm: FieldElement::ONE, slope },
             constant: FieldElement::ZERO,
         };
-        let program = Zeroizing::new(RowProgram::new([form], [OutputExpr::Plain(0)]));
+        let program = Zeroizing::new(RowProgram::new([function], [OutputExpr::Plain(0)]));
         let keys = RootKey::new(0, [7; 32]).transcript(&[number; 32]).rows(&field, 1, 1, 1);
         OwnedScanJob { field, alpha: FieldElement::ONE, kappa: 1, program, keys }
     }
@@ -206,19 +206,19 @@ mod tests {
     fn queries_at_the_same_time_share_a_pass_and_each_gets_its_own_answer() {
         // Many short spans, so that slow readers fall behind in the middle.
         let (scanner, rows) = (Scanner::new().with_span_rows(64), rows(64 * 50 + 7));
-        let passes = SharedScans::new(scanner.clone(), rows.clone().into());
+        let shared_scans = SharedScans::new(scanner.clone(), rows.clone().into());
         let jobs: Vec<Arc<OwnedScanJob>> = (0..8).map(|number| Arc::new(job(number))).collect();
-        let waiting: Vec<_> = jobs.iter().map(|job| passes.wait(job)).collect();
+        let waiting: Vec<_> = jobs.iter().map(|job| shared_scans.wait(job)).collect();
         assert!(waiting.iter().map(|(first, _)| *first).eq((0..8).map(|number| number == 0)));
-        passes.start_pass();
-        assert_eq!(passes.shared.load(Ordering::Relaxed), 8);
+        shared_scans.start_pass();
+        assert_eq!(shared_scans.shared.load(Ordering::Relaxed), 8);
 
         let follow = |number: usize, spans| {
             // Number 3 reads slowly, number 5 goes away.
             let pause = Duration::from_millis(if number == 3 { 5 } else { 0 });
             let most = if number == 5 { 1000 } else { usize::MAX };
             let mut bytes = vec![];
-            let result = passes.follow(&jobs[number], spans, &mut |span| {
+            let result = shared_scans.follow(&jobs[number], spans, &mut |span| {
                 bytes.extend_from_slice(span);
                 std::thread::sleep(pause);
                 if bytes.len() > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -242,10 +242,10 @@ mod tests {
     #[test]
     fn a_query_that_waited_in_vain_goes_alone() {
         let (scanner, rows) = (Scanner::new(), rows(100));
-        let passes = SharedScans::gathering_for(scanner.clone(), rows.clone().into(), Duration::from_millis(1));
+        let shared_scans = SharedScans::gathering_for(scanner.clone(), rows.clone().into(), Duration::from_millis(1));
         let answer = |number, during: &dyn Fn()| {
             let mut bytes = vec![];
-            let result = passes.answer(job(number), &mut |span| {
+            let result = shared_scans.answer(job(number), &mut |span| {
                 during();
                 bytes.extend_from_slice(span);
                 ControlFlow::Continue(())
@@ -256,8 +256,8 @@ mod tests {
         };
         // The second asks while the first is at work.
         answer(1, &|| answer(2, &|| ()));
-        assert_eq!(passes.shared.load(Ordering::Relaxed), 0);
-        assert_eq!(passes.active.load(Ordering::Relaxed), 0);
+        assert_eq!(shared_scans.shared.load(Ordering::Relaxed), 0);
+        assert_eq!(shared_scans.active.load(Ordering::Relaxed), 0);
     }
 
     #[test]

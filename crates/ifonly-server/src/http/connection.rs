@@ -1,8 +1,9 @@
 //! One connection: what it waits for, and when it has waited long enough.
 //!
-//! From the first byte of the handshake to the headers of the first request it has a time limit, whatever it says in between, and
-//! between requests another one. While requests are inside, it has as long as the limits of all parts of a request together. A
-//! connection that waits for its client has a [place](crate::limits::eviction) that somebody else may get.
+//! From the first byte of the handshake to the headers of the first request it has a time limit,
+//! whatever it says in between, and between requests another one. While requests are inside, it has
+//! as long as the limits of all parts of a request together. A connection that waits for its client
+//! has a [place](crate::limits::eviction) that somebody else may get.
 
 use crate::config::Limits;
 use crate::limits::eviction::PoolSlot;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct ClientConnection {
     address: IpAddr,
-    seat: PoolSlot,
+    slot: PoolSlot,
     state: watch::Sender<State>,
     closed: Notify,
 }
@@ -36,9 +37,9 @@ struct State {
 
 impl ClientConnection {
     /// A connection from this address, which has just been made.
-    pub(crate) fn new(address: IpAddr, seat: PoolSlot) -> Arc<ClientConnection> {
+    pub(crate) fn new(address: IpAddr, slot: PoolSlot) -> Arc<ClientConnection> {
         let state = State { requests: 0, greeted: false, since: Instant::now() };
-        Arc::new(ClientConnection { address, seat, state: watch::Sender::new(state), closed: Notify::new() })
+        Arc::new(ClientConnection { address, slot, state: watch::Sender::new(state), closed: Notify::new() })
     }
 
     /// Whose it is, for limits per address.
@@ -61,15 +62,16 @@ impl ClientConnection {
 
     /// Something is done for it that needs no network.
     pub(crate) fn work(self: &Arc<ClientConnection>) -> BusyGuard {
-        self.seat.work();
+        self.slot.work();
         BusyGuard(self.clone())
     }
 
-    /// Resolves when it is to end: it was closed, somebody else has got its place, or it has waited too long.
+    /// Resolves when it is to end: it was closed, somebody else has got its place, or it has waited
+    /// too long.
     pub(crate) async fn over(&self, limits: &Limits) {
         tokio::select! {
             () = self.closed.notified() => {}
-            () = self.seat.evicted() => {}
+            () = self.slot.evicted() => {}
             () = self.waited(limits) => {}
         }
     }
@@ -81,7 +83,8 @@ impl ClientConnection {
             let seconds = match (requests, greeted) {
                 (0, false) => limits.request_seconds,
                 (0, true) => limits.idle_seconds,
-                // Messages and answers have limits of their own; this is for whatever else is not read, such as a manifest.
+                // Messages and answers have limits of their own; this is for whatever else is not
+                // read, such as a manifest.
                 _ => limits.upload_seconds.saturating_add(limits.queue_seconds).saturating_add(limits.answer_seconds),
             };
             tokio::select! {
@@ -111,7 +114,7 @@ pub(crate) struct BusyGuard(Arc<ClientConnection>);
 
 impl Drop for BusyGuard {
     fn drop(&mut self) {
-        self.0.seat.rest();
+        self.0.slot.rest();
     }
 }
 
@@ -155,9 +158,9 @@ mod tests {
 
     const LIMITS: fn() -> Limits = || Limits { request_seconds: 10, idle_seconds: 60, ..Limits::default() };
 
-    fn connection(crowd: &Arc<EvictingPool>) -> Arc<ClientConnection> {
+    fn connection(pool: &Arc<EvictingPool>) -> Arc<ClientConnection> {
         let address = IpAddr::from([192, 0, 2, 1]);
-        ClientConnection::new(address, crowd.enter(address, 1).unwrap())
+        ClientConnection::new(address, pool.enter(address, 1).unwrap())
     }
 
     /// After how many seconds it is over; with nothing else to do, the paused clock jumps there.
@@ -169,17 +172,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_request_it_is_over_soon_and_without_another_later() {
-        let crowd = EvictingPool::new(9);
-        assert_eq!(lasted(&connection(&crowd)).await, 10);
-        let greeted = connection(&crowd);
+        let pool = EvictingPool::new(9);
+        assert_eq!(lasted(&connection(&pool)).await, 10);
+        let greeted = connection(&pool);
         drop(greeted.request());
         assert_eq!(lasted(&greeted).await, 60);
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_a_request_is_inside_it_lasts_and_then_idles_from_its_end() {
-        let crowd = EvictingPool::new(9);
-        let connection = connection(&crowd);
+        let pool = EvictingPool::new(9);
+        let connection = connection(&pool);
         let (inside, also) = (connection.request(), connection.request());
         drop(also);
         let leaving = async {
@@ -188,20 +191,21 @@ mod tests {
         };
         let (time, ()) = tokio::join!(lasted(&connection), leaving);
         assert_eq!(time, 160);
-        // Nobody reads the response: 30 seconds to upload, 30 to wait and 120 to be answered are all there is.
+        // Nobody reads the response: 30 seconds to upload, 30 to wait and 120 to be answered are
+        // all there is.
         let _unread = connection.request();
         assert_eq!(lasted(&connection).await, 180);
     }
 
     #[tokio::test(start_paused = true)]
     async fn it_gives_way_and_can_be_closed_at_once() {
-        let crowd = EvictingPool::new(1);
-        let (first, second) = (connection(&crowd), connection(&crowd));
+        let pool = EvictingPool::new(1);
+        let (first, second) = (connection(&pool), connection(&pool));
         assert_eq!(lasted(&first).await, 0);
         second.close();
         assert_eq!(lasted(&second).await, 0);
-        let third = connection(&crowd);
+        let third = connection(&pool);
         let _working = third.work();
-        assert!(crowd.enter(third.address(), 1).is_none(), "nobody displaces what is at work");
+        assert!(pool.enter(third.address(), 1).is_none(), "nobody displaces what is at work");
     }
 }

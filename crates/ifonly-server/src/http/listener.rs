@@ -1,15 +1,16 @@
 //! Listening, connections, reload and the way out.
 //!
-//! A connection gets a place, a handshake, and is served over HTTP/1.1 or HTTP/2 until it is over (`connection`). On shutdown
-//! the listener closes first, running answers finish within their time, and then the rest is dropped.
+//! A connection gets a place, a handshake, and is served over HTTP/1.1 or HTTP/2 until it is over
+//! (`connection`). On shutdown the listener closes first, running answers finish within their time,
+//! and then the rest is dropped.
 
+use crate::auth::tokens::Tokens;
+use crate::bundle::loaded::{LoadError, LoadedBundle};
 use crate::config::Limits;
 use crate::http::connection::{ClientConnection, TrackedBody};
-use crate::limits::eviction::{EvictingPool, rate_limit_key};
-use crate::bundle::loaded::{LoadError, LoadedBundle};
 use crate::http::routes;
 use crate::http::routes::AppState;
-use crate::auth::tokens::Tokens;
+use crate::limits::eviction::{EvictingPool, rate_limit_key};
 use axum::Router;
 use axum::body::Body;
 use hyper::body::Incoming;
@@ -58,8 +59,8 @@ pub struct ServerHandle {
 }
 
 impl Server {
-    /// Takes the ports. Without a certificate it speaks plain HTTP; [`Config::check`](crate::Config::check) says where that
-    /// may be.
+    /// Takes the ports. Without a certificate it speaks plain HTTP;
+    /// [`Config::check`](crate::Config::check) says where that may be.
     pub async fn bind(
         app: AppState,
         listen: SocketAddr,
@@ -120,15 +121,15 @@ impl Server {
 }
 
 impl ServerHandle {
-    /// Takes up another version of the database, other tokens and another certificate. Running searches on the old version
-    /// finish within the grace. What is refused changes nothing.
+    /// Takes up another version of the database, other tokens and another certificate. Running
+    /// searches on the old version finish within the grace. What is refused changes nothing.
     pub fn reload(
         &self,
-        holding: LoadedBundle,
+        loaded: LoadedBundle,
         tokens: Tokens,
         tls: Option<Arc<ServerConfig>>,
     ) -> Result<(), LoadError> {
-        self.app.shelf.replace(holding, Duration::from_secs(self.app.limits.grace_seconds))?;
+        self.app.versions.replace(loaded, Duration::from_secs(self.app.limits.grace_seconds))?;
         let mut current = self.app.tokens.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         tokens.inherit(&current);
         *current = Arc::new(tokens);
@@ -180,8 +181,8 @@ async fn accept(
         };
         let address = rate_limit_key(address.ip());
         // Somebody who waits for their client gives way; where all are at work, nobody does.
-        let Some(seat) = places.enter(address, 1) else { continue };
-        let (watcher, connection) = (graceful.watcher(), ClientConnection::new(address, seat));
+        let Some(slot) = places.enter(address, 1) else { continue };
+        let (watcher, connection) = (graceful.watcher(), ClientConnection::new(address, slot));
         let tls = tls.as_ref().map(|tls| tls.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone());
         let (router, app) = (router.clone(), app.clone());
         tokio::spawn(async move {
@@ -215,7 +216,7 @@ async fn serve(
 
 /// Requests of one HTTP/2 connection at a time: a share of all places.
 fn streams(limits: &Limits) -> u32 {
-    (limits.running.saturating_add(limits.queue) / 8).clamp(4, 32) as u32
+    (limits.max_concurrent.saturating_add(limits.queue) / 8).clamp(4, 32) as u32
 }
 
 async fn http(

@@ -1,12 +1,13 @@
-//! Error documents (RFC 9457): every refusal says who is at fault and what to do, as `application/problem+json`.
+//! Error documents (RFC 9457): every refusal says who is at fault and what to do, as
+//! `application/problem+json`.
 //!
-//! The table in `docs/operations.md` lists them all. None depends on what a query hides: a server could not make one if
-//! it wanted to.
+//! The table in `docs/operations.md` lists them all. None depends on what a query hides: a server
+//! could not make one if it wanted to.
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
-use ifonly_core::server_protocol::Refusal;
 use ifonly_core::http_api::{PROBLEM_TYPE, ProblemType};
+use ifonly_core::server_protocol::Refusal;
 use std::ops::Range;
 
 /// Why a request got no answer.
@@ -15,10 +16,10 @@ use std::ops::Range;
 pub enum Problem {
     /// No token, or one that is not known.
     #[error("this server answers only with a bearer token that it knows; ask its operator for one")]
-    Unauthorised,
+    Unauthorized,
     /// The token has no sessions left.
     #[error("this token has no sessions left; ask the operator for more")]
-    BudgetSpent,
+    BudgetExhausted,
     /// The ledger of spent budgets cannot be written, so nothing may be spent.
     #[error("the server cannot record spent sessions at the moment; try again later")]
     LedgerUnavailable,
@@ -36,13 +37,13 @@ pub enum Problem {
     },
     /// The body did not arrive in time.
     #[error("the message did not arrive within {seconds} seconds")]
-    TooSlow {
+    UploadTimeout {
         /// The limit.
         seconds: u64,
     },
     /// The body broke off.
     #[error("the message could not be read to its end")]
-    Unreadable,
+    IncompleteBody,
     /// The message was refused.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -54,10 +55,11 @@ pub enum Problem {
     },
     /// A sealed search that the three servers did not bring to its end.
     #[error("the servers of this search did not bring it to its end: {0}; try again")]
-    Peers(String),
-    /// Some of the server's rows are on machines that are not there. Which machines is nobody's business outside, so there is no room for words.
+    PeerFailure(String),
+    /// Some of the server's rows are on machines that are not there. Which machines is nobody's
+    /// business outside, so there is no room for words.
     #[error("{} of this server's database cannot be had at the moment; try again, and tell its operator if it stays so", away(.0))]
-    Shards(
+    ShardsUnavailable(
         /// Which rows, where that is known.
         Option<Range<usize>>,
     ),
@@ -69,7 +71,7 @@ pub enum Problem {
     NotFound,
     /// A path with another method.
     #[error("this path takes {allow} only")]
-    Method {
+    MethodNotAllowed {
         /// The right one.
         allow: &'static str,
     },
@@ -83,48 +85,48 @@ impl Problem {
     /// What kind of problem this is.
     pub fn kind(&self) -> ProblemType {
         match self {
-            Problem::Unauthorised => ProblemType::Unauthorised,
-            Problem::BudgetSpent => ProblemType::BudgetSpent,
+            Problem::Unauthorized => ProblemType::Unauthorized,
+            Problem::BudgetExhausted => ProblemType::BudgetExhausted,
             Problem::LedgerUnavailable => ProblemType::LedgerUnavailable,
             Problem::Overloaded { .. } => ProblemType::Overloaded,
             Problem::TooLarge { .. } => ProblemType::TooLarge,
-            Problem::TooSlow { .. } => ProblemType::TooSlow,
-            Problem::Unreadable => ProblemType::Unreadable,
-            Problem::Refused(Refusal::Manifest) => ProblemType::OtherManifest,
-            Problem::Refused(Refusal::Epoch(_)) => ProblemType::OtherEpoch,
+            Problem::UploadTimeout { .. } => ProblemType::UploadTimeout,
+            Problem::IncompleteBody => ProblemType::IncompleteBody,
+            Problem::Refused(Refusal::Manifest) => ProblemType::UnknownManifest,
+            Problem::Refused(Refusal::Epoch(_)) => ProblemType::UnknownKeyEpoch,
             Problem::Refused(Refusal::Scheme(_)) => ProblemType::SchemeNotOffered,
-            Problem::Refused(Refusal::Server { .. }) => ProblemType::OtherServer,
-            Problem::Refused(Refusal::Version(_)) => ProblemType::OtherVersion,
+            Problem::Refused(Refusal::Server { .. }) => ProblemType::WrongServer,
+            Problem::Refused(Refusal::Version(_)) => ProblemType::UnsupportedVersion,
             Problem::Refused(Refusal::Ticket) => ProblemType::WrongTicket,
             Problem::Refused(_) => ProblemType::Malformed,
             Problem::WrongPath { .. } => ProblemType::WrongPath,
-            Problem::Peers(_) => ProblemType::Peers,
-            Problem::Shards(_) => ProblemType::Shards,
+            Problem::PeerFailure(_) => ProblemType::PeerFailure,
+            Problem::ShardsUnavailable(_) => ProblemType::ShardsUnavailable,
             Problem::Internal => ProblemType::Internal,
             Problem::NotFound => ProblemType::NotFound,
-            Problem::Method { .. } => ProblemType::Method,
+            Problem::MethodNotAllowed { .. } => ProblemType::MethodNotAllowed,
         }
     }
 
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Problem::Unauthorised => StatusCode::UNAUTHORIZED,
-            Problem::BudgetSpent => StatusCode::TOO_MANY_REQUESTS,
-            Problem::LedgerUnavailable | Problem::Overloaded { .. } | Problem::Shards(_) => {
+            Problem::Unauthorized => StatusCode::UNAUTHORIZED,
+            Problem::BudgetExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Problem::LedgerUnavailable | Problem::Overloaded { .. } | Problem::ShardsUnavailable(_) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Problem::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Problem::TooSlow { .. } => StatusCode::REQUEST_TIMEOUT,
+            Problem::UploadTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
             Problem::Refused(Refusal::Manifest | Refusal::Epoch(_)) => StatusCode::CONFLICT,
             Problem::Refused(Refusal::Scheme(_)) => StatusCode::UNPROCESSABLE_ENTITY,
             Problem::Refused(Refusal::Server { .. }) => StatusCode::MISDIRECTED_REQUEST,
             Problem::Refused(Refusal::Ticket) => StatusCode::FORBIDDEN,
-            Problem::Refused(_) | Problem::WrongPath { .. } | Problem::Unreadable => StatusCode::BAD_REQUEST,
-            Problem::Peers(_) => StatusCode::FAILED_DEPENDENCY,
+            Problem::Refused(_) | Problem::WrongPath { .. } | Problem::IncompleteBody => StatusCode::BAD_REQUEST,
+            Problem::PeerFailure(_) => StatusCode::FAILED_DEPENDENCY,
             Problem::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Problem::NotFound => StatusCode::NOT_FOUND,
-            Problem::Method { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Problem::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
         }
     }
 }
@@ -142,19 +144,19 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
         match self {
-            Problem::Unauthorised => {
+            Problem::Unauthorized => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             Problem::Overloaded { retry_after } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(retry_after));
             }
-            Problem::Shards(_) => {
+            Problem::ShardsUnavailable(_) => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
             }
             Problem::LedgerUnavailable => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
             }
-            Problem::Method { allow } => {
+            Problem::MethodNotAllowed { allow } => {
                 headers.insert(header::ALLOW, HeaderValue::from_static(allow));
             }
             _ => {}

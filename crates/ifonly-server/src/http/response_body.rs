@@ -1,6 +1,7 @@
-//! From a blocking thread's sink to a response body. What the reader has not taken stays in memory, where the answer has its
-//! [place](crate::limits::eviction), and a [watch] ends answers that nobody reads. A writer with room for the whole answer waits for nobody; one
-//! with less waits for its reader, and says so first, so that whatever it holds for computing can go to somebody else.
+//! From a blocking thread's sink to a response body. What the reader has not taken stays in memory,
+//! where the answer has its [place](crate::limits::eviction), and a [watch] ends answers that
+//! nobody reads. A writer with room for the whole answer waits for nobody; one with less waits for
+//! its reader, and says so first, so that whatever it holds for computing can go to somebody else.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -50,8 +51,8 @@ pub(crate) struct ResponseBody {
     progress: Arc<ResponseProgress>,
 }
 
-/// Both ends of a body of `length` bytes, of which `room` may wait for the reader, and which is computed within `limit`; and what
-/// they say to [`watch`].
+/// Both ends of a body of `length` bytes, of which `room` may wait for the reader, and which is
+/// computed within `limit`; and what they say to [`watch`].
 pub(crate) fn body(
     length: usize,
     room: usize,
@@ -66,8 +67,8 @@ pub(crate) fn body(
     (writer, ResponseBody { chunks: receiver, current: Bytes::new(), left, progress: progress.clone() }, progress)
 }
 
-/// Resolves when an answer is to be ended: nothing of it was taken for `stall` though there was something, or it is not out by
-/// `limit`. `Continue` if it has come to its end by itself.
+/// Resolves when an answer is to be ended: nothing of it was taken for `stall` though there was
+/// something, or it is not out by `limit`. `Continue` if it has come to its end by itself.
 pub(crate) async fn watch(progress: &ResponseProgress, stall: Duration, limit: Duration) -> ControlFlow<()> {
     let deadline = Instant::now() + limit;
     loop {
@@ -87,7 +88,8 @@ pub(crate) async fn watch(progress: &ResponseProgress, stall: Duration, limit: D
 }
 
 impl ResponseWriter {
-    /// Takes a chunk; `rest` is called before there is a wait for the reader. `Break` when the reader has gone or it all takes too long.
+    /// Takes a chunk; `rest` is called before there is a wait for the reader. `Break` when the
+    /// reader has gone or it all takes too long.
     pub(crate) fn send(&mut self, bytes: &[u8], mut rest: impl FnMut()) -> ControlFlow<()> {
         for piece in bytes.chunks(self.room.min(u32::MAX as usize)) {
             self.make_room(piece.len() as u32, &mut rest)?;
@@ -130,7 +132,8 @@ impl Body for ResponseBody {
             match self.chunks.poll_recv(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(chunk)) => self.current = chunk,
-                // The writer is gone too early: a fault of the server that must not look like an end.
+                // The writer is gone too early: a fault of the server that must not look like an
+                // end.
                 Poll::Ready(None) if self.left > 0 => return Poll::Ready(Some(Err(ResponseAborted))),
                 Poll::Ready(None) => return Poll::Ready(None),
             }

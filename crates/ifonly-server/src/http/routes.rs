@@ -1,19 +1,19 @@
-//! The HTTP surface: `GET /v1/manifest`, `POST /v1/answer`, `POST /v1/record`, and on the admin port health, readiness and
-//! metrics. Everything that costs time runs on blocking threads.
+//! The HTTP surface: `GET /v1/manifest`, `POST /v1/answer`, `POST /v1/record`, and on the admin
+//! port health, readiness and metrics. Everything that costs time runs on blocking threads.
 
-use crate::limits::admission::{AdmissionQueue, RunPermit};
+use crate::auth::tokens::{Bearer, Tokens};
+use crate::bundle::loaded::{BundleVersions, LoadedBundle};
+use crate::compute::database::{AnswerError, Database};
+use crate::compute::sealed;
 use crate::config::Limits;
 use crate::http::connection::{BusyGuard, ClientConnection};
-use crate::limits::eviction::{EvictingPool, PoolSlot};
-use crate::compute::database::{AnswerError, Database};
-use crate::bundle::loaded::{BundleVersions, LoadedBundle};
-use crate::metrics::Metrics;
-use crate::peers::PeerNetwork;
 use crate::http::problem::Problem;
-use crate::compute::sealed;
 use crate::http::response_body;
 use crate::http::response_body::{ResponseBody, ResponseProgress};
-use crate::auth::tokens::{Bearer, Tokens};
+use crate::limits::admission::{AdmissionQueue, RunPermit};
+use crate::limits::eviction::{EvictingPool, PoolSlot};
+use crate::metrics::Metrics;
+use crate::peers::PeerNetwork;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
@@ -22,8 +22,8 @@ use axum::routing::{get, post};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use http_body_util::BodyExt;
-use ifonly_core::server_protocol::{CheckedRequest, Refusal};
 use ifonly_core::http_api::{CHECKSUM_LENGTH, EARLIER_HEADER, MANIFEST_PATH, MESSAGE_TYPE, Route, SERVER_HEADER};
+use ifonly_core::server_protocol::{CheckedRequest, Refusal};
 use ifonly_core::transcript::Message;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
@@ -37,7 +37,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 /// All that requests share.
 #[derive(Debug)]
 pub struct AppState {
-    pub(crate) shelf: BundleVersions,
+    pub(crate) versions: BundleVersions,
     pub(crate) tokens: RwLock<Arc<Tokens>>,
     pub(crate) admission: AdmissionQueue,
     /// Messages on their way in and answers on their way out, in bytes.
@@ -52,12 +52,12 @@ pub struct AppState {
 
 impl AppState {
     /// Serves `holding` within `limits`; browsers may ask from `origins` (`*` for any).
-    pub fn new(holding: LoadedBundle, tokens: Tokens, limits: Limits, origins: Vec<HeaderValue>) -> AppState {
+    pub fn new(loaded: LoadedBundle, tokens: Tokens, limits: Limits, origins: Vec<HeaderValue>) -> AppState {
         AppState {
-            shelf: BundleVersions::new(holding),
+            versions: BundleVersions::new(loaded),
             tokens: RwLock::new(Arc::new(tokens)),
-            admission: AdmissionQueue::new(limits.running, limits.queue, limits.address_share),
-            transit: EvictingPool::new(limits.transit_megabytes.saturating_mul(1 << 20)),
+            admission: AdmissionQueue::new(limits.max_concurrent, limits.queue, limits.address_percent),
+            transit: EvictingPool::new(limits.buffer_megabytes.saturating_mul(1 << 20)),
             limits,
             origins,
             metrics: Metrics::default(),
@@ -74,7 +74,7 @@ impl AppState {
 
     /// The versions held.
     pub fn versions(&self) -> &BundleVersions {
-        &self.shelf
+        &self.versions
     }
 
     /// The numbers.
@@ -94,8 +94,8 @@ impl AppState {
 
 /// The paths for clients.
 pub fn public(app: Arc<AppState>) -> Router {
-    let not_get = || async { Problem::Method { allow: "GET" } };
-    let not_post = || async { Problem::Method { allow: "POST" } };
+    let not_get = || async { Problem::MethodNotAllowed { allow: "GET" } };
+    let not_post = || async { Problem::MethodNotAllowed { allow: "POST" } };
     let router = Router::new()
         .route(MANIFEST_PATH, get(manifest).fallback(not_get))
         .route(&format!("{MANIFEST_PATH}/{{digest}}"), get(manifest).fallback(not_get))
@@ -129,7 +129,7 @@ async fn ready(State(app): State<Arc<AppState>>) -> Response {
     if app.draining.load(Ordering::Relaxed) {
         return (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response();
     }
-    match app.shelf.current().map_or(Ok(()), |holding| holding.database().complete()) {
+    match app.versions.current().map_or(Ok(()), |loaded| loaded.database().complete()) {
         Ok(()) => "ready\n".into_response(),
         Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
     }
@@ -140,8 +140,8 @@ async fn metrics(State(app): State<Arc<AppState>>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// Browsers ask first and want permission in every response. Nothing here rests on cookies, so any origin may be allowed; without
-/// one there is nothing for browsers.
+/// Browsers ask first and want permission in every response. Nothing here rests on cookies, so any
+/// origin may be allowed; without one there is nothing for browsers.
 fn cors(origins: &[HeaderValue]) -> Option<CorsLayer> {
     let any = origins.iter().any(|allowed| allowed == "*");
     let layer = CorsLayer::new()
@@ -170,15 +170,15 @@ async fn manifest(State(app): State<Arc<AppState>>, uri: Uri, headers: HeaderMap
 
 fn offered(app: &AppState, authorization: Option<&[u8]>, digest: Option<&str>) -> Result<Response, Problem> {
     app.tokens().bearer(authorization)?;
-    let all = app.shelf.all();
-    let named = |holding: &&Arc<LoadedBundle>| digest.is_none_or(|digest| hex::encode(holding.digest()) == digest);
-    let holding = all.iter().find(named).ok_or(Refusal::Manifest)?;
+    let all = app.versions.all();
+    let named = |loaded: &&Arc<LoadedBundle>| digest.is_none_or(|digest| hex::encode(loaded.digest()) == digest);
+    let loaded = all.iter().find(named).ok_or(Refusal::Manifest)?;
     // Servers are reloaded one after another, and clients need one manifest that all of them offer.
-    let earlier: Vec<String> = all.iter().skip(1).map(|holding| hex::encode(holding.digest())).collect();
-    let mut response = holding.manifest().into_response();
+    let earlier: Vec<String> = all.iter().skip(1).map(|loaded| hex::encode(loaded.digest())).collect();
+    let mut response = loaded.manifest().into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(SERVER_HEADER, HeaderValue::from(u16::from(holding.index())));
+    headers.insert(SERVER_HEADER, HeaderValue::from(u16::from(loaded.index())));
     if let (Some(earlier), false) = (HeaderValue::from_str(&earlier.join(",")).ok(), earlier.is_empty()) {
         headers.insert(EARLIER_HEADER, earlier);
     }
@@ -221,7 +221,7 @@ async fn admit(
 ) -> Result<(usize, Body), Problem> {
     let authorization = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let bearer = app.tokens().bearer(authorization)?;
-    let limit = app.shelf.longest_message();
+    let limit = app.versions.longest_message();
     let claimed = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     if claimed.is_some_and(|claimed: u64| claimed > limit as u64) {
         return Err(Problem::TooLarge { limit });
@@ -229,14 +229,15 @@ async fn admit(
     let overloaded = Problem::Overloaded { retry_after: app.limits.retry_after_seconds };
     let connection = request.extensions().get::<Arc<ClientConnection>>().cloned();
     let address = connection.as_ref().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |connection| connection.address());
-    // Whoever would get no turn is told so before the body is read; the turn itself waits for no upload.
+    // Whoever would get no turn is told so before the body is read; the turn itself waits for no
+    // upload.
     drop(app.admission.enter(address).ok_or(overloaded.clone())?);
-    let seat = app.transit.enter(address, claimed.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
+    let slot = app.transit.enter(address, claimed.unwrap_or(limit as u64)).ok_or(overloaded.clone())?;
     let body = tokio::select! {
         body = read(&app.limits, request.into_body(), limit) => body?,
-        () = seat.evicted() => return Err(overloaded),
+        () = slot.evicted() => return Err(overloaded),
     };
-    drop(seat);
+    drop(slot);
     app.metrics.bytes_in.fetch_add(body.len() as u64, Ordering::Relaxed);
     let working = connection.as_ref().map(ClientConnection::work);
     let message = Message::decode(&body).map_err(Refusal::from)?;
@@ -251,7 +252,7 @@ async fn admit(
     let waiting = Duration::from_secs(app.limits.queue_seconds);
     let permit = tokio::time::timeout(waiting, turn.run()).await.ok().flatten().ok_or(overloaded)?;
     let (sender, receiver) = oneshot::channel();
-    let at_work = ComputeGuard { _permit: permit, _working: working, seat: None };
+    let at_work = ComputeGuard { _permit: permit, _working: working, slot: None };
     let answering = AnswerTask { app: app.clone(), route, bearer, started, address, connection };
     let runtime = tokio::runtime::Handle::current();
     tokio::task::spawn_blocking(move || {
@@ -271,8 +272,8 @@ async fn read(limits: &Limits, mut body: Body, limit: usize) -> Result<Bytes, Pr
         loop {
             let seconds = limits.stall_seconds;
             let frame = tokio::time::timeout(Duration::from_secs(seconds), body.frame()).await;
-            let Some(frame) = frame.map_err(|_| Problem::TooSlow { seconds })? else { return Ok(whole.freeze()) };
-            let frame = frame.map_err(|_| Problem::Unreadable)?;
+            let Some(frame) = frame.map_err(|_| Problem::UploadTimeout { seconds })? else { return Ok(whole.freeze()) };
+            let frame = frame.map_err(|_| Problem::IncompleteBody)?;
             let data = frame.data_ref().map_or(&[][..], |data| data);
             if whole.len() + data.len() > limit {
                 return Err(Problem::TooLarge { limit });
@@ -280,19 +281,20 @@ async fn read(limits: &Limits, mut body: Body, limit: usize) -> Result<Bytes, Pr
             whole.extend_from_slice(data);
         }
     };
-    tokio::time::timeout(Duration::from_secs(seconds), reading).await.unwrap_or(Err(Problem::TooSlow { seconds }))
+    tokio::time::timeout(Duration::from_secs(seconds), reading).await.unwrap_or(Err(Problem::UploadTimeout { seconds }))
 }
 
-/// What an answer has as long as it waits for nobody's network: the right to run, and places that nobody else may get.
+/// What an answer has as long as it waits for nobody's network: the right to run, and places that
+/// nobody else may get.
 struct ComputeGuard {
     _permit: RunPermit,
     _working: Option<BusyGuard>,
-    seat: Option<Arc<PoolSlot>>,
+    slot: Option<Arc<PoolSlot>>,
 }
 
 impl Drop for ComputeGuard {
     fn drop(&mut self) {
-        self.seat.iter().for_each(|seat| seat.rest());
+        self.slot.iter().for_each(|slot| slot.rest());
     }
 }
 
@@ -311,14 +313,14 @@ type Head = oneshot::Sender<Result<(usize, ResponseBody), Problem>>;
 /// Ends the connection of an answer that nobody reads, or whose place somebody else has got.
 async fn see_out(
     progress: Arc<ResponseProgress>,
-    seat: Arc<PoolSlot>,
+    slot: Arc<PoolSlot>,
     connection: Option<Arc<ClientConnection>>,
     app: Arc<AppState>,
 ) {
     let [stall, limit] = [app.limits.stall_seconds, app.limits.answer_seconds].map(Duration::from_secs);
     let read = tokio::select! {
         watched = response_body::watch(&progress, stall, limit) => watched.is_continue(),
-        () = seat.evicted() => false,
+        () = slot.evicted() => false,
     };
     if let Some(connection) = connection.filter(|_| !read) {
         app.metrics.unread.fetch_add(1, Ordering::Relaxed);
@@ -334,46 +336,47 @@ impl AnswerTask {
     }
 
     fn checked(&self, message: Message, head: Head, mut at_work: ComputeGuard) -> Result<(), (Head, Problem)> {
-        // Nothing but the public header is looked at here; the replica checks the message as a whole.
+        // Nothing but the public header is looked at here; the replica checks the message as a
+        // whole.
         let header = message.header.clone();
         let right = header.stage.route();
         if right != self.route {
             return Err((head, Problem::WrongPath { path: right.path() }));
         }
-        let holding = match self.app.shelf.find(&header.digest) {
-            Ok(holding) => holding,
+        let loaded = match self.app.versions.find(&header.digest) {
+            Ok(loaded) => loaded,
             Err(refusal) => return Err((head, refusal.into())),
         };
-        let request = match holding.protocol().check(message) {
+        let request = match loaded.protocol().check(message) {
             Ok(request) => request,
             Err(refusal) => return Err((head, refusal.into())),
         };
         let (length, per_session) = match &request {
             CheckedRequest::Answer(ask) => (Database::answer_length(ask), 1),
-            CheckedRequest::Record(ask) => (Database::record_length(ask), holding.most_records()),
+            CheckedRequest::Record(ask) => (Database::record_length(ask), loaded.most_records()),
             CheckedRequest::Sealed(_) => return Err((head, Problem::Internal)),
         };
         // Nobody pays for what cannot be had.
         let paid = |()| self.app.tokens().spend(self.bearer, header.stage, per_session);
-        if let Err(problem) = holding.database().ready().and_then(paid) {
+        if let Err(problem) = loaded.database().ready().and_then(paid) {
             return Err((head, problem));
         }
         let length = length + CHECKSUM_LENGTH;
-        let room = holding.database().room(length, self.app.limits.transit_megabytes);
+        let room = loaded.database().room(length, self.app.limits.buffer_megabytes);
         let limit = Duration::from_secs(self.app.limits.answer_seconds);
         let (mut writer, reader, progress) = response_body::body(length, room, limit);
-        let seat = Arc::new(self.app.transit.enter_working(self.address, length as u64));
-        at_work.seat = Some(seat.clone());
+        let slot = Arc::new(self.app.transit.enter_working(self.address, length as u64));
+        at_work.slot = Some(slot.clone());
         let mut at_work = Some(at_work);
         // What fails before the first byte is still told.
         let mut waiting = Some((head, reader));
-        let whole = self.write(&holding, &request, &mut |bytes| {
+        let whole = self.write(&loaded, &request, &mut |bytes| {
             if let Some((head, reader)) = waiting.take() {
                 if head.send(Ok((length, reader))).is_err() {
                     return ControlFlow::Break(());
                 }
-                let (seat, connection) = (seat.clone(), self.connection.clone());
-                tokio::spawn(see_out(progress.clone(), seat, connection, self.app.clone()));
+                let (slot, connection) = (slot.clone(), self.connection.clone());
+                tokio::spawn(see_out(progress.clone(), slot, connection, self.app.clone()));
             }
             // Once it has waited for its reader it needs the network more than anything else.
             writer.send(bytes, || drop(at_work.take()))
@@ -397,7 +400,7 @@ impl AnswerTask {
 
     fn write(
         &self,
-        holding: &LoadedBundle,
+        loaded: &LoadedBundle,
         request: &CheckedRequest<'_>,
         out: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), AnswerError> {
@@ -407,8 +410,8 @@ impl AnswerTask {
             out(bytes)
         };
         match request {
-            CheckedRequest::Answer(ask) => holding.database().answer(ask, &mut sink)?,
-            CheckedRequest::Record(ask) => holding.database().record(holding.index(), ask, &mut sink)?,
+            CheckedRequest::Answer(ask) => loaded.database().answer(ask, &mut sink)?,
+            CheckedRequest::Record(ask) => loaded.database().record(loaded.index(), ask, &mut sink)?,
             CheckedRequest::Sealed(_) => return Err(AnswerError::Failed(Problem::Internal)),
         }
         match out(&hasher.finalize().as_bytes()[..CHECKSUM_LENGTH]) {

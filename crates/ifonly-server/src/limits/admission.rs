@@ -1,8 +1,9 @@
-//! How many requests are inside at once: some running, some waiting, the rest turned away at the door.
+//! How many requests are inside at once: some running, some waiting, the rest turned away at the
+//! door.
 //!
-//! A [`Turn`] is taken when the message is there, a [`Permit`] before the scan; both are given back before the answer goes out, so
-//! neither is ever held for somebody's network. One address has a share of the turns and no more. Whoever gets no turn is
-//! told when to come again.
+//! A [`Turn`] is taken when the message is there, a [`Permit`] before the scan; both are given back
+//! before the answer goes out, so neither is ever held for somebody's network. One address has a
+//! share of the turns and no more. Whoever gets no turn is told when to come again.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -70,7 +71,8 @@ pub(crate) struct RunPermit {
 }
 
 impl AdmissionQueue {
-    /// At most `running` at work and `queue` waiting, of which one address may have `share` percent.
+    /// At most `running` at work and `queue` waiting, of which one address may have `share`
+    /// percent.
     pub(crate) fn new(running: usize, queue: usize, share: usize) -> AdmissionQueue {
         let running = running.clamp(1, Semaphore::MAX_PERMITS / 2);
         let inside = running + queue.min(Semaphore::MAX_PERMITS / 2);
@@ -102,7 +104,8 @@ impl AdmissionQueue {
 }
 
 impl QueueSlot {
-    /// Waits for its turn, first come, first served. The semaphore is never closed, so there is always a permit in the end.
+    /// Waits for its turn, first come, first served. The semaphore is never closed, so there is
+    /// always a permit in the end.
     pub(crate) async fn run(self) -> Option<RunPermit> {
         let running = self.running.acquire_owned().await.ok()?;
         Some(RunPermit { _inside: self.inside, _portion: self.portion, _running: running })
@@ -118,29 +121,29 @@ mod tests {
 
     #[tokio::test]
     async fn beyond_running_and_queue_the_door_is_shut_and_opens_again() {
-        let door = AdmissionQueue::new(1, 1, 100);
-        let first = door.enter(HERE).unwrap().run().await.unwrap();
-        let second = door.enter(HERE).unwrap();
-        assert!(door.enter(HERE).is_none() && door.enter(THERE).is_none());
-        assert_eq!((door.running(), door.inside()), (1, 2));
+        let acceptor = AdmissionQueue::new(1, 1, 100);
+        let first = acceptor.enter(HERE).unwrap().run().await.unwrap();
+        let second = acceptor.enter(HERE).unwrap();
+        assert!(acceptor.enter(HERE).is_none() && acceptor.enter(THERE).is_none());
+        assert_eq!((acceptor.running(), acceptor.inside()), (1, 2));
         drop(first);
         let second = second.run().await.unwrap();
-        assert!(door.enter(HERE).is_some());
+        assert!(acceptor.enter(HERE).is_some());
         drop(second);
-        assert_eq!((door.running(), door.inside()), (0, 0));
+        assert_eq!((acceptor.running(), acceptor.inside()), (0, 0));
     }
 
     #[test]
     fn one_address_does_not_shut_out_another() {
-        let door = AdmissionQueue::new(2, 6, 50);
-        let mut here: Vec<QueueSlot> = std::iter::from_fn(|| door.enter(HERE)).collect();
+        let acceptor = AdmissionQueue::new(2, 6, 50);
+        let mut here: Vec<QueueSlot> = std::iter::from_fn(|| acceptor.enter(HERE)).collect();
         assert_eq!(here.len(), 4);
-        let there: Vec<QueueSlot> = std::iter::from_fn(|| door.enter(THERE)).collect();
-        assert_eq!((there.len(), door.inside()), (4, 8));
+        let there: Vec<QueueSlot> = std::iter::from_fn(|| acceptor.enter(THERE)).collect();
+        assert_eq!((there.len(), acceptor.inside()), (4, 8));
         here.pop();
-        assert!(door.enter(HERE).is_some());
+        assert!(acceptor.enter(HERE).is_some());
         drop((here, there));
-        assert!(door.addresses.inside.lock().unwrap().is_empty());
+        assert!(acceptor.addresses.inside.lock().unwrap().is_empty());
         // However small the share, somebody can ask.
         assert!(AdmissionQueue::new(1, 0, 1).enter(HERE).is_some());
     }

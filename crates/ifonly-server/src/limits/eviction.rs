@@ -1,9 +1,10 @@
 //! Room for those who wait for somebody's network, and who gives way when it is full.
 //!
-//! Idle connections, messages on their way in and answers on their way out take room, and some never come to an end. They keep
-//! nobody out: a newcomer who finds no room displaces whoever has waited longest among those of the address that takes most of it.
-//! Those at work are not displaced; they need no network, so they are done soon. One address alone thus displaces itself, and a
-//! person elsewhere does not notice.
+//! Idle connections, messages on their way in and answers on their way out take room, and some
+//! never come to an end. They keep nobody out: a newcomer who finds no room displaces whoever has
+//! waited longest among those of the address that takes most of it. Those at work are not
+//! displaced; they need no network, so they are done soon. One address alone thus displaces itself,
+//! and a person elsewhere does not notice.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -45,7 +46,7 @@ struct Place {
 /// A place; it is free again when this is dropped.
 #[derive(Debug)]
 pub(crate) struct PoolSlot {
-    crowd: Arc<EvictingPool>,
+    pool: Arc<EvictingPool>,
     number: u64,
     displaced: Arc<Notify>,
 }
@@ -58,14 +59,15 @@ impl EvictingPool {
     /// A place of this size for somebody from this address; `None` only if all others are at work.
     pub(crate) fn enter(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> Option<PoolSlot> {
         let mut places = self.lock();
-        places.make_room(self.room, size).then(|| self.seat(&mut places, address, size, 0))
+        places.make_room(self.room, size).then(|| self.slot(&mut places, address, size, 0))
     }
 
-    /// A place for an answer that is being computed; it is made whatever others do, since those at work are few.
+    /// A place for an answer that is being computed; it is made whatever others do, since those at
+    /// work are few.
     pub(crate) fn enter_working(self: &Arc<EvictingPool>, address: IpAddr, size: u64) -> PoolSlot {
         let mut places = self.lock();
         places.make_room(self.room, size);
-        self.seat(&mut places, address, size, 1)
+        self.slot(&mut places, address, size, 1)
     }
 
     /// How much room is taken.
@@ -73,12 +75,12 @@ impl EvictingPool {
         self.lock().taken
     }
 
-    fn seat(self: &Arc<EvictingPool>, places: &mut Places, address: IpAddr, size: u64, work: usize) -> PoolSlot {
+    fn slot(self: &Arc<EvictingPool>, places: &mut Places, address: IpAddr, size: u64, work: usize) -> PoolSlot {
         let (number, displaced) = (places.next, Arc::new(Notify::new()));
         places.next += 1;
         places.taken += size;
         places.all.insert(number, Place { address, size, work, displaced: displaced.clone() });
-        PoolSlot { crowd: self.clone(), number, displaced }
+        PoolSlot { pool: self.clone(), number, displaced }
     }
 
     fn lock(&self) -> MutexGuard<'_, Places> {
@@ -119,16 +121,17 @@ impl PoolSlot {
         self.displaced.notified().await;
     }
 
-    /// Something is done for it from now on that needs no network; until [`Seat::rest`] it is not displaced.
+    /// Something is done for it from now on that needs no network; until [`Seat::rest`] it is not
+    /// displaced.
     pub(crate) fn work(&self) {
-        if let Some(place) = self.crowd.lock().all.get_mut(&self.number) {
+        if let Some(place) = self.pool.lock().all.get_mut(&self.number) {
             place.work += 1;
         }
     }
 
     /// One thing less is done for it.
     pub(crate) fn rest(&self) {
-        if let Some(place) = self.crowd.lock().all.get_mut(&self.number) {
+        if let Some(place) = self.pool.lock().all.get_mut(&self.number) {
             place.work = place.work.saturating_sub(1);
         }
     }
@@ -136,7 +139,7 @@ impl PoolSlot {
 
 impl Drop for PoolSlot {
     fn drop(&mut self) {
-        self.crowd.lock().remove(self.number);
+        self.pool.lock().remove(self.number);
     }
 }
 
@@ -148,56 +151,56 @@ mod tests {
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
     /// Whether a seat has been displaced by now.
-    async fn is_displaced(seat: &PoolSlot) -> bool {
+    async fn is_displaced(slot: &PoolSlot) -> bool {
         tokio::select! {
             biased;
-            () = seat.evicted() => true,
+            () = slot.evicted() => true,
             () = std::future::ready(()) => false,
         }
     }
 
     #[tokio::test]
     async fn the_longest_waiting_of_the_largest_address_gives_way() {
-        let crowd = EvictingPool::new(4);
-        let first = crowd.enter(B, 1).unwrap();
-        let many: Vec<PoolSlot> = (0..3).map(|_| crowd.enter(A, 1).unwrap()).collect();
+        let pool = EvictingPool::new(4);
+        let first = pool.enter(B, 1).unwrap();
+        let many: Vec<PoolSlot> = (0..3).map(|_| pool.enter(A, 1).unwrap()).collect();
         // From wherever the next ones come, B's is the oldest place and stays.
-        let next = crowd.enter(A, 1).unwrap();
+        let next = pool.enter(A, 1).unwrap();
         assert!(is_displaced(&many[0]).await && !is_displaced(&many[1]).await);
-        let other = crowd.enter(B, 1).unwrap();
+        let other = pool.enter(B, 1).unwrap();
         assert!(is_displaced(&many[1]).await && !is_displaced(&first).await);
         assert!(!is_displaced(&many[2]).await && !is_displaced(&next).await);
-        assert_eq!(crowd.taken(), 4);
+        assert_eq!(pool.taken(), 4);
         // Who was displaced takes nothing with them when they go.
         drop(many);
-        assert_eq!(crowd.taken(), 3);
+        assert_eq!(pool.taken(), 3);
         drop((first, next, other));
-        assert_eq!(crowd.taken(), 0);
+        assert_eq!(pool.taken(), 0);
     }
 
     #[tokio::test]
     async fn those_at_work_stay_and_without_others_there_is_no_room() {
-        let crowd = EvictingPool::new(2);
-        let (working, resting) = (crowd.enter_working(A, 1), crowd.enter(A, 1).unwrap());
-        let newcomer = crowd.enter(B, 1).unwrap();
+        let pool = EvictingPool::new(2);
+        let (working, resting) = (pool.enter_working(A, 1), pool.enter(A, 1).unwrap());
+        let newcomer = pool.enter(B, 1).unwrap();
         assert!(is_displaced(&resting).await && !is_displaced(&working).await);
         newcomer.work();
-        assert!(crowd.enter(B, 1).is_none());
+        assert!(pool.enter(B, 1).is_none());
         // A second answer is computed all the same.
-        let second = crowd.enter_working(B, 1);
-        assert_eq!(crowd.taken(), 3);
+        let second = pool.enter_working(B, 1);
+        assert_eq!(pool.taken(), 3);
         working.rest();
         second.rest();
-        assert!(crowd.enter(A, 1).is_some() && is_displaced(&second).await && is_displaced(&working).await);
+        assert!(pool.enter(A, 1).is_some() && is_displaced(&second).await && is_displaced(&working).await);
     }
 
     #[test]
     fn the_only_one_may_take_more_than_there_is() {
-        let crowd = EvictingPool::new(2);
-        let large = crowd.enter(A, 5).unwrap();
-        assert_eq!(crowd.taken(), 5);
+        let pool = EvictingPool::new(2);
+        let large = pool.enter(A, 5).unwrap();
+        assert_eq!(pool.taken(), 5);
         drop(large);
-        assert!(crowd.enter(A, 1).is_some());
+        assert!(pool.enter(A, 1).is_some());
     }
 
     #[test]

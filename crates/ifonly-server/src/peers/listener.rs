@@ -1,7 +1,8 @@
-//! Servers know each other by their certificates: each shows its own and takes the one that the configuration names, no other.
+//! Servers know each other by their certificates: each shows its own and takes the one that the
+//! configuration names, no other.
 //!
-//! The named file is also what that certificate is checked against, so a self-signed certificate stands alone in its file, and one
-//! that somebody issued is followed by its issuer's.
+//! The named file is also what that certificate is checked against, so a self-signed certificate
+//! stands alone in its file, and one that somebody issued is followed by its issuer's.
 
 use crate::peers::stream::{ByteStream, ConnectFuture, Connector};
 use crate::peers::{PeerLimits, PeerNetwork, RandomnessMode, serve};
@@ -81,7 +82,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub struct PeerListener {
     pub(crate) peers: PeerNetwork,
     listener: TcpListener,
-    door: Arc<MtlsAcceptor>,
+    acceptor: Arc<MtlsAcceptor>,
     address: SocketAddr,
 }
 
@@ -159,9 +160,9 @@ impl PeerListener {
         let bind = |error| PeerListenerError::Bind { address: config.listen, error };
         let address = listener.local_addr().map_err(bind)?;
         let peers = PeerNetwork::new(server.into(), config.limits, config.randomness, dials);
-        let door =
+        let acceptor =
             MtlsAcceptor::new(Arc::new(accepting), expected, "the server before this one (peers.previous.certificate)");
-        Ok(PeerListener { peers, listener, door, address })
+        Ok(PeerListener { peers, listener, acceptor, address })
     }
 
     /// Where the server before this one connects.
@@ -171,14 +172,14 @@ impl PeerListener {
 
     /// Answers the server before this one, as long as the process lives; gives the lines.
     pub fn run(self) -> PeerNetwork {
-        let PeerListener { peers, listener, door, .. } = self;
-        let (rooms, limits) = ((peers.lobby.clone(), peers.store.clone()), peers.limits);
+        let PeerListener { peers, listener, acceptor, .. } = self;
+        let (rooms, limits) = ((peers.rendezvous.clone(), peers.store.clone()), peers.limits);
         tokio::spawn(async move {
             loop {
                 let connection = mtls_acceptor::next(&listener).await;
-                let (door, rooms) = (door.clone(), rooms.clone());
+                let (acceptor, rooms) = (acceptor.clone(), rooms.clone());
                 tokio::spawn(async move {
-                    if let Some(stream) = door.accept(connection).await {
+                    if let Some(stream) = acceptor.accept(connection).await {
                         serve(stream, rooms, limits).await;
                     }
                 });

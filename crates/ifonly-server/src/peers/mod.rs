@@ -1,26 +1,29 @@
-//! The servers of a sealed search talk to each other: who they are, how they are reached, how many sessions at once.
+//! The servers of a sealed search talk to each other: who they are, how they are reached, how many
+//! sessions at once.
 //!
-//! A session is opened by the user's message at each of the three. Server n dials the server after it and is dialled by the one before. A server may be
-//! several fronts behind a balancer: then nobody knows which of them has the user's message, so all of them are dialled, and the one that has it answers.
+//! A session is opened by the user's message at each of the three. Server n dials the server after
+//! it and is dialled by the one before. A server may be several fronts behind a balancer: then
+//! nobody knows which of them has the user's message, so all of them are dialled, and the one that
+//! has it answers.
 
+pub(crate) mod listener;
 mod prefetch;
-mod stream;
 mod rendezvous;
 mod session;
-pub(crate) mod listener;
+mod stream;
 
-use prefetch::{PrefetchedRandomness, SessionGuard};
 use ifonly_algebra::keys::TranscriptKeys;
 use ifonly_core::transcript::Tau;
 pub use ifonly_sealed::RandomnessMode;
 use ifonly_sealed::{Circuit, Party, PartyRandomness, Peer, PrefetchedWords, SessionContext};
-use stream::{Connector, PeerConnector, PeerStream, PeerStreamError};
+pub use listener::{NextServer, PeerListener, PeerListenerError, PeersConfig, PreviousServer};
+use prefetch::{PrefetchedRandomness, SessionGuard};
 use rendezvous::SessionRendezvous;
 pub(crate) use session::SessionError;
 use session::{PeerStreams, SessionDeadline};
 use std::sync::Arc;
 use std::time::Duration;
-pub use listener::{NextServer, PeerListener, PeerListenerError, PeersConfig, PreviousServer};
+use stream::{Connector, PeerConnector, PeerStream, PeerStreamError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -34,14 +37,14 @@ pub struct PeerLimits {
     /// Sessions that wait for a peer or for their turn.
     pub waiting: usize,
     /// How long a session waits for the other two.
-    pub open_seconds: u64,
+    pub join_seconds: u64,
     /// How long it may take from then on.
     pub session_seconds: u64,
 }
 
 impl Default for PeerLimits {
     fn default() -> PeerLimits {
-        PeerLimits { sessions: 4, waiting: 64, open_seconds: 15, session_seconds: 60 }
+        PeerLimits { sessions: 4, waiting: 64, join_seconds: 15, session_seconds: 60 }
     }
 }
 
@@ -52,7 +55,7 @@ pub struct PeerNetwork {
     source: RandomnessMode,
     /// One for each front of the next server.
     diallers: Vec<Arc<PeerConnector>>,
-    lobby: Arc<SessionRendezvous>,
+    rendezvous: Arc<SessionRendezvous>,
     store: Arc<PrefetchedRandomness>,
     places: Arc<Semaphore>,
 }
@@ -106,7 +109,8 @@ impl OpenSession {
         }
     }
 
-    /// Runs the machine to its end; afterwards random bits for the next session go ahead, where they are drawn.
+    /// Runs the machine to its end; afterwards random bits for the next session go ahead, where
+    /// they are drawn.
     pub(crate) async fn run(self, party: Party, limit: Duration) -> Result<Party, SessionError> {
         let OpenSession { lines, bits, store, dialler, busy, _place } = self;
         let party = lines.run(party, limit).await;
@@ -130,7 +134,7 @@ impl PeerNetwork {
             limits,
             source,
             diallers: dials.into_iter().map(|dial| Arc::new(PeerConnector::new(dial))).collect(),
-            lobby: Arc::new(SessionRendezvous::new(limits.waiting)),
+            rendezvous: Arc::new(SessionRendezvous::new(limits.waiting)),
             store: Arc::default(),
             places: Arc::new(Semaphore::new(limits.sessions.clamp(1, Semaphore::MAX_PERMITS))),
         }
@@ -147,8 +151,8 @@ impl PeerNetwork {
             std::array::from_fn(|_| (Arc::new(SessionRendezvous::new(limits.waiting)), Arc::default()));
         std::array::from_fn(|place| {
             let next = through_memory(&rooms[(place + 1) % 3], limits);
-            let (lobby, store) = rooms[place].clone();
-            PeerNetwork { lobby, store, ..PeerNetwork::new(place + 1, limits, source, [next]) }
+            let (rendezvous, store) = rooms[place].clone();
+            PeerNetwork { rendezvous, store, ..PeerNetwork::new(place + 1, limits, source, [next]) }
         })
     }
 
@@ -165,11 +169,11 @@ impl PeerNetwork {
 
     /// A stream to each of the two others.
     async fn reach(&self, subject: &SessionContext) -> Result<Reached, SessionError> {
-        let deadline = Instant::now() + Duration::from_secs(self.limits.open_seconds);
+        let deadline = Instant::now() + Duration::from_secs(self.limits.join_seconds);
         let [next_server, previous_server] = [Peer::Next, Peer::Previous].map(|peer| peer.of(self.server));
-        let away = |server| SessionError::Away { server, seconds: self.limits.open_seconds };
+        let away = |server| SessionError::Away { server, seconds: self.limits.join_seconds };
         let busy = self.store.busy();
-        let mut expected = self.lobby.expect(&subject.tau).ok_or(SessionError::Twice)?;
+        let mut expected = self.rendezvous.expect(&subject.tau).ok_or(SessionError::Twice)?;
         let dialled = tokio::time::timeout_at(deadline, self.line_to_next(&subject.tau));
         let next = dialled.await.map_err(|_| away(next_server))?;
         let (next, drawn) = next.map_err(|error| SessionError::Line { server: next_server, error })?;
@@ -182,7 +186,7 @@ impl PeerNetwork {
     /// Makes sure that all three mean the same, and begins when all are ready.
     async fn agree(&self, reached: Reached, subject: &SessionContext) -> Result<OpenSession, SessionError> {
         let Reached { mut lines, drawn, received, busy, deadline } = reached;
-        let until = |deadline| SessionDeadline { deadline, seconds: self.limits.open_seconds };
+        let until = |deadline| SessionDeadline { deadline, seconds: self.limits.join_seconds };
         let name = lines.meet(subject, until(deadline)).await?;
         let place = match self.server {
             1 => Some(self.place(deadline).await?),
@@ -208,7 +212,8 @@ impl PeerNetwork {
         Ok(OpenSession { lines, bits, store, dialler, busy, _place: place })
     }
 
-    /// The way to the next server, if it is one process: only then it is known before a session who will have it.
+    /// The way to the next server, if it is one process: only then it is known before a session who
+    /// will have it.
     fn only_dialler(&self) -> Option<&Arc<PeerConnector>> {
         self.diallers.first().filter(|_| self.diallers.len() == 1)
     }
@@ -247,7 +252,7 @@ impl PeerNetwork {
 
     async fn place(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, SessionError> {
         let place = tokio::time::timeout_at(deadline, self.places.clone().acquire_owned()).await;
-        place.ok().and_then(Result::ok).ok_or(SessionError::Full { seconds: self.limits.open_seconds })
+        place.ok().and_then(Result::ok).ok_or(SessionError::Full { seconds: self.limits.join_seconds })
     }
 
     /// How long a session may take once it is open.
@@ -278,10 +283,11 @@ fn through_memory(rooms: &Rooms, limits: PeerLimits) -> Connector {
 }
 
 /// Serves one connection from the server before.
-async fn serve(carrier: impl stream::ByteStream + 'static, (lobby, store): Rooms, limits: PeerLimits) {
+async fn serve(carrier: impl stream::ByteStream + 'static, (rendezvous, store): Rooms, limits: PeerLimits) {
     // One more for the stream that is ready.
     let most = u32::try_from(limits.waiting + limits.sessions + 1).unwrap_or(u32::MAX);
-    let arrived = move |tau, line| lobby.arrive(tau, line, Instant::now() + Duration::from_secs(limits.open_seconds));
+    let arrived =
+        move |tau, line| rendezvous.arrive(tau, line, Instant::now() + Duration::from_secs(limits.join_seconds));
     stream::answer(carrier, most, arrived, move || store.room()).await;
 }
 

@@ -1,8 +1,9 @@
 //! Random bits that go to the next server while no session runs here.
 //!
-//! They travel on a stream that is opened before its session: the next session of this server takes it over, with what was sent
-//! on it, and tells the next server whose it is. So both ends count alike, whatever else goes on, and nothing is used twice: a stream
-//! that breaks, or a session that fails, takes its bits with it. There is one such stream at a time, with about six bytes a row.
+//! They travel on a stream that is opened before its session: the next session of this server takes
+//! it over, with what was sent on it, and tells the next server whose it is. So both ends count
+//! alike, whatever else goes on, and nothing is used twice: a stream that breaks, or a session that
+//! fails, takes its bits with it. There is one such stream at a time, with about six bytes a row.
 
 use crate::peers::stream::{PeerConnector, PeerStream, framed};
 use ifonly_algebra::random::OsRandom;
@@ -18,7 +19,8 @@ pub(crate) struct PrefetchedRandomness {
     ready: Mutex<Option<(PeerStream, PrefetchedWords)>>,
     /// Whoever fills a stream.
     filling: Arc<Semaphore>,
-    /// Streams of the previous server that are being filled. A second one, because the first may not be known to be broken.
+    /// Streams of the previous server that are being filled. A second one, because the first may
+    /// not be known to be broken.
     arriving: Arc<Semaphore>,
     sessions: watch::Sender<usize>,
 }
@@ -71,13 +73,15 @@ impl PrefetchedRandomness {
         locked(&self.ready).as_ref().map(|(_, ahead)| format!("{ahead:?}"))
     }
 
-    /// Room for what the previous server sends ahead, and the right to fill it; none before the first search.
+    /// Room for what the previous server sends ahead, and the right to fill it; none before the
+    /// first search.
     pub(crate) fn room(&self) -> Option<(PrefetchedWords, OwnedSemaphorePermit)> {
         let circuit = locked(&self.usual).clone()?;
         Some((PrefetchedWords::before(&circuit), self.arriving.clone().try_acquire_owned().ok()?))
     }
 
-    /// Opens a stream and fills it while no session runs. Ends when it is full, was taken or broke; the next session asks again.
+    /// Opens a stream and fills it while no session runs. Ends when it is full, was taken or broke;
+    /// the next session asks again.
     pub(crate) async fn fill(self: Arc<PrefetchedRandomness>, dialler: Arc<PeerConnector>) {
         let Ok(_filling) = self.filling.clone().try_acquire_owned() else { return };
         let mut sessions = self.sessions.subscribe();
@@ -95,7 +99,8 @@ impl PrefetchedRandomness {
                 locked(&self.ready).take();
                 return;
             };
-            // It may have been taken while there was no room; only this task puts another one there.
+            // It may have been taken while there was no room; only this task puts another one
+            // there.
             let mut ready = locked(&self.ready);
             let Some((_, ahead)) = ready.as_mut() else { return };
             if !ahead.next_frame(&mut random, &mut frame) {

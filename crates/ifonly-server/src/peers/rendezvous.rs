@@ -1,4 +1,5 @@
-//! Where streams from the server before wait for their session, and sessions for their stream: either may come first.
+//! Where streams from the server before wait for their session, and sessions for their stream:
+//! either may come first.
 
 use crate::peers::stream::PeerStream;
 use http::StatusCode;
@@ -8,10 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// At most so many streams wait for a session; a session's own user is at the door while it waits for a stream.
+/// At most so many streams wait for a session; a session's own user is at the door while it waits
+/// for a stream.
 pub(crate) struct SessionRendezvous {
     most: usize,
-    seats: Mutex<HashMap<Tau, RendezvousEntry>>,
+    slots: Mutex<HashMap<Tau, RendezvousEntry>>,
 }
 
 enum RendezvousEntry {
@@ -23,7 +25,7 @@ enum RendezvousEntry {
 
 impl SessionRendezvous {
     pub(crate) fn new(most: usize) -> SessionRendezvous {
-        SessionRendezvous { most, seats: Mutex::new(HashMap::new()) }
+        SessionRendezvous { most, slots: Mutex::new(HashMap::new()) }
     }
 
     /// A stream for a session, which may come until `until`.
@@ -31,40 +33,42 @@ impl SessionRendezvous {
         if line.is_over() {
             return Err(StatusCode::GONE);
         }
-        let mut seats = self.seats();
+        let mut slots = self.slots();
         let now = Instant::now();
-        seats.retain(
-            |_, seat| !matches!(seat, RendezvousEntry::Arrived(line, until) if *until <= now || line.is_over()),
+        slots.retain(
+            |_, slot| !matches!(slot, RendezvousEntry::Arrived(line, until) if *until <= now || line.is_over()),
         );
-        match seats.remove(&tau) {
+        match slots.remove(&tau) {
             // Somebody who gave up meanwhile needs no stream.
             Some(RendezvousEntry::Awaited(session)) if session.is_closed() => Err(StatusCode::GONE),
             Some(RendezvousEntry::Awaited(session)) => {
                 line.take().and_then(|line| session.send(line).ok()).ok_or(StatusCode::GONE)
             }
-            // The server before has begun anew, perhaps at another of its fronts; only one of the two can be meant.
+            // The server before has begun anew, perhaps at another of its fronts; only one of the
+            // two can be meant.
             Some(RendezvousEntry::Arrived(..)) => {
-                seats.insert(tau, RendezvousEntry::Arrived(line, until));
+                slots.insert(tau, RendezvousEntry::Arrived(line, until));
                 Ok(())
             }
-            None if seats.values().filter(|seat| matches!(seat, RendezvousEntry::Arrived(..))).count() >= self.most => {
+            None if slots.values().filter(|slot| matches!(slot, RendezvousEntry::Arrived(..))).count() >= self.most => {
                 Err(StatusCode::SERVICE_UNAVAILABLE)
             }
             None => {
-                seats.insert(tau, RendezvousEntry::Arrived(line, until));
+                slots.insert(tau, RendezvousEntry::Arrived(line, until));
                 Ok(())
             }
         }
     }
 
-    /// The stream of a session, as soon as it is there; `None` if another session has the same transcript.
+    /// The stream of a session, as soon as it is there; `None` if another session has the same
+    /// transcript.
     pub(crate) fn expect(&self, tau: &Tau) -> Option<AwaitedStream<'_>> {
-        let mut seats = self.seats();
+        let mut slots = self.slots();
         let (sender, line) = oneshot::channel();
-        let arrived = match seats.remove(tau) {
+        let arrived = match slots.remove(tau) {
             Some(RendezvousEntry::Arrived(arrived, _)) => arrived.take(),
             Some(first @ RendezvousEntry::Awaited(_)) => {
-                seats.insert(*tau, first);
+                slots.insert(*tau, first);
                 return None;
             }
             None => None,
@@ -72,34 +76,34 @@ impl SessionRendezvous {
         match arrived {
             // The receiver is here, so it takes it.
             Some(arrived) => drop(sender.send(arrived)),
-            None => drop(seats.insert(*tau, RendezvousEntry::Awaited(sender))),
+            None => drop(slots.insert(*tau, RendezvousEntry::Awaited(sender))),
         }
-        Some(AwaitedStream { lobby: self, tau: *tau, line })
+        Some(AwaitedStream { rendezvous: self, tau: *tau, line })
     }
 
     /// Streams that wait for a session, for tests.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.seats()
+        self.slots()
             .values()
-            .filter(|seat| matches!(seat, RendezvousEntry::Arrived(line, _) if !line.is_over()))
+            .filter(|slot| matches!(slot, RendezvousEntry::Arrived(line, _) if !line.is_over()))
             .count()
     }
 
     /// Whether nobody waits here, for tests.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.seats().is_empty()
+        self.slots().is_empty()
     }
 
-    fn seats(&self) -> MutexGuard<'_, HashMap<Tau, RendezvousEntry>> {
-        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slots(&self) -> MutexGuard<'_, HashMap<Tau, RendezvousEntry>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A session that waits; gives up its seat on drop.
 pub(crate) struct AwaitedStream<'l> {
-    lobby: &'l SessionRendezvous,
+    rendezvous: &'l SessionRendezvous,
     tau: Tau,
     line: oneshot::Receiver<PeerStream>,
 }
@@ -117,9 +121,9 @@ impl AwaitedStream<'_> {
 impl Drop for AwaitedStream<'_> {
     fn drop(&mut self) {
         self.line.close();
-        let mut seats = self.lobby.seats();
-        if matches!(seats.get(&self.tau), Some(RendezvousEntry::Awaited(session)) if session.is_closed()) {
-            seats.remove(&self.tau);
+        let mut slots = self.rendezvous.slots();
+        if matches!(slots.get(&self.tau), Some(RendezvousEntry::Awaited(session)) if session.is_closed()) {
+            slots.remove(&self.tau);
         }
     }
 }

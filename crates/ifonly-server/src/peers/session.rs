@@ -1,9 +1,12 @@
-//! One search among three servers: they meet, make sure that they mean the same search, and run the machine.
+//! One search among three servers: they meet, make sure that they mean the same search, and run the
+//! machine.
 //!
-//! Before anything is computed, every server tells both others what it was asked (a [`Subject`]) and a number that it drew; the
-//! session's name follows, and each confirms it to both others. Server 1 confirms when it has a place for the session, so that three servers with many sessions never wait for each
-//! other in a circle; whoever has both confirmations begins. Where random bits come from keys, each draws one for the session and
-//! sends it to the next server beside its confirmation.
+//! Before anything is computed, every server tells both others what it was asked (a [`Subject`])
+//! and a number that it drew; the session's name follows, and each confirms it to both others.
+//! Server 1 confirms when it has a place for the session, so that three servers with many sessions
+//! never wait for each other in a circle; whoever has both confirmations begins. Where random bits
+//! come from keys, each draws one for the session and sends it to the next server beside its
+//! confirmation.
 
 use crate::peers::stream::{PeerStream, PeerStreamError, framed};
 use bytes::Bytes;
@@ -40,7 +43,7 @@ pub(crate) enum SessionError {
     },
     /// A peer was too slow.
     #[error("server {server} took longer than {seconds} seconds; due was {due}")]
-    TooSlow {
+    UploadTimeout {
         /// Which server.
         server: usize,
         /// The limit.
@@ -108,7 +111,8 @@ impl PeerStreams {
         self.lines.each_mut().map(|line| &mut line.to)
     }
 
-    /// Tells the others what this server was asked, hears the same from them, and gives the session's name.
+    /// Tells the others what this server was asked, hears the same from them, and gives the
+    /// session's name.
     pub(crate) async fn meet(
         &mut self,
         subject: &SessionContext,
@@ -142,7 +146,8 @@ impl PeerStreams {
         Ok(())
     }
 
-    /// Draws the key that this server and the next one share in this session, and sends it there. The line is theirs alone.
+    /// Draws the key that this server and the next one share in this session, and sends it there.
+    /// The line is theirs alone.
     pub(crate) async fn give_key(&mut self) -> Result<Zeroizing<SessionRandom>, SessionError> {
         let mut key = Zeroizing::new(SessionRandom::default());
         OsRandom::default().fill(&mut key[..]);
@@ -167,7 +172,8 @@ impl PeerStreams {
         Ok(())
     }
 
-    /// A frame of each. Where both are missing, the next server is named: it has the stream, and may itself still wait for its user.
+    /// A frame of each. Where both are missing, the next server is named: it has the stream, and
+    /// may itself still wait for its user.
     async fn hear(&mut self, until: SessionDeadline) -> Result<[Bytes; 2], SessionError> {
         let server = self.server;
         let [next, previous] = &mut self.lines;
@@ -181,7 +187,8 @@ impl PeerStreams {
         SessionError::Line { server: peer.of(self.server), error: PeerStreamError::Broken(reason.into()) }
     }
 
-    /// Runs the machine to its end. It computes between its waits, so it belongs on a thread that may be busy.
+    /// Runs the machine to its end. It computes between its waits, so it belongs on a thread that
+    /// may be busy.
     pub(crate) async fn run(mut self, mut party: Party, limit: Duration) -> Result<Party, SessionError> {
         let deadline = Instant::now() + limit;
         let mut random = OsRandom::default();
@@ -241,7 +248,7 @@ impl PeerStreams {
                 }
                 () = tokio::time::sleep_until(deadline) => {
                     let (peer, due) = party.behind();
-                    return Err(SessionError::TooSlow { server: peer.of(server), seconds: limit.as_secs(), due });
+                    return Err(SessionError::UploadTimeout { server: peer.of(server), seconds: limit.as_secs(), due });
                 }
             }
         }
@@ -249,8 +256,8 @@ impl PeerStreams {
 }
 
 impl PeerStreams {
-    /// Says that nothing more comes, and stays until the others have said so too: whoever hangs up before that takes what is on its
-    /// way back with them.
+    /// Says that nothing more comes, and stays until the others have said so too: whoever hangs up
+    /// before that takes what is on its way back with them.
     async fn close(self, deadline: Instant) {
         let [next, previous] = self.lines;
         let rest = async |PeerStream { to, mut from, .. }: PeerStream| {

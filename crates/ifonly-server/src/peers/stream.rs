@@ -1,8 +1,10 @@
-//! The line between two servers: one HTTP/2 connection that stays open, and a stream on it for every session.
+//! The line between two servers: one HTTP/2 connection that stays open, and a stream on it for
+//! every session.
 //!
-//! HTTP/2 brings what many sessions on one line need: each has its own window, so one that is slow holds back nobody else, and
-//! each can end by itself. Server n dials the server after it and is dialled by the one before, so there is one connection per pair, or one for
-//! each front where the next server has several. A stream is answered as soon as the session is there too.
+//! HTTP/2 brings what many sessions on one line need: each has its own window, so one that is slow
+//! holds back nobody else, and each can end by itself. Server n dials the server after it and is
+//! dialled by the one before, so there is one connection per pair, or one for each front where the
+//! next server has several. A stream is answered as soon as the session is there too.
 
 use bytes::{Buf, Bytes, BytesMut};
 use http::{Request, Response, StatusCode};
@@ -105,7 +107,8 @@ impl PeerStream {
                 self.received = Some(ahead);
                 return Some((tau.try_into().ok()?, self));
             }
-            // More than there is room for, or anything else: nobody needs such a stream. The sender's number does not matter here.
+            // More than there is room for, or anything else: nobody needs such a stream. The
+            // sender's number does not matter here.
             if !matches!(ahead.receive(0, &frame), Ok(FrameOutcome::Yes)) {
                 return None;
             }
@@ -251,8 +254,9 @@ async fn post(mut connection: SendRequest<FrameBody>, path: &str) -> Result<Peer
     }
 }
 
-/// The answering end: serves a connection from the server before, and hands every session's stream to `arrived`, which says
-/// whether it is wanted. `room` says how much may be sent ahead of a session.
+/// The answering end: serves a connection from the server before, and hands every session's stream
+/// to `arrived`, which says whether it is wanted. `room` says how much may be sent ahead of a
+/// session.
 pub(crate) async fn answer(
     carrier: impl ByteStream + 'static,
     sessions: u32,
@@ -272,7 +276,8 @@ pub(crate) async fn answer(
                 Some(tau) => {
                     let (taken, session) = oneshot::channel();
                     match arrived(tau, PeerStream { taken: Some(taken), ..PeerStream::new(to, request.into_body()) }) {
-                        // Answered when there is a session: of several fronts, this is how the peer finds the one that has it.
+                        // Answered when there is a session: of several fronts, this is how the peer
+                        // finds the one that has it.
                         Ok(()) => session.await.map_err(|_| StatusCode::GONE),
                         refused => refused,
                     }
@@ -302,7 +307,8 @@ pub(crate) async fn answer(
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(LINE_WINDOW)
         .max_concurrent_streams(sessions)
-        // Where there are several fronts, all but one lose every session's stream. The limit is against strangers, and this is a server we know.
+        // Where there are several fronts, all but one lose every session's stream. The limit is
+        // against strangers, and this is a server we know.
         .max_pending_accept_reset_streams(usize::MAX)
         .serve_connection(TokioIo::new(carrier), service);
     // Errors here are the peer's going away; whoever waits for it on a session hears of it there.

@@ -1,4 +1,5 @@
-//! Requests to a shard: HTTP/1.1 over mutual TLS, a connection for each request at a time, kept open for the next.
+//! Requests to a shard: HTTP/1.1 over mutual TLS, a connection for each request at a time, kept
+//! open for the next.
 
 use crate::shards::tls::ShardTls;
 use bytes::{Buf, Bytes};
@@ -63,7 +64,8 @@ impl ShardClient {
     ) -> Result<ShardResponse, String> {
         let named = |error: String| format!("shard {}: {error}", self.address);
         loop {
-            // A kept connection may be dead without anybody having noticed: then another one is taken. Asking twice is asking once.
+            // A kept connection may be dead without anybody having noticed: then another one is
+            // taken. Asking twice is asking once.
             let (mut sender, kept) = match self.kept() {
                 Some(sender) => (sender, true),
                 None => (self.dial().await.map_err(named)?, false),

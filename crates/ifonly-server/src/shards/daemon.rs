@@ -33,17 +33,17 @@ pub struct ShardConfig {
     pub limits: Limits,
 }
 
-/// Answers fronts until a signal ends it, which counts while rows are still being read (see [`crate::daemon::run`]); `ready` hears of the shard before
-/// it takes the first connection.
+/// Answers fronts until a signal ends it, which counts while rows are still being read (see
+/// [`crate::daemon::run`]); `ready` hears of the shard before it takes the first connection.
 pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usize>)) -> Result<(), DaemonError> {
     if let Some(admin) = config.admin.filter(|admin| !admin.ip().is_loopback() && !config.public_admin) {
         return Err(ConfigError::PublicAdmin(admin).into());
     }
     let mut stop = std::pin::pin!(stop_signal().map_err(DaemonError::Signals)?);
     let (limits, listen, admin) = (config.limits, config.listen, config.admin);
-    let Some((holding, inside)) = unless(stop.as_mut(), move || load(config)).await? else { return Ok(()) };
-    let rows = holding.rows();
-    let server = ShardServer::bind(holding, inside, limits, listen, admin).await?;
+    let Some((loaded, inside)) = unless(stop.as_mut(), move || load(config)).await? else { return Ok(()) };
+    let rows = loaded.rows();
+    let server = ShardServer::bind(loaded, inside, limits, listen, admin).await?;
     ready(&server, rows.clone());
     tracing::info!(first = rows.start, end = rows.end, "serving rows");
     server.run(stop).await;
@@ -51,7 +51,8 @@ pub async fn run(config: ShardConfig, ready: impl FnOnce(&ShardServer, Range<usi
     Ok(())
 }
 
-/// Everything that the configuration names. The records are sealed then: their file is needed no more.
+/// Everything that the configuration names. The records are sealed then: their file is needed no
+/// more.
 fn load(config: ShardConfig) -> Result<(LoadedShard, ShardTls), DaemonError> {
     let keys = config.keys.iter().map(|path| key_file::load(path)).collect::<Result<Vec<_>, _>>()?;
     let inside = ShardTls::load(&config.certificate, &config.key)?;

@@ -1,6 +1,8 @@
-//! Parts whose rows and records a shard has: what [`ifonly_scan::parts`] asks for, over the [line](crate::shards::client).
+//! Parts whose rows and records a shard has: what [`ifonly_scan::parts`] asks for, over the
+//! [line](crate::shards::client).
 //!
-//! Whoever reads is a blocking thread; whoever talks to the shard is a task of the runtime, at most a few pieces ahead.
+//! Whoever reads is a blocking thread; whoever talks to the shard is a task of the runtime, at most
+//! a few pieces ahead.
 
 use crate::shards::client::{ShardClient, ShardResponse};
 use crate::shards::wire;
@@ -64,12 +66,12 @@ impl RowPart for RemoteRows {
 
     fn evaluate<'a>(
         &'a self,
-        forms: &'a RowFunctions,
+        functions: &'a RowFunctions,
         digits: Option<&BucketIndices>,
     ) -> Result<Box<dyn ValueStream + 'a>, PartError> {
-        let body = Bytes::from_owner(wire::values(forms, digits));
+        let body = Bytes::from_owner(wire::values(functions, digits));
         let (pieces, received) = mpsc::channel(AHEAD);
-        let length = (self.remote.rows.len() * forms.bytes_per_row()) as u64;
+        let length = (self.remote.rows.len() * functions.bytes_per_row()) as u64;
         let shard = self.remote.shard.clone();
         self.remote.runtime.spawn(async move {
             let reply = shard.ask(Method::POST, VALUES, body).await;

@@ -1,20 +1,21 @@
 //! A shard: some rows of one server, for its fronts and nobody else.
 //!
-//! It evaluates forms, sums tables and adds up records of its rows. What becomes of these (order, pads, packing) is the front's work, so a
-//! shard knows no scheme, no message and no person. It keeps nothing of what it was asked.
+//! It evaluates forms, sums tables and adds up records of its rows. What becomes of these (order,
+//! pads, packing) is the front's work, so a shard knows no scheme, no message and no person. It
+//! keeps nothing of what it was asked.
 
-use crate::shards::remote_parts::{IDENTITY, RECORDS, SUMS, VALUES};
 use super::tls::ShardTls;
 use super::wire;
-use crate::limits::admission::{AdmissionQueue, RunPermit};
-use crate::config::Limits;
-use crate::limits::eviction::{EvictingPool, PoolSlot};
+use crate::bundle::loaded::{LoadError, check_keys, shard_check};
 use crate::compute::database::SCANNER;
+use crate::config::Limits;
+use crate::http::listener::ServeError;
+use crate::http::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
+use crate::limits::admission::{AdmissionQueue, RunPermit};
+use crate::limits::eviction::{EvictingPool, PoolSlot};
+use crate::shards::remote_parts::{IDENTITY, RECORDS, SUMS, VALUES};
 use crate::tls::mtls_acceptor;
 use crate::tls::mtls_acceptor::MtlsAcceptor;
-use crate::bundle::loaded::{LoadError, check_keys, shard_check};
-use crate::http::routes::{HEALTH_PATH, METRICS_PATH, READY_PATH};
-use crate::http::listener::ServeError;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -41,15 +42,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{self};
 use zeroize::Zeroize;
 
 /// Bytes that are sent at a time, less what is no whole row.
 const PIECE_BYTES: usize = 1 << 16;
 /// Pieces that may wait for the network.
 const AHEAD: usize = 4;
-/// How long an answer may wait for its front in all. Fronts end what takes people too long, and the network ends what is for a front that died;
-/// this ends what a front has forgotten.
+/// How long an answer may wait for its front in all. Fronts end what takes people too long, and the
+/// network ends what is for a front that died; this ends what a front has forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(3600);
 /// Where fronts are, for limits per address.
 const FRONTS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -84,7 +86,7 @@ impl LoadedShard {
     pub fn new(part: &BundlePart, keys: Vec<RootKey>) -> Result<LoadedShard, LoadError> {
         let manifest = part.manifest();
         let keys = check_keys(manifest, keys, &part.data_digest())?;
-        let replica = ServerProtocol::new(
+        let protocol = ServerProtocol::new(
             1,
             manifest.digest(),
             manifest.instances().cloned(),
@@ -96,7 +98,7 @@ impl LoadedShard {
         let seal = |key: &RootKey| {
             let mut bytes = vec![0; length * part.rows().len()];
             for (row, (record, place)) in (first as u64..).zip(part.records().zip(bytes.chunks_exact_mut(length))) {
-                replica.encode_record_into(key, row, record, place);
+                protocol.encode_record_into(key, row, record, place);
             }
             (key.epoch(), LocalRecords::new(first, length, bytes))
         };
@@ -107,7 +109,7 @@ impl LoadedShard {
             keys: keys.iter().map(|key| (key.epoch(), shard_check(key))).collect(),
         };
         let ranges = part.store().max_levels();
-        let longest = wire::longest_values(ranges).max(replica.longest_message().saturating_add(8));
+        let longest = wire::longest_values(ranges).max(protocol.longest_message().saturating_add(8));
         Ok(LoadedShard { identity, rows: LocalPart::new(&SCANNER, part.store().clone(), first), records, longest })
     }
 
@@ -125,7 +127,7 @@ struct Counts {
 }
 
 struct ShardState {
-    holding: LoadedShard,
+    loaded: LoadedShard,
     admission: AdmissionQueue,
     /// Values that are held for fronts, in bytes.
     transit: Arc<EvictingPool>,
@@ -135,7 +137,7 @@ struct ShardState {
 
 impl ShardState {
     /// A place for so many bytes. Fronts share one, and each of them limits its clients.
-    fn seat(&self, bytes: usize) -> PoolSlot {
+    fn slot(&self, bytes: usize) -> PoolSlot {
         self.transit.enter_working(FRONTS, bytes as u64)
     }
 }
@@ -150,14 +152,14 @@ pub struct ShardServer {
 
 impl std::fmt::Debug for ShardServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ShardServer({:?})", self.shard.holding)
+        write!(f, "ShardServer({:?})", self.shard.loaded)
     }
 }
 
 impl ShardServer {
     /// Takes the ports.
     pub async fn bind(
-        holding: LoadedShard,
+        loaded: LoadedShard,
         inside: ShardTls,
         limits: Limits,
         listen: SocketAddr,
@@ -171,9 +173,9 @@ impl ShardServer {
             None => None,
         };
         // One front may have all places.
-        let admission = AdmissionQueue::new(limits.running, limits.queue, 100);
-        let transit = EvictingPool::new(limits.transit_megabytes.saturating_mul(1 << 20));
-        let shard = Arc::new(ShardState { holding, admission, transit, limits, counts: Counts::default() });
+        let admission = AdmissionQueue::new(limits.max_concurrent, limits.queue, 100);
+        let transit = EvictingPool::new(limits.buffer_megabytes.saturating_mul(1 << 20));
+        let shard = Arc::new(ShardState { loaded, admission, transit, limits, counts: Counts::default() });
         Ok(ShardServer { shard, inside, listener, admin })
     }
 
@@ -202,7 +204,7 @@ impl ShardServer {
             });
         }
         tokio::select! {
-            () = accept(listener, routes(shard), inside.door(), &graceful) => {}
+            () = accept(listener, routes(shard), inside.acceptor(), &graceful) => {}
             () = stop => {}
         }
         let limit = Duration::from_secs(limits.shutdown_seconds);
@@ -212,12 +214,13 @@ impl ShardServer {
     }
 }
 
-async fn accept(listener: TcpListener, router: Router, door: Arc<MtlsAcceptor>, graceful: &GracefulShutdown) {
+async fn accept(listener: TcpListener, router: Router, acceptor: Arc<MtlsAcceptor>, graceful: &GracefulShutdown) {
     loop {
         let connection = mtls_acceptor::next(&listener).await;
-        let (door, service, watcher) = (door.clone(), TowerToHyperService::new(router.clone()), graceful.watcher());
+        let (acceptor, service, watcher) =
+            (acceptor.clone(), TowerToHyperService::new(router.clone()), graceful.watcher());
         tokio::spawn(async move {
-            if let Some(stream) = door.accept(connection).await {
+            if let Some(stream) = acceptor.accept(connection).await {
                 let _ = watcher.watch(http().serve_connection(TokioIo::new(stream), service)).await;
             }
         });
@@ -249,7 +252,7 @@ fn admin_routes(shard: Arc<ShardState>) -> Router {
 
 fn identity(shard: &ShardState) -> Response {
     // Text and numbers always are JSON.
-    serde_json::to_string(&shard.holding.identity).unwrap_or_default().into_response()
+    serde_json::to_string(&shard.loaded.identity).unwrap_or_default().into_response()
 }
 
 fn metrics(shard: &ShardState) -> Response {
@@ -260,7 +263,7 @@ fn metrics(shard: &ShardState) -> Response {
          ifonly_shard_requests_total{{result=\"answered\"}} {}\n\
          ifonly_shard_requests_total{{result=\"refused\"}} {}\n\
          # TYPE ifonly_shard_sent_bytes_total counter\nifonly_shard_sent_bytes_total {}\n\
-         # TYPE ifonly_shard_running gauge\nifonly_shard_running {}\n",
+         # TYPE ifonly_shard_requests_running gauge\nifonly_shard_requests_running {}\n",
         count(answered),
         count(refused),
         count(bytes),
@@ -283,14 +286,16 @@ struct Feed {
     pieces: mpsc::Sender<Bytes>,
     runtime: tokio::runtime::Handle,
     deadline: tokio::time::Instant,
-    /// The right to run, until there is a first wait for the front: that may read the other shards first, or wait for somebody's network.
+    /// The right to run, until there is a first wait for the front: that may read the other shards
+    /// first, or wait for somebody's network.
     permit: Option<RunPermit>,
     /// The place of what is held meanwhile, which somebody else may then get.
-    seat: PoolSlot,
+    slot: PoolSlot,
 }
 
 impl Feed {
-    /// False when the front has gone or has not read everything in time, or when somebody else has got the place.
+    /// False when the front has gone or has not read everything in time, or when somebody else has
+    /// got the place.
     fn send(&mut self, piece: Bytes) -> bool {
         let piece = match self.pieces.try_send(piece) {
             Ok(()) => return true,
@@ -299,12 +304,12 @@ impl Feed {
         };
         if let Some(permit) = self.permit.take() {
             drop(permit);
-            self.seat.rest();
+            self.slot.rest();
         }
         self.runtime.block_on(async {
             tokio::select! {
                 sent = tokio::time::timeout_at(self.deadline, self.pieces.send(piece)) => matches!(sent, Ok(Ok(()))),
-                () = self.seat.evicted() => {
+                () = self.slot.evicted() => {
                     tracing::warn!("an answer that waited for its front has given way to others (--transit-megabytes)");
                     false
                 }
@@ -335,7 +340,7 @@ async fn answer(shard: Arc<ShardState>, request: Request, work: Task) -> Respons
 }
 
 async fn begin(shard: &Arc<ShardState>, request: Request, work: Task) -> Result<(u64, Pieces), Refused> {
-    let reading = Limited::new(request.into_body(), shard.holding.longest).collect();
+    let reading = Limited::new(request.into_body(), shard.loaded.longest).collect();
     let upload = Duration::from_secs(shard.limits.upload_seconds);
     let body = match tokio::time::timeout(upload, reading).await {
         Ok(Ok(body)) => body.to_bytes(),
@@ -351,12 +356,12 @@ async fn begin(shard: &Arc<ShardState>, request: Request, work: Task) -> Result<
     tokio::task::spawn_blocking(move || {
         let (mut head, mut permit) = (Some(head), Some(permit));
         let deadline = tokio::time::Instant::now() + FORGOTTEN;
-        let mut begin = |length: u64, seat: PoolSlot| {
+        let mut begin = |length: u64, slot: PoolSlot| {
             let (pieces, received) = mpsc::channel(AHEAD);
             if let Some(head) = head.take() {
                 let _ = head.send(Ok((length, Pieces(received))));
             }
-            Feed { pieces, runtime: runtime.clone(), deadline, permit: permit.take(), seat }
+            Feed { pieces, runtime: runtime.clone(), deadline, permit: permit.take(), slot }
         };
         let done = work(&shard, &body, &mut begin);
         if let (Err(refused), Some(head)) = (done, head.take()) {
@@ -377,15 +382,16 @@ fn malformed() -> Refused {
 }
 
 fn values(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
-    let part = &shard.holding.rows;
-    let (forms, digits) = wire::read_values(body, part.ranges()).ok_or_else(malformed)?;
-    let row = forms.bytes_per_row();
+    let part = &shard.loaded.rows;
+    let (functions, digits) = wire::read_values(body, part.ranges()).ok_or_else(malformed)?;
+    let row = functions.bytes_per_row();
     let mut left = part.rows().len() * row;
     // In stored order values are computed as they are read, and nothing is held.
-    let seat = shard.seat(if digits.is_some() { left } else { 0 });
-    let mut values =
-        part.evaluate(&forms, digits.as_ref()).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mut feed = begin(left as u64, seat);
+    let slot = shard.slot(if digits.is_some() { left } else { 0 });
+    let mut values = part
+        .evaluate(&functions, digits.as_ref())
+        .map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let mut feed = begin(left as u64, slot);
     while left > 0 {
         let mut piece = vec![0; (PIECE_BYTES / row * row).min(left)];
         if let Err(error) = values.read(&mut piece) {
@@ -401,7 +407,7 @@ fn values(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), 
 }
 
 fn sums(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
-    let part = &shard.holding.rows;
+    let part = &shard.loaded.rows;
     let entries = wire::read_sums(body, part.ranges()).ok_or_else(malformed)?;
     let mut rest = entries.as_slice();
     let tables = part.ranges().iter().map(|&range| {
@@ -410,10 +416,10 @@ fn sums(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Re
         table
     });
     let tables: Vec<&[u64]> = tables.collect();
-    let seat = shard.seat(8 * part.rows().len());
+    let slot = shard.slot(8 * part.rows().len());
     let mut sums = vec![0; part.rows().len()];
     part.table_sums(&tables, &mut sums).map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    let mut feed = begin(8 * sums.len() as u64, seat);
+    let mut feed = begin(8 * sums.len() as u64, slot);
     let mut pieces = sums.chunks(PIECE_BYTES / 8);
     let _ = pieces.all(|sums| feed.send(sums.iter().flat_map(|sum| sum.to_le_bytes()).collect()));
     sums.zeroize();
@@ -422,15 +428,16 @@ fn sums(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Re
 
 fn records(shard: &ShardState, body: &[u8], begin: &mut Begin<'_>) -> Result<(), Refused> {
     let (epoch, selection) = wire::read_records(body).ok_or_else(malformed)?;
-    let records = shard.holding.records.iter().find(|(held, _)| *held == epoch);
+    let records = shard.loaded.records.iter().find(|(held, _)| *held == epoch);
     let (_, records) = records.ok_or_else(|| Refused(StatusCode::CONFLICT, format!("no key for epoch {epoch}")))?;
     let sum = SCANNER.run(|| records.sum(&selection));
     let sum = sum.map_err(|error| Refused(StatusCode::BAD_REQUEST, error.to_string()))?;
-    begin(sum.len() as u64, shard.seat(sum.len())).send(sum.into());
+    begin(sum.len() as u64, shard.slot(sum.len())).send(sum.into());
     Ok(())
 }
 
-/// An answer on its way out. It ends early if the work did: the length in its head then tells the front.
+/// An answer on its way out. It ends early if the work did: the length in its head then tells the
+/// front.
 struct Pieces(mpsc::Receiver<Bytes>);
 
 impl http_body::Body for Pieces {

@@ -1,16 +1,17 @@
 //! The shards of a front: where they are, which rows they have, and whether these are all.
 //!
-//! A front asks every address what it is. It believes a shard that has the same manifest, the same keys and the same data, and it answers
-//! while the rows of all shards together are exactly the rows of the database. Addresses may come from a file that is read again when it changes: a
-//! shard that was started elsewhere is taken in within a second, and so is one that is back.
+//! A front asks every address what it is. It believes a shard that has the same manifest, the same
+//! keys and the same data, and it answers while the rows of all shards together are exactly the
+//! rows of the database. Addresses may come from a file that is read again when it changes: a shard
+//! that was started elsewhere is taken in within a second, and so is one that is back.
 
 use super::addresses::{UnavailableShard, addresses};
-use crate::shards::client::ShardClient;
-use crate::shards::remote_parts::{IDENTITY, RemoteRecords, RemoteRows, RemoteShard};
 use super::service::ShardIdentity;
 use super::tls::{ShardTls, ShardTlsError};
-use crate::compute::database::{AontRecords, ShardLayout};
 use crate::bundle::loaded::shard_check;
+use crate::compute::database::{AontRecords, ShardLayout};
+use crate::shards::client::ShardClient;
+use crate::shards::remote_parts::{IDENTITY, RemoteRecords, RemoteRows, RemoteShard};
 use bytes::Bytes;
 use http::Method;
 use ifonly_algebra::keys::RootKey;
@@ -44,13 +45,13 @@ pub struct ShardsConfig {
     /// Its private key, PEM.
     pub key: PathBuf,
     /// How long a shard may be silent while it answers.
-    pub silent_seconds: u64,
+    pub stall_seconds: u64,
 }
 
 impl Default for ShardsConfig {
     fn default() -> ShardsConfig {
         let (certificate, key) = Default::default();
-        ShardsConfig { addresses: vec![], file: None, certificate, key, silent_seconds: 20 }
+        ShardsConfig { addresses: vec![], file: None, certificate, key, stall_seconds: 20 }
     }
 }
 
@@ -136,7 +137,7 @@ impl ShardsError {
     }
 
     /// Whether waiting may help.
-    pub(crate) fn passes(&self) -> bool {
+    pub(crate) fn shared_scans(&self) -> bool {
         matches!(self, ShardsError::Missing { .. } | ShardsError::File { .. })
     }
 }
@@ -171,7 +172,8 @@ struct State {
 }
 
 impl ShardSet {
-    /// For the database of this manifest under these keys, which are bound to its data. Asks nobody yet.
+    /// For the database of this manifest under these keys, which are bound to its data. Asks nobody
+    /// yet.
     pub(crate) fn new(
         config: ShardsConfig,
         manifest: &Manifest,
@@ -204,7 +206,8 @@ impl ShardSet {
         self.wake.notify_one();
     }
 
-    /// Asks all shards once. What contradicts is an error; what is missing may come later. Gives whoever is away although all rows are there.
+    /// Asks all shards once. What contradicts is an error; what is missing may come later. Gives
+    /// whoever is away although all rows are there.
     pub(crate) async fn probe(&self) -> Result<Vec<UnavailableShard>, ShardsError> {
         let found = self.look().await;
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
@@ -255,7 +258,7 @@ impl ShardSet {
         let shards: Vec<Arc<ShardClient>> = {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
             let known = |address: &str| state.known.iter().find(|(shard, _)| shard.address() == address);
-            let patience = Duration::from_secs(self.config.silent_seconds);
+            let patience = Duration::from_secs(self.config.stall_seconds);
             let shard = |address: String| match known(&address) {
                 Some((shard, _)) => shard.clone(),
                 None => Arc::new(ShardClient::new(address, self.inside.clone(), patience)),
@@ -349,7 +352,7 @@ impl ShardSet {
         let deadline = tokio::time::Instant::now() + limit;
         loop {
             match self.probe().await {
-                Err(error) if error.passes() && tokio::time::Instant::now() < deadline => {
+                Err(error) if error.shared_scans() && tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(SOON).await
                 }
                 result => return result.map(|_| ()),

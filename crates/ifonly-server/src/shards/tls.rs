@@ -1,5 +1,5 @@
-//! Front and shards of one server know each other by one certificate that all of them have and nobody else: each shows it, and takes no
-//! other.
+//! Front and shards of one server know each other by one certificate that all of them have and
+//! nobody else: each shows it, and takes no other.
 
 use crate::tls::mtls_acceptor::MtlsAcceptor;
 use crate::tls::server::{TlsError, pem_chain, pem_key, shows};
@@ -10,7 +10,8 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The name in the certificate. Shards are known by the certificate and not by where they are, so that they can move.
+/// The name in the certificate. Shards are known by the certificate and not by where they are, so
+/// that they can move.
 pub const SHARD_NAME: &str = "shard.ifonly.internal";
 
 /// Both ends of what front and shards say to each other.
@@ -78,7 +79,7 @@ impl ShardTls {
     }
 
     /// For fronts, which show this very certificate.
-    pub(crate) fn door(&self) -> Arc<MtlsAcceptor> {
+    pub(crate) fn acceptor(&self) -> Arc<MtlsAcceptor> {
         MtlsAcceptor::new(self.server.clone(), self.certificate.clone(), "fronts")
     }
 

@@ -1,13 +1,14 @@
-//! What a front says to a shard: forms to evaluate, tables to sum, records to add up. Lengths follow from what both know (the ranges
-//! of the features, the rows of the part), so a request has none of its own and must be exactly as long as it should be.
+//! What a front says to a shard: forms to evaluate, tables to sum, records to add up. Lengths
+//! follow from what both know (the ranges of the features, the rows of the part), so a request has
+//! none of its own and must be exactly as long as it should be.
 //!
 //! ```text
 //! values   q (8)  0, or 1 and the key of the digits (1 + 16)  number of forms (1)  each: constant (8) shape (1) coefficients (8 each)
 //! sums     all tables' entries (8 each)
 //! records  key epoch (4)  stripes (4), 0 for a subset  bits or factors of the part's rows
 //! ```
-//! Numbers are little-endian. Shapes: 0 linear (norm, then a slope per feature), 1 polynomial (a byte with the degree first, then by degree and
-//! feature), 2 table (every entry of every feature).
+//! Numbers are little-endian. Shapes: 0 linear (norm, then a slope per feature), 1 polynomial (a
+//! byte with the degree first, then by degree and feature), 2 table (every entry of every feature).
 
 use ifonly_algebra::field::{Field, FieldElement};
 use ifonly_algebra::row_function::{RowFunction, RowFunctionKind};
@@ -17,7 +18,8 @@ use zeroize::Zeroizing;
 
 /// More forms than any program has.
 const MOST_FORMS: u8 = 32;
-/// More stripes than records have: at most one for every server, and those are the elements of GF(2^8) other than zero.
+/// More stripes than records have: at most one for every server, and those are the elements of
+/// GF(2^8) other than zero.
 const MOST_STRIPES: usize = 255;
 /// A higher degree than any scheme's.
 const MOST_DEGREE: u8 = 64;
@@ -26,11 +28,11 @@ const MOST_DEGREE: u8 = 64;
 pub(crate) type ZeroizedBytes = Zeroizing<Vec<u8>>;
 
 /// Forms, and for a shuffled answer the digits of its order.
-pub(crate) fn values(forms: &RowFunctions, digits: Option<&BucketIndices>) -> ZeroizedBytes {
+pub(crate) fn values(functions: &RowFunctions, digits: Option<&BucketIndices>) -> ZeroizedBytes {
     let mut bytes = Zeroizing::new(Vec::with_capacity(
-        32 + forms.row_functions().iter().map(|form| 9 + 8 * size(form)).sum::<usize>(),
+        32 + functions.row_functions().iter().map(|function| 9 + 8 * size(function)).sum::<usize>(),
     ));
-    bytes.extend(forms.field().q().to_le_bytes());
+    bytes.extend(functions.field().q().to_le_bytes());
     match digits {
         None => bytes.push(0),
         Some(digits) => {
@@ -39,13 +41,13 @@ pub(crate) fn values(forms: &RowFunctions, digits: Option<&BucketIndices>) -> Ze
         }
     }
     // A program has a few forms.
-    bytes.push(forms.row_functions().len() as u8);
-    let push = |bytes: &mut ZeroizedBytes, symbols: &mut dyn Iterator<Item = &FieldElement>| {
-        symbols.for_each(|symbol| bytes.extend(symbol.value().to_le_bytes()));
+    bytes.push(functions.row_functions().len() as u8);
+    let push = |bytes: &mut ZeroizedBytes, elements: &mut dyn Iterator<Item = &FieldElement>| {
+        elements.for_each(|element| bytes.extend(element.value().to_le_bytes()));
     };
-    for form in forms.row_functions() {
-        push(&mut bytes, &mut std::iter::once(&form.constant));
-        match &form.shape {
+    for function in functions.row_functions() {
+        push(&mut bytes, &mut std::iter::once(&function.constant));
+        match &function.shape {
             RowFunctionKind::Linear { norm, slope } => {
                 bytes.push(0);
                 push(&mut bytes, &mut std::iter::once(norm).chain(slope));
@@ -63,8 +65,8 @@ pub(crate) fn values(forms: &RowFunctions, digits: Option<&BucketIndices>) -> Ze
     bytes
 }
 
-fn size(form: &RowFunction) -> usize {
-    match &form.shape {
+fn size(function: &RowFunction) -> usize {
+    match &function.shape {
         RowFunctionKind::Linear { slope, .. } => 1 + slope.len(),
         RowFunctionKind::Polynomial(vectors) | RowFunctionKind::Table(vectors) => {
             1 + vectors.iter().map(Vec::len).sum::<usize>()
@@ -75,8 +77,8 @@ fn size(form: &RowFunction) -> usize {
 /// The most bytes of such a request for rows of these ranges.
 pub(crate) fn longest_values(ranges: &[u32]) -> usize {
     let entries: usize = ranges.iter().map(|&range| range as usize + 1).sum();
-    let form = 16 + 8 * entries.max((1 + usize::from(MOST_DEGREE)) * ranges.len());
-    32 + usize::from(MOST_FORMS) * form
+    let function = 16 + 8 * entries.max((1 + usize::from(MOST_DEGREE)) * ranges.len());
+    32 + usize::from(MOST_FORMS) * function
 }
 
 /// What [`values`] wrote, for rows of these ranges; `None` if it is anything else.
@@ -90,25 +92,25 @@ pub(crate) fn read_values(bytes: &[u8], ranges: &[u32]) -> Option<(RowFunctions,
     };
     let count = reader.byte().filter(|count| (1..=MOST_FORMS).contains(count))?;
     let features = ranges.len();
-    let mut forms = vec![];
+    let mut functions = vec![];
     for _ in 0..count {
-        let constant = reader.symbol(&field)?;
+        let constant = reader.element(&field)?;
         let shape = match reader.byte()? {
-            0 => RowFunctionKind::Linear { norm: reader.symbol(&field)?, slope: reader.symbols(&field, features)? },
+            0 => RowFunctionKind::Linear { norm: reader.element(&field)?, slope: reader.elements(&field, features)? },
             1 => {
                 let degree = reader.byte().filter(|degree| (1..=MOST_DEGREE).contains(degree))?;
                 RowFunctionKind::Polynomial(
-                    (0..degree).map(|_| reader.symbols(&field, features)).collect::<Option<_>>()?,
+                    (0..degree).map(|_| reader.elements(&field, features)).collect::<Option<_>>()?,
                 )
             }
             2 => RowFunctionKind::Table(
-                ranges.iter().map(|&range| reader.symbols(&field, range as usize + 1)).collect::<Option<_>>()?,
+                ranges.iter().map(|&range| reader.elements(&field, range as usize + 1)).collect::<Option<_>>()?,
             ),
             _ => return None,
         };
-        forms.push(RowFunction { shape, constant });
+        functions.push(RowFunction { shape, constant });
     }
-    reader.0.is_empty().then(|| (RowFunctions::new(&field, forms), digits))
+    reader.0.is_empty().then(|| (RowFunctions::new(&field, functions), digits))
 }
 
 /// Tables to sum.
@@ -133,7 +135,8 @@ pub(crate) fn records(epoch: u32, selection: &Selection<'_>) -> ZeroizedBytes {
     Zeroizing::new([&epoch.to_le_bytes()[..], &(stripes as u32).to_le_bytes(), bytes].concat())
 }
 
-/// What [`records`] wrote; whether the selection is one of the part's rows is for the records to say.
+/// What [`records`] wrote; whether the selection is one of the part's rows is for the records to
+/// say.
 pub(crate) fn read_records(bytes: &[u8]) -> Option<(u32, Selection<'_>)> {
     let mut reader = RequestReader(bytes);
     let mut word = || Some(u32::from_le_bytes(*reader.take(4)?.first_chunk()?));
@@ -163,12 +166,12 @@ impl<'a> RequestReader<'a> {
         Some(u64::from_le_bytes(*self.take(8)?.first_chunk()?))
     }
 
-    fn symbol(&mut self, field: &Field) -> Option<FieldElement> {
+    fn element(&mut self, field: &Field) -> Option<FieldElement> {
         field.element(self.number()?)
     }
 
     /// The length is compared before anything is allocated.
-    fn symbols(&mut self, field: &Field, count: usize) -> Option<Vec<FieldElement>> {
+    fn elements(&mut self, field: &Field, count: usize) -> Option<Vec<FieldElement>> {
         let bytes = self.take(count.checked_mul(8)?)?;
         bytes.as_chunks::<8>().0.iter().map(|word| field.element(u64::from_le_bytes(*word))).collect()
     }
@@ -184,19 +187,20 @@ mod tests {
         let mut random = SeededRandom::new(4);
         let field = Field::new(65_521).unwrap();
         let ranges = [3, 0, 9];
-        let mut symbols = |count: usize| (0..count).map(|_| field.sample(&mut random)).collect::<Vec<_>>();
+        let mut elements = |count: usize| (0..count).map(|_| field.sample(&mut random)).collect::<Vec<_>>();
         let shapes = [
-            RowFunctionKind::Linear { norm: FieldElement::ONE, slope: symbols(3) },
-            RowFunctionKind::Polynomial(vec![symbols(3), symbols(3)]),
-            RowFunctionKind::Table(vec![symbols(4), symbols(1), symbols(10)]),
+            RowFunctionKind::Linear { norm: FieldElement::ONE, slope: elements(3) },
+            RowFunctionKind::Polynomial(vec![elements(3), elements(3)]),
+            RowFunctionKind::Table(vec![elements(4), elements(1), elements(10)]),
         ];
-        let forms: Vec<RowFunction> = shapes.map(|shape| RowFunction { shape, constant: field.reduce(77) }).to_vec();
+        let functions: Vec<RowFunction> =
+            shapes.map(|shape| RowFunction { shape, constant: field.reduce(77) }).to_vec();
         let digits = BucketIndices::from_key([5; 16]);
         for digits in [None, Some(&digits)] {
-            let bytes = values(&RowFunctions::new(&field, forms.clone()), digits);
+            let bytes = values(&RowFunctions::new(&field, functions.clone()), digits);
             assert!(bytes.len() <= longest_values(&ranges));
             let (back, found) = read_values(&bytes, &ranges).unwrap();
-            assert_eq!((back.row_functions(), back.field()), (&forms[..], &field));
+            assert_eq!((back.row_functions(), back.field()), (&functions[..], &field));
             assert_eq!(found.as_ref().map(BucketIndices::key), digits.map(BucketIndices::key));
             // Cut, longer, or for rows of other ranges.
             assert!((0..bytes.len()).all(|length| read_values(&bytes[..length], &ranges).is_none()));

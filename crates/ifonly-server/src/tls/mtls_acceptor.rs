@@ -1,7 +1,7 @@
 //! The way into a port that is closed to people: a handshake in time, and one certificate.
 //!
-//! Whoever reaches the port can fail at it as often as they like. So failures are logged now and then, each line with the number of those
-//! that were left out before it.
+//! Whoever reaches the port can fail at it as often as they like. So failures are logged now and
+//! then, each line with the number of those that were left out before it.
 
 use crate::tls::server::shows;
 use rustls::ServerConfig;

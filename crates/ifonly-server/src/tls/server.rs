@@ -1,5 +1,5 @@
-//! TLS 1.3 only, hybrid post-quantum key exchange (X25519MLKEM768) preferred: a recorded session that a later machine could
-//! open would undo the promise to the person who asked.
+//! TLS 1.3 only, hybrid post-quantum key exchange (X25519MLKEM768) preferred: a recorded session
+//! that a later machine could open would undo the promise to the person who asked.
 
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;

@@ -9,15 +9,15 @@ use http_body_util::BodyExt;
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_core::server_protocol::CheckedRequest;
 use ifonly_core::search::Search;
 use ifonly_core::secret_query::SecretQuery;
+use ifonly_core::server_protocol::CheckedRequest;
 use ifonly_scan::RowStore;
 use ifonly_server::LoadedBundle;
+use ifonly_server::auth::tokens::{TokenEntry, Tokens};
 use ifonly_server::config::Limits;
 use ifonly_server::http::routes;
 use ifonly_server::http::routes::AppState;
-use ifonly_server::auth::tokens::{TokenEntry, Tokens};
 use ifonly_values::manifest::{Manifest, ManifestFields};
 use ifonly_values::record;
 use ifonly_values::schema::{Feature, FeatureKind, Quantiser, Scale, Schema};
@@ -42,12 +42,12 @@ pub fn manifest_of(version: &str, rows: usize) -> Manifest {
     Manifest::new(contents).unwrap()
 }
 
-pub fn holding(manifest: &Manifest, index: u8) -> LoadedBundle {
-    holding_of(manifest, index, 1, 5)
+pub fn loaded(manifest: &Manifest, index: u8) -> LoadedBundle {
+    loaded_bundle(manifest, index, 1, 5)
 }
 
 /// With other data for another seed, and under another root key.
-pub fn holding_of(manifest: &Manifest, index: u8, seed: u64, key: u8) -> LoadedBundle {
+pub fn loaded_bundle(manifest: &Manifest, index: u8, seed: u64, key: u8) -> LoadedBundle {
     let mut random = SeededRandom::new(seed);
     let rows: Vec<[u16; 2]> = (0..manifest.rows()).map(|_| [random.below(10) as u16, random.below(5) as u16]).collect();
     let texts = |row: &[u16; 2]| [(f64::from(row[0]) / 9.0).to_string(), (f64::from(row[1]) / 4.0).to_string()];
@@ -60,38 +60,38 @@ pub fn holding_of(manifest: &Manifest, index: u8, seed: u64, key: u8) -> LoadedB
 
 pub fn app(limits: Limits, tokens: Vec<TokenEntry>, ledger: Option<&Path>) -> Arc<AppState> {
     let origins = vec!["https://example.org".parse().unwrap()];
-    Arc::new(AppState::new(holding(&manifest("1"), 1), Tokens::new(tokens, ledger).unwrap(), limits, origins))
+    Arc::new(AppState::new(loaded(&manifest("1"), 1), Tokens::new(tokens, ledger).unwrap(), limits, origins))
 }
 
-pub fn token(name: &str, sessions: Option<u64>) -> TokenEntry {
-    TokenEntry { name: name.into(), hash: blake3::hash(name.as_bytes()).to_hex().to_string(), sessions }
+pub fn token(name: &str, searches: Option<u64>) -> TokenEntry {
+    TokenEntry { name: name.into(), hash: blake3::hash(name.as_bytes()).to_hex().to_string(), searches }
 }
 
-/// The messages to server 1 in one search with this scheme: every phase, then one record. It alone answers, which is enough for a
-/// ticket.
+/// The messages to server 1 in one search with this scheme: every phase, then one record. It alone
+/// answers, which is enough for a ticket.
 pub fn messages(manifest: &Manifest, scheme: &str, seed: u64) -> Vec<Vec<u8>> {
-    let deployment = manifest.instance(scheme).unwrap().clone();
-    let (mut random, holding) = (SeededRandom::new(seed), holding(manifest, 1));
-    let mut search = Search::new(deployment, SecretQuery::new(vec![3, 2]), manifest.header_context()).unwrap();
+    let instance = manifest.instance(scheme).unwrap().clone();
+    let (mut random, loaded) = (SeededRandom::new(seed), loaded(manifest, 1));
+    let mut search = Search::new(instance, SecretQuery::new(vec![3, 2]), manifest.header_context()).unwrap();
     let mut sent = vec![];
     while let Some(outgoing) = search.next(&mut random) {
         let message = outgoing.messages[0].to_vec();
-        search.receive(vec![Some(respond(&holding, &message))]);
+        search.receive(vec![Some(respond(&loaded, &message))]);
         sent.push(message);
     }
     sent
 }
 
 /// What a server answers, without HTTP.
-pub fn respond(holding: &LoadedBundle, message: &[u8]) -> Vec<u8> {
+pub fn respond(loaded: &LoadedBundle, message: &[u8]) -> Vec<u8> {
     let mut response = vec![];
     let mut sink = |bytes: &[u8]| {
         response.extend_from_slice(bytes);
         ControlFlow::Continue(())
     };
-    let whole = match holding.protocol().open(message).unwrap() {
-        CheckedRequest::Answer(ask) => holding.database().answer(&ask, &mut sink),
-        CheckedRequest::Record(ask) => holding.database().record(holding.index(), &ask, &mut sink),
+    let whole = match loaded.protocol().open(message).unwrap() {
+        CheckedRequest::Answer(ask) => loaded.database().answer(&ask, &mut sink),
+        CheckedRequest::Record(ask) => loaded.database().record(loaded.index(), &ask, &mut sink),
         CheckedRequest::Sealed(_) => unreachable!("these tests ask for scans"),
     };
     assert_eq!(whole, Ok(()));

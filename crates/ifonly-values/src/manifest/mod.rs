@@ -1,18 +1,19 @@
-//! The manifest: everything public about a deployment, the same at all servers, and all that a client needs to ask.
+//! The manifest: everything public about a deployment, the same at all servers, and all that a
+//! client needs to ask.
 //!
-//! It is JSON in one canonical form: the fields of [`Contents`] in their order, without spaces. Its digest, BLAKE3 in key
-//! derivation mode over exactly these bytes, goes into every transcript. A [`Manifest`] was validated: every scheme has the one
-//! q that the deployment rule gives, distinct non-zero points and as many as servers, and all sizes are within limits.
+//! It is JSON in one canonical form: the fields of [`Contents`] in their order, without spaces. Its
+//! digest, BLAKE3 in key derivation mode over exactly these bytes, goes into every transcript. A
+//! [`Manifest`] was validated: every scheme has the one q that the deployment rule gives, distinct
+//! non-zero points and as many as servers, and all sizes are within limits.
 
 use crate::record::MAX_TEXT;
 use crate::schema::{Schema, nearest};
 use ifonly_algebra::field::ModulusRule;
-use ifonly_core::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use ifonly_core::aont::MAX_RECORD;
 use ifonly_core::params::{ManifestParams, Params};
-use ifonly_core::scheme::{self, CostModel, Scheme};
-use ifonly_core::scheme::sealed;
+use ifonly_core::scheme::instance::{SchemeInstance, SchemeInstanceError};
 use ifonly_core::scheme::sealed::SealedScheme;
+use ifonly_core::scheme::{self, CostModel, Scheme, sealed};
 use ifonly_core::search::HeaderContext;
 use ifonly_core::signature::{PublicKey, RecordVerifier, SIGNATURE_LENGTH, SignatureContext};
 use ifonly_core::transcript::VERSION;
@@ -35,7 +36,8 @@ const MAX_EPOCHS: usize = 16;
 
 const DIGEST_CONTEXT: &str = "ifonly manifest v1";
 
-/// The fields of a manifest, in the order of its canonical form; one that has more is not canonical.
+/// The fields of a manifest, in the order of its canonical form; one that has more is not
+/// canonical.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ManifestFields {
     /// The version of the manifest's format.
@@ -60,7 +62,7 @@ pub struct ManifestFields {
     /// The one to prefer.
     pub default_scheme: String,
     /// The root keys in use; the first is the current one.
-    pub epochs: Vec<u32>,
+    pub key_epochs: Vec<u32>,
     /// Who runs the servers, in order.
     pub operators: Vec<Operator>,
 }
@@ -100,7 +102,8 @@ pub struct Manifest {
     subject: SignatureContext,
 }
 
-/// Why a manifest is refused. Whoever made the bundle must repair it; a client must not ask under it.
+/// Why a manifest is refused. Whoever made the bundle must repair it; a client must not ask under
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
@@ -185,7 +188,8 @@ pub enum ManifestError {
 }
 
 impl ManifestFields {
-    /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10, and the gated schemes that fit.
+    /// The usual deployment of a database at `servers` servers: T = 1, shuffled, weights up to 10,
+    /// and the gated schemes that fit.
     pub fn new(name: &str, schema: Schema, rows: usize, record_length: usize, servers: u8) -> ManifestFields {
         let operator = |index: u8| Operator { index, name: format!("server {index}"), url: None };
         let mut contents = ManifestFields {
@@ -198,7 +202,7 @@ impl ManifestFields {
             terms: ManifestParams { immutable_limit: schema.features().len(), ..ManifestParams::default() },
             schemes: vec![],
             default_scheme: scheme::DEFAULT.name.into(),
-            epochs: vec![0],
+            key_epochs: vec![0],
             operators: (1..=servers).map(operator).collect(),
             schema,
         };
@@ -207,15 +211,17 @@ impl ManifestFields {
         contents
     }
 
-    /// The largest cost limit with which all features' costs together still fit into 40 bits: clients scale their costs to it,
-    /// and that is enough for weights, counted changes and an order that rounding does not disturb.
+    /// The largest cost limit with which all features' costs together still fit into 40 bits:
+    /// clients scale their costs to it, and that is enough for weights, counted changes and an
+    /// order that rounding does not disturb.
     pub fn usual_cost_limit(&self) -> u64 {
         // A little less than 2^40, so that the largest prime below it exceeds the sum.
         const SUM: u64 = (1 << 40) - (1 << 10);
         SUM / self.schema.features().len().max(1) as u64
     }
 
-    /// Lists the gated schemes that fit, after the other fields have been set: people need no others, and others tell more about rows.
+    /// Lists the gated schemes that fit, after the other fields have been set: people need no
+    /// others, and others tell more about rows.
     fn offer_gated(&mut self) {
         self.offer_all();
         self.schemes.retain(|offer| scheme::named(&offer.name).is_some_and(Scheme::is_gated));
@@ -251,7 +257,7 @@ impl Manifest {
             }
             offered.push(match offer.name == sealed::SCHEME.name {
                 true => OfferedScheme::Sealed(sealed(offer, &contents, &params)?.into()),
-                false => OfferedScheme::Scans(deployment(offer, &contents, &params)?.into()),
+                false => OfferedScheme::Scans(instance(offer, &contents, &params)?.into()),
             });
         }
         let json = serde_json::to_string(&contents).map_err(|error| ManifestError::Json(error.to_string()))?;
@@ -347,8 +353,8 @@ impl Manifest {
 
     /// The same, if servers scan for the user in it.
     pub fn instance(&self, name: &str) -> Result<&Arc<SchemeInstance>, ManifestError> {
-        let unknown = || unknown_scheme(name, self.instances().map(|deployment| deployment.scheme().name));
-        self.instances().find(|deployment| deployment.scheme().name == name).ok_or_else(unknown)
+        let unknown = || unknown_scheme(name, self.instances().map(|instance| instance.scheme().name));
+        self.instances().find(|instance| instance.scheme().name == name).ok_or_else(unknown)
     }
 
     /// The scheme to prefer.
@@ -365,7 +371,7 @@ impl Manifest {
     /// What goes into every header beside the scheme.
     pub fn header_context(&self) -> HeaderContext {
         // `new` refuses an empty list of epochs.
-        let epoch = self.contents.epochs.first().copied().unwrap_or_default();
+        let epoch = self.contents.key_epochs.first().copied().unwrap_or_default();
         HeaderContext { digest: self.digest, epoch, record_length: self.contents.record_length, signer: self.signer() }
     }
 }
@@ -382,25 +388,21 @@ impl serde::Serialize for Manifest {
     }
 }
 
-fn deployment(
-    offer: &SchemeEntry,
-    contents: &ManifestFields,
-    params: &Params,
-) -> Result<SchemeInstance, ManifestError> {
+fn instance(offer: &SchemeEntry, contents: &ManifestFields, params: &Params) -> Result<SchemeInstance, ManifestError> {
     let scheme = scheme::named(&offer.name)
         .ok_or_else(|| unknown_scheme(&offer.name, scheme::ALL.iter().map(|scheme| scheme.name)))?;
     let wrap = |source| ManifestError::Deployment { scheme: offer.name.clone(), source };
     needs_no_tables(scheme, &contents.schema)?;
-    let deployment = SchemeInstance::with_field(scheme, params.clone(), offer.q, &offer.alphas).map_err(wrap)?;
+    let instance = SchemeInstance::with_field(scheme, params.clone(), offer.q, &offer.alphas).map_err(wrap)?;
     let right = SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).map_err(wrap)?.field().q();
     if offer.q != right {
         return Err(ManifestError::WrongField { scheme: offer.name.clone(), found: offer.q, right });
     }
-    let (need, have) = (deployment.servers(), contents.operators.len());
+    let (need, have) = (instance.servers(), contents.operators.len());
     if need > have {
         return Err(ManifestError::TooFewOperators { scheme: scheme.name, need, have });
     }
-    Ok(deployment)
+    Ok(instance)
 }
 
 fn sealed(offer: &SchemeEntry, contents: &ManifestFields, params: &Params) -> Result<SealedScheme, ManifestError> {
@@ -476,11 +478,11 @@ fn check_plain(contents: &ManifestFields) -> Result<(), ManifestError> {
     if contents.terms.top_limit == 0 || contents.terms.top_limit > MAX_TOP {
         return refuse("top_limit", contents.terms.top_limit, format!("must be in 1..={MAX_TOP}"));
     }
-    let mut epochs = contents.epochs.clone();
-    epochs.sort_unstable();
-    epochs.dedup();
-    if epochs.is_empty() || epochs.len() != contents.epochs.len() || epochs.len() > MAX_EPOCHS {
-        return refuse("epochs", contents.epochs.len(), format!("must be 1 to {MAX_EPOCHS} different numbers"));
+    let mut key_epochs = contents.key_epochs.clone();
+    key_epochs.sort_unstable();
+    key_epochs.dedup();
+    if key_epochs.is_empty() || key_epochs.len() != contents.key_epochs.len() || key_epochs.len() > MAX_EPOCHS {
+        return refuse("epochs", contents.key_epochs.len(), format!("must be 1 to {MAX_EPOCHS} different numbers"));
     }
     let numbered = contents.operators.iter().zip(1..=u8::MAX).all(|(operator, place)| operator.index == place);
     if contents.operators.is_empty() || u8::try_from(contents.operators.len()).is_err() || !numbered {

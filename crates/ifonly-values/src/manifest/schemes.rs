@@ -2,11 +2,10 @@
 
 use crate::schema::Schema;
 use ifonly_algebra::field::ModulusRule;
-use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::params::Params;
-use ifonly_core::scheme::{self, Scheme};
-use ifonly_core::scheme::sealed;
+use ifonly_core::scheme::instance::SchemeInstance;
 use ifonly_core::scheme::sealed::SealedScheme;
+use ifonly_core::scheme::{self, Scheme, sealed};
 use std::sync::Arc;
 
 /// A scheme on offer.
@@ -21,28 +20,28 @@ pub struct SchemeEntry {
     pub alphas: Vec<i64>,
 }
 
-/// Every scheme that fits the schema, the number of servers and the largest field; verified, only those that can be.
+/// Every scheme that fits the schema, the number of servers and the largest field; verified, only
+/// those that can be.
 pub fn scheme_entries(schema: &Schema, params: &Params, servers: usize) -> Vec<SchemeEntry> {
     let fits = |scheme: &&'static Scheme| crate::manifest::needs_no_tables(scheme, schema).is_ok();
-    let deployments = scheme::ALL.iter().copied().filter(fits);
-    // What fails here does not fit: too large a field, too many servers or not verifiable. Parameters that make no sense
-    // leave nothing on offer, and the manifest names them.
-    let deployments =
-        deployments.filter_map(|scheme| SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).ok());
-    let scans =
-        deployments.filter(|deployment| deployment.servers() <= servers).map(|deployment| SchemeEntry::of(&deployment));
+    let instances = scheme::ALL.iter().copied().filter(fits);
+    // What fails here does not fit: too large a field, too many servers or not verifiable.
+    // Parameters that make no sense leave nothing on offer, and the manifest names them.
+    let instances =
+        instances.filter_map(|scheme| SchemeInstance::new(scheme, params.clone(), ModulusRule::Deployment).ok());
+    let scans = instances.filter(|instance| instance.servers() <= servers).map(|instance| SchemeEntry::of(&instance));
     let sealed = SealedScheme::new(params.clone()).ok().filter(|_| sealed::SERVERS <= servers);
     scans.chain(sealed.map(|sealed| SchemeEntry::for_sealed(&sealed))).collect()
 }
 
 impl SchemeEntry {
     /// The offer of a deployment.
-    pub fn of(deployment: &SchemeInstance) -> SchemeEntry {
-        let field = deployment.field();
+    pub fn of(instance: &SchemeInstance) -> SchemeEntry {
+        let field = instance.field();
         SchemeEntry {
-            name: deployment.scheme().name.into(),
+            name: instance.scheme().name.into(),
             q: field.q(),
-            alphas: deployment.points().iter().map(|&point| field.signed(point)).collect(),
+            alphas: instance.points().iter().map(|&point| field.signed(point)).collect(),
         }
     }
 
@@ -67,7 +66,7 @@ impl OfferedScheme {
     /// The scheme.
     pub fn scheme(&self) -> &'static Scheme {
         match self {
-            OfferedScheme::Scans(deployment) => deployment.scheme(),
+            OfferedScheme::Scans(instance) => instance.scheme(),
             OfferedScheme::Sealed(_) => sealed::SCHEME,
         }
     }
@@ -75,7 +74,7 @@ impl OfferedScheme {
     /// The parameters.
     pub fn params(&self) -> &Params {
         match self {
-            OfferedScheme::Scans(deployment) => deployment.params(),
+            OfferedScheme::Scans(instance) => instance.params(),
             OfferedScheme::Sealed(sealed) => sealed.params(),
         }
     }
@@ -83,7 +82,7 @@ impl OfferedScheme {
     /// The servers that it asks.
     pub fn servers(&self) -> usize {
         match self {
-            OfferedScheme::Scans(deployment) => deployment.servers(),
+            OfferedScheme::Scans(instance) => instance.servers(),
             OfferedScheme::Sealed(_) => sealed::SERVERS,
         }
     }
@@ -91,7 +90,7 @@ impl OfferedScheme {
     /// The deployment, where servers scan for the user.
     pub fn scans(&self) -> Option<&Arc<SchemeInstance>> {
         match self {
-            OfferedScheme::Scans(deployment) => Some(deployment),
+            OfferedScheme::Scans(instance) => Some(instance),
             OfferedScheme::Sealed(_) => None,
         }
     }

@@ -138,8 +138,8 @@ fn what_is_wrong_is_named() {
     says(&|c| c.signer = Some(SigningKey::new(&[1; 32]).public()), "no room for a text");
     says(&|c| c.terms.top_limit = 0, "top_limit");
     says(&|c| c.terms.exponent = 3, "exponent = 3");
-    says(&|c| c.epochs.clear(), "epochs");
-    says(&|c| c.epochs = vec![1, 1], "epochs");
+    says(&|c| c.key_epochs.clear(), "epochs");
+    says(&|c| c.key_epochs = vec![1, 1], "epochs");
     says(&|c| c.operators.clear(), "operators");
     says(&|c| c.operators[1].index = 3, "operators");
     says(&|c| c.operators[1].name.clear(), "names");
@@ -162,15 +162,15 @@ fn the_usual_cost_limit_carries_weights_deviations_and_counted_changes() {
     let deviation = Some(Deviation { value: 0.003, of: DeviationKind::Median });
     let schema = Schema::new(vec![numeric("income"), Feature { deviation, ..numeric("debt") }]).unwrap();
     let manifest = Manifest::new(ManifestFields::new("loans", schema.clone(), 10, 64, 2)).unwrap();
-    let deployment = manifest.default_scheme().scans().unwrap();
-    assert_eq!(deployment.field().bits(), 40);
+    let instance = manifest.default_scheme().scans().unwrap();
+    assert_eq!(instance.field().bits(), 40);
     let own: Vec<EncodedValue> =
         schema.features().iter().zip([0, 100]).map(|(feature, level)| feature.at_level(level)).collect();
     for pricing in [Metric::L1, Metric::L2, Metric::Mad, Metric::Count] {
         for weight in [0.01, 1.0, 1000.0] {
             let mut wishes = Wishes::new(&schema);
-            wishes.set_metric("debt", pricing).unwrap().weight("debt", weight).unwrap().few_changes(1);
-            wishes.compile(&own, deployment.scheme(), deployment.params()).unwrap();
+            wishes.set_metric("debt", pricing).unwrap().weight("debt", weight).unwrap().max_changes(1);
+            wishes.compile(&own, instance.scheme(), instance.params()).unwrap();
         }
     }
 }

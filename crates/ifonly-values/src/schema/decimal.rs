@@ -1,7 +1,8 @@
 //! Exact decimals: how the edges of levels are written in a manifest.
 //!
-//! A decimal is `mantissa · 10^exponent`. Its text is its only form ("0.25", "-3", "12000"), so that equal scales have equal
-//! manifests. Numbers are compared as IEEE doubles: a decimal counts as the double nearest to it, just as a value's text does.
+//! A decimal is `mantissa · 10^exponent`. Its text is its only form ("0.25", "-3", "12000"), so
+//! that equal scales have equal manifests. Numbers are compared as IEEE doubles: a decimal counts
+//! as the double nearest to it, just as a value's text does.
 
 /// A number with finitely many digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -26,7 +27,8 @@ impl Decimal {
         Decimal { mantissa, exponent }
     }
 
-    /// The decimal that a text writes with digits, a sign and a point; `None` for other texts and for more than 18 digits.
+    /// The decimal that a text writes with digits, a sign and a point; `None` for other texts and
+    /// for more than 18 digits.
     pub fn parse(text: &str) -> Option<Decimal> {
         let (sign, digits) = match text.strip_prefix('-') {
             Some(rest) => (-1, rest),
@@ -107,7 +109,8 @@ impl TryFrom<String> for Decimal {
 
     fn try_from(text: String) -> Result<Decimal, String> {
         let shown = || text.chars().take(40).collect::<String>();
-        // Zeros at the end of a large number are digits too; so long numbers come from nobody but a forger.
+        // Zeros at the end of a large number are digits too; so long numbers come from nobody but a
+        // forger.
         let decimal = if text.len() <= 400 { Decimal::parse(&text).or_else(|| whole(&text)) } else { None };
         let decimal = decimal.ok_or_else(|| format!("{:?} is not a decimal of at most 18 digits", shown()))?;
         match decimal.to_string() == text {

@@ -1,8 +1,9 @@
 //! One feature: how a value becomes a level, and which values a level holds.
 //!
-//! Numeric: as its [`Scale`] says, the text read as its [`Notation`] says. Ordinal: the rank. Categorical: compared by
-//! equality, a mismatch costs one full range; two categories are the levels 0 and R, so that even squared distances say so;
-//! more are their index, which only cost tables can compare.
+//! Numeric: as its [`Scale`] says, the text read as its [`Notation`] says. Ordinal: the rank.
+//! Categorical: compared by equality, a mismatch costs one full range; two categories are the
+//! levels 0 and R, so that even squared distances say so; more are their index, which only cost
+//! tables can compare.
 
 use super::SchemaError;
 use super::notation::Notation;
@@ -28,10 +29,12 @@ pub struct Feature {
     /// The value that stands for a missing one.
     #[serde(default)]
     pub default: Option<String>,
-    /// How far the accepted rows typically lie from their median, in values: a public statistic that MAD-scaled costs divide by.
+    /// How far the accepted rows typically lie from their median, in values: a public statistic
+    /// that MAD-scaled costs divide by.
     #[serde(default)]
     pub deviation: Option<Deviation>,
-    /// Whether people usually cannot change it. A suggestion: the choice stays with the person, and private.
+    /// Whether people usually cannot change it. A suggestion: the choice stays with the person, and
+    /// private.
     #[serde(default)]
     pub suggest_immutable: bool,
     /// Which category of which column this is, for one-hot features.
@@ -81,7 +84,8 @@ pub struct Deviation {
 pub enum DeviationKind {
     /// The median absolute deviation.
     Median,
-    /// The mean absolute deviation from the median, where more than half of the rows have the median itself.
+    /// The mean absolute deviation from the median, where more than half of the rows have the
+    /// median itself.
     Mean,
 }
 
@@ -140,7 +144,8 @@ impl Feature {
         }
     }
 
-    /// What a change across the whole feature counts as, in levels: R_k, or a categorical feature's own range.
+    /// What a change across the whole feature counts as, in levels: R_k, or a categorical feature's
+    /// own range.
     pub(crate) fn full_range(&self) -> u32 {
         match &self.kind {
             FeatureKind::Categorical { range, .. } => *range,
@@ -172,7 +177,8 @@ impl Feature {
         }
     }
 
-    /// What a change across the whole feature is in values: 1 for words without an order, the steps of an ordered list.
+    /// What a change across the whole feature is in values: 1 for words without an order, the steps
+    /// of an ordered list.
     pub(crate) fn value_range(&self) -> f64 {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => scale.bounds().1 - scale.bounds().0,
@@ -276,7 +282,8 @@ impl Feature {
         EncodedValue { level, clamped: false, number: numeric.then(|| self.middle(level)) }
     }
 
-    /// The value of a level: a word, or the middle of its numbers. `None` for numbers that are no level of this feature.
+    /// The value of a level: a word, or the middle of its numbers. `None` for numbers that are no
+    /// level of this feature.
     pub fn decode_level(&self, level: u32) -> Option<Value> {
         match &self.kind {
             FeatureKind::Numeric { scale, .. } => {
@@ -348,7 +355,8 @@ impl Feature {
             if part.column.trim().is_empty() || part.category.trim().is_empty() {
                 return Err(self.invalid("a one-hot feature needs a column and a category"));
             }
-            // The default is a value of the whole column, which the schema checks against all its categories.
+            // The default is a value of the whole column, which the schema checks against all its
+            // categories.
             return Ok(());
         }
         let default = self.default.as_ref().map(|default| self.encode(&Value::Text(default.clone())));

@@ -1,23 +1,24 @@
 //! What the columns of a database mean: each feature's name, kind and levels, all public.
 //!
-//! Everything a person needs to turn their own values into levels is here; the database itself is not. A [`Schema`] has
-//! been checked: names are unique and not empty, bounds are finite and in order, every range fits a row store. One column
-//! of the data is one feature, except that a one-hot categorical column is as many two-category features as it has
-//! categories, named `race=Other` and so on and kept side by side.
+//! Everything a person needs to turn their own values into levels is here; the database itself is
+//! not. A [`Schema`] has been checked: names are unique and not empty, bounds are finite and in
+//! order, every range fits a row store. One column of the data is one feature, except that a
+//! one-hot categorical column is as many two-category features as it has categories, named
+//! `race=Other` and so on and kept side by side.
 
 mod decimal;
 mod feature;
-mod suggestion;
 mod notation;
 mod round_edges;
 mod scale;
+mod suggestion;
 mod value;
 
 pub use decimal::Decimal;
 pub use feature::{Deviation, DeviationKind, EncodedValue, Feature, FeatureKind, OneHot};
-pub use suggestion::nearest;
 pub use notation::Notation;
 pub use scale::{EdgeRun, Interval, Quantiser, Scale, ScaleLayout as ScaleForm};
+pub use suggestion::nearest;
 pub use value::{Value, is_missing};
 
 use ifonly_core::params::Params;
@@ -46,7 +47,8 @@ pub struct Column<'a> {
     pub features: Range<usize>,
 }
 
-/// What is wrong with a schema, or with a value under it. Whoever wrote the one or gave the other must change it.
+/// What is wrong with a schema, or with a value under it. Whoever wrote the one or gave the other
+/// must change it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaError {
@@ -176,7 +178,8 @@ impl Schema {
         columns
     }
 
-    /// Whether levels of some feature are mere labels, so that only costs given as tables mean anything.
+    /// Whether levels of some feature are mere labels, so that only costs given as tables mean
+    /// anything.
     pub fn needs_tables(&self) -> bool {
         self.features.iter().any(Feature::is_nominal)
     }

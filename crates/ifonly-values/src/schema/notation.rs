@@ -1,4 +1,5 @@
-//! How the numbers of a column are written, so that records and profiles are read as the database's author meant them.
+//! How the numbers of a column are written, so that records and profiles are read as the database's
+//! author meant them.
 
 /// How numbers are written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -7,8 +8,9 @@ pub enum Notation {
     /// Digits, a point, an exponent.
     #[default]
     Plain,
-    /// With a currency, a percent sign, separated thousands or a decimal comma. A plain number is understood too.
-    Written {
+    /// With a currency, a percent sign, separated thousands or a decimal comma. A plain number is
+    /// understood too.
+    Formatted {
         /// What stands before, such as `$`.
         prefix: String,
         /// What stands behind, such as `%`.
@@ -32,7 +34,7 @@ impl Notation {
         let text = text.trim();
         match self {
             Notation::Plain => plain(text),
-            Notation::Written { prefix, suffix, thousands, decimal } => {
+            Notation::Formatted { prefix, suffix, thousands, decimal } => {
                 written(text, prefix, suffix, *thousands, *decimal).or_else(|| plain(text))
             }
             Notation::Date => days(text),
@@ -44,7 +46,7 @@ impl Notation {
     pub fn write(&self, number: f64) -> String {
         match self {
             Notation::Plain => shown(number),
-            Notation::Written { prefix, suffix, thousands, decimal } => {
+            Notation::Formatted { prefix, suffix, thousands, decimal } => {
                 let text = shown(number);
                 let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
                 let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
@@ -65,7 +67,7 @@ impl Notation {
     /// What to write, for people.
     pub(crate) fn example(&self) -> &'static str {
         match self {
-            Notation::Plain | Notation::Written { .. } => "a number",
+            Notation::Plain | Notation::Formatted { .. } => "a number",
             Notation::Date => "a date such as 2026-11-16",
             Notation::Timestamp => "a date and time such as 2026-11-16 10:30:00",
         }
@@ -170,7 +172,7 @@ mod tests {
     use super::*;
 
     fn money() -> Notation {
-        Notation::Written { prefix: "$".into(), suffix: String::new(), thousands: Some(','), decimal: '.' }
+        Notation::Formatted { prefix: "$".into(), suffix: String::new(), thousands: Some(','), decimal: '.' }
     }
 
     #[test]
@@ -192,13 +194,13 @@ mod tests {
             assert_eq!(money().read(text), number, "{text}");
         }
         assert_eq!((money().write(1234567.5), money().write(-20.0)), ("$1,234,567.5".into(), "-$20".into()));
-        let percent = Notation::Written { prefix: String::new(), suffix: "%".into(), thousands: None, decimal: '.' };
+        let percent = Notation::Formatted { prefix: String::new(), suffix: "%".into(), thousands: None, decimal: '.' };
         assert_eq!(
             (percent.read("12.5 %"), percent.read("12.5"), percent.write(3.0)),
             (Some(12.5), Some(12.5), "3%".into())
         );
         let german =
-            Notation::Written { prefix: String::new(), suffix: "€".into(), thousands: Some('.'), decimal: ',' };
+            Notation::Formatted { prefix: String::new(), suffix: "€".into(), thousands: Some('.'), decimal: ',' };
         assert_eq!((german.read("1.234,5 €"), german.write(1234.5)), (Some(1234.5), "1.234,5€".into()));
         assert_eq!((Notation::Plain.read("1,5"), Notation::Plain.write(0.1 + 0.2)), (None, "0.3".into()));
         assert!(Notation::Plain.read("-0").is_some_and(f64::is_sign_positive));

@@ -1,9 +1,10 @@
 //! Edges of round numbers, from the bounds of a column alone.
 //!
-//! A step is a round number: 1, 2 or 5 times a power of ten, or, where there are many levels, also 1.5, 3, 4, 6 or 8 times one.
-//! Between `n·s` and `n·s'`, s and s' two steps in a row, edges are s apart: an interval is never wider than 1/n of its numbers,
-//! and `n·s'` is an edge of both steps. Most of the budget cuts the whole range into equal steps, which is what costs need; the
-//! rest goes into ever shorter ones towards zero, so that wishes tell small numbers apart.
+//! A step is a round number: 1, 2 or 5 times a power of ten, or, where there are many levels, also
+//! 1.5, 3, 4, 6 or 8 times one. Between `n·s` and `n·s'`, s and s' two steps in a row, edges are s
+//! apart: an interval is never wider than 1/n of its numbers, and `n·s'` is an edge of both steps.
+//! Most of the budget cuts the whole range into equal steps, which is what costs need; the rest
+//! goes into ever shorter ones towards zero, so that wishes tell small numbers apart.
 
 use crate::schema::decimal::Decimal;
 use crate::schema::scale::{EdgeRun, Scale, ScaleLayout};
@@ -58,7 +59,8 @@ impl Scale {
     /// Round numbers as edges, shorter steps towards zero, at most `most` intervals.
     pub fn round(min: f64, max: f64, most: u32) -> Result<Scale, String> {
         check_bounds(min, max)?;
-        // Where the whole budget is small, coarser shares leave more of it for the decades towards zero.
+        // Where the whole budget is small, coarser shares leave more of it for the decades towards
+        // zero.
         let ladder = match most {
             600.. => FINE,
             200.. => coarse(20),
@@ -85,7 +87,8 @@ impl Scale {
         stepped(min, max, step, step, FINE)
     }
 
-    /// Round numbers whose steps are everywhere about the same share of the number: a logarithmic scale.
+    /// Round numbers whose steps are everywhere about the same share of the number: a logarithmic
+    /// scale.
     pub fn logarithmic(min: f64, max: f64, most: u32) -> Result<Scale, String> {
         check_bounds(min, max)?;
         if min <= 0.0 {

@@ -7,13 +7,15 @@
 //! | edges | numbers from edge k up to, but without, edge k + 1; the last level with its end; an edge 0 is a level of its own |
 //! | levels | the paper's: `round((v − min)/(max − min)·R)`, or the floor of it |
 //!
-//! A number between the values of a grid or a list has the level of the nearer one, the upper one in the middle. Numbers
-//! beyond the ends have the first or last level; where rows of the database do (`open`), these two levels have no end.
-//! Nothing is special in many columns: no gain, no debt, no child. So 0, where it is an edge, is a level by itself.
+//! A number between the values of a grid or a list has the level of the nearer one, the upper one
+//! in the middle. Numbers beyond the ends have the first or last level; where rows of the database
+//! do (`open`), these two levels have no end. Nothing is special in many columns: no gain, no debt,
+//! no child. So 0, where it is an edge, is a level by itself.
 //!
-//! Round edges follow from the bounds alone, never from how values are spread between them: equal steps of a round number
-//! (1, 2 or 5 times a power of ten) over the whole range, and towards zero ever shorter ones, always about the same share of
-//! the value, so that a skewed column does not fall into one level.
+//! Round edges follow from the bounds alone, never from how values are spread between them: equal
+//! steps of a round number (1, 2 or 5 times a power of ten) over the whole range, and towards zero
+//! ever shorter ones, always about the same share of the value, so that a skewed column does not
+//! fall into one level.
 
 use super::decimal::Decimal;
 use ifonly_core::params::Params;
@@ -23,20 +25,21 @@ use std::sync::Arc;
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "Unchecked", into = "Unchecked")]
 pub struct Scale {
-    form: ScaleLayout,
+    layout: ScaleLayout,
     open: bool,
     /// The values of a grid or a list, or the edges; none for the paper's levels.
     numbers: Arc<[f64]>,
-    /// Where among them to look: as many equal parts of the range as there are numbers, and for each how many lie before it.
+    /// Where among them to look: as many equal parts of the range as there are numbers, and for
+    /// each how many lie before it.
     before: Arc<[u32]>,
 }
 
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
-    form: ScaleLayout,
+    layout: ScaleLayout,
     #[serde(default)]
-    open: bool,
+    open_ended: bool,
 }
 
 /// What a scale is made of.
@@ -65,7 +68,7 @@ pub enum ScaleLayout {
         runs: Vec<EdgeRun>,
     },
     /// The paper's levels.
-    Levels {
+    Uniform {
         /// Level 0.
         min: f64,
         /// Level R.
@@ -116,18 +119,18 @@ impl Interval {
 
 impl PartialEq for Scale {
     fn eq(&self, other: &Scale) -> bool {
-        (&self.form, self.open) == (&other.form, other.open)
+        (&self.layout, self.open) == (&other.layout, other.open)
     }
 }
 
 impl Scale {
     /// A scale of this form, or what is wrong with it.
-    pub fn new(form: ScaleLayout) -> Result<Scale, String> {
-        let numbers = numbers(&form)?;
+    pub fn new(layout: ScaleLayout) -> Result<Scale, String> {
+        let numbers = numbers(&layout)?;
         if !numbers.windows(2).all(|pair| pair[0] < pair[1]) || numbers.iter().any(|number| !number.is_finite()) {
             return Err("its values or edges must be finite and grow".into());
         }
-        if let ScaleLayout::Levels { min, max, .. } = form
+        if let ScaleLayout::Uniform { min, max, .. } = layout
             && !(min.is_finite() && max.is_finite() && (max - min).is_finite() && min < max)
         {
             return Err(format!("min = {min} and max = {max} must be finite and in order"));
@@ -135,7 +138,7 @@ impl Scale {
         let mut before = vec![0; numbers.len() + 1];
         numbers.iter().for_each(|&number| before[part(&numbers, number) + 1] += 1);
         (1..before.len()).for_each(|place| before[place] += before[place - 1]);
-        let scale = Scale { form, open: false, numbers: numbers.into(), before: before.into() };
+        let scale = Scale { layout, open: false, numbers: numbers.into(), before: before.into() };
         match scale.max_level() {
             range if (1..=Params::MAX_RANGE).contains(&range) => Ok(scale),
             range => Err(format!("{range} levels; there must be 1 to {}", Params::MAX_RANGE)),
@@ -149,7 +152,7 @@ impl Scale {
 
     /// The paper's levels.
     pub fn levels(min: f64, max: f64, levels: u32, quantiser: Quantiser) -> Result<Scale, String> {
-        Scale::new(ScaleLayout::Levels { min, max, levels, quantiser })
+        Scale::new(ScaleLayout::Uniform { min, max, levels, quantiser })
     }
 
     /// Every whole number from one to another.
@@ -160,18 +163,18 @@ impl Scale {
 
     /// Its name in reports.
     pub fn name(&self) -> &'static str {
-        match &self.form {
+        match &self.layout {
             ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. } => "every value",
             ScaleLayout::Edges { runs, .. } if runs.len() == 1 => "equal steps",
             ScaleLayout::Edges { .. } => "round steps",
-            ScaleLayout::Levels { .. } => "paper's levels",
+            ScaleLayout::Uniform { .. } => "paper's levels",
         }
     }
 
     /// R, the largest level.
     pub fn max_level(&self) -> u32 {
-        match &self.form {
-            ScaleLayout::Grid { levels, .. } | ScaleLayout::Levels { levels, .. } => *levels,
+        match &self.layout {
+            ScaleLayout::Grid { levels, .. } | ScaleLayout::Uniform { levels, .. } => *levels,
             // Edges are one more than intervals.
             ScaleLayout::Edges { .. } => (self.numbers.len() as u32).saturating_sub(2),
             ScaleLayout::Listed { .. } => (self.numbers.len() as u32).saturating_sub(1),
@@ -180,8 +183,8 @@ impl Scale {
 
     /// The lowest and the highest number.
     pub fn bounds(&self) -> (f64, f64) {
-        match (&self.form, &*self.numbers) {
-            (ScaleLayout::Levels { min, max, .. }, _) => (*min, *max),
+        match (&self.layout, &*self.numbers) {
+            (ScaleLayout::Uniform { min, max, .. }, _) => (*min, *max),
             (_, [first, .., last]) => (*first, *last),
             // A checked scale has two numbers at least.
             _ => (0.0, 0.0),
@@ -190,14 +193,15 @@ impl Scale {
 
     /// Whether every level is one value.
     pub fn is_exact(&self) -> bool {
-        matches!(self.form, ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. })
+        matches!(self.layout, ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. })
     }
 
     /// The level of a number.
     pub(crate) fn level(&self, number: f64) -> u32 {
-        match &self.form {
-            ScaleLayout::Levels { min, max, levels, quantiser } => {
-                // A cast from f64 saturates, and NaN cannot come from finite numbers with min < max.
+        match &self.layout {
+            ScaleLayout::Uniform { min, max, levels, quantiser } => {
+                // A cast from f64 saturates, and NaN cannot come from finite numbers with min <
+                // max.
                 let exact = (number - min) / (max - min) * f64::from(*levels);
                 let step = match quantiser {
                     Quantiser::Round => exact.round(),
@@ -222,8 +226,9 @@ impl Scale {
         }
     }
 
-    /// How many numbers lie before this one. Those of earlier parts do, those of later parts do not, so that one part is
-    /// searched, which mostly has one number: builds ask this of every cell.
+    /// How many numbers lie before this one. Those of earlier parts do, those of later parts do
+    /// not, so that one part is searched, which mostly has one number: builds ask this of every
+    /// cell.
     fn count(&self, number: f64, is_before: impl Fn(f64) -> bool) -> usize {
         let part = part(&self.numbers, number);
         let (from, to) = (self.before[part] as usize, self.before[part + 1] as usize);
@@ -237,11 +242,11 @@ impl Scale {
             return None;
         }
         let place = level as usize;
-        let (mut low, mut high) = match &self.form {
+        let (mut low, mut high) = match &self.layout {
             ScaleLayout::Grid { .. } | ScaleLayout::Listed { .. } => (self.numbers[place], self.numbers[place]),
             ScaleLayout::Edges { .. } if self.numbers[place + 1] == AFTER_ZERO => (0.0, 0.0),
             ScaleLayout::Edges { .. } => (self.numbers[place], self.numbers[place + 1]),
-            ScaleLayout::Levels { min, max, levels, quantiser } => {
+            ScaleLayout::Uniform { min, max, levels, quantiser } => {
                 let (down, up) = match quantiser {
                     Quantiser::Round => (0.5, 0.5),
                     Quantiser::Floor => (0.0, 1.0),
@@ -262,8 +267,8 @@ impl Scale {
 
     /// What a level counts as: its value, or the middle of its interval.
     pub(crate) fn middle(&self, level: u32) -> f64 {
-        match &self.form {
-            ScaleLayout::Levels { min, max, levels, .. } => min + f64::from(level) / f64::from(*levels) * (max - min),
+        match &self.layout {
+            ScaleLayout::Uniform { min, max, levels, .. } => min + f64::from(level) / f64::from(*levels) * (max - min),
             ScaleLayout::Edges { .. } => {
                 let place = level.min(self.max_level()) as usize;
                 self.numbers[place] / 2.0 + self.numbers[place + 1] / 2.0
@@ -273,8 +278,9 @@ impl Scale {
     }
 }
 
-/// In which of as many equal parts of their range as there are numbers this one lies. Never falls where the number grows: a
-/// difference, a product with something positive and a cast that saturates are all like that.
+/// In which of as many equal parts of their range as there are numbers this one lies. Never falls
+/// where the number grows: a difference, a product with something positive and a cast that
+/// saturates are all like that.
 fn part(numbers: &[f64], number: f64) -> usize {
     let [first, .., last] = numbers else { return 0 };
     (((number - first) * (numbers.len() as f64 / (last - first))) as usize).min(numbers.len() - 1)
@@ -283,15 +289,15 @@ fn part(numbers: &[f64], number: f64) -> usize {
 /// The smallest number above 0.
 const AFTER_ZERO: f64 = f64::from_bits(1);
 
-fn numbers(form: &ScaleLayout) -> Result<Vec<f64>, String> {
+fn numbers(layout: &ScaleLayout) -> Result<Vec<f64>, String> {
     let too_long = || "its numbers have more than 18 digits".to_owned();
     let limit = u64::from(Params::MAX_RANGE);
     let check = |count: u64| match count {
         count if count <= limit => Ok(()),
         count => Err(format!("{count} levels; there must be 1 to {limit}")),
     };
-    match form {
-        ScaleLayout::Levels { .. } => Ok(vec![]),
+    match layout {
+        ScaleLayout::Uniform { .. } => Ok(vec![]),
         ScaleLayout::Listed { values } => {
             check(values.len() as u64)?;
             Ok(values.iter().map(|value| value.number()).collect())
@@ -333,13 +339,13 @@ impl TryFrom<Unchecked> for Scale {
     type Error = String;
 
     fn try_from(unchecked: Unchecked) -> Result<Scale, String> {
-        Ok(Scale::new(unchecked.form)?.open(unchecked.open))
+        Ok(Scale::new(unchecked.layout)?.open(unchecked.open_ended))
     }
 }
 
 impl From<Scale> for Unchecked {
     fn from(scale: Scale) -> Unchecked {
-        Unchecked { form: scale.form, open: scale.open }
+        Unchecked { layout: scale.layout, open_ended: scale.open }
     }
 }
 
@@ -431,7 +437,7 @@ mod tests {
 
     #[test]
     fn scales_that_make_no_sense_are_refused_and_the_rest_come_back_from_json() {
-        let refused = |form: ScaleLayout| Scale::new(form).unwrap_err();
+        let refused = |layout: ScaleLayout| Scale::new(layout).unwrap_err();
         refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("0"), levels: 3 });
         refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("-1"), levels: 3 });
         refused(ScaleLayout::Grid { from: decimal("0"), step: decimal("1"), levels: 0 });

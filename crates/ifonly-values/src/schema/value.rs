@@ -2,7 +2,8 @@
 
 use super::SchemaError;
 
-/// A value before it is encoded. A person's values are secret, so they do not print by `Debug`; showing one takes `Display`.
+/// A value before it is encoded. A person's values are secret, so they do not print by `Debug`;
+/// showing one takes `Display`.
 #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -12,7 +13,8 @@ pub enum Value {
     Text(String),
 }
 
-/// What some tools write for a missing value. A feature that has the word among its own takes it for a value.
+/// What some tools write for a missing value. A feature that has the word among its own takes it
+/// for a value.
 const MISSING: [&str; 10] = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "<NA>", "?"];
 
 /// Whether a text stands for a missing value.

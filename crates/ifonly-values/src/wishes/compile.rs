@@ -1,12 +1,14 @@
-//! From wishes to the secret of a query: a table of permitted levels and a table of whole costs for every feature.
+//! From wishes to the secret of a query: a table of permitted levels and a table of whole costs for
+//! every feature.
 //!
-//! Costs are fractions; servers add whole numbers below the manifest's limit. The client multiplies its own costs by a factor
-//! of its own, as large as the limit allows, and rounds: the factor is as secret as the costs, and the limit is the same for
-//! everybody. Each feature's cost is off by half a unit at most, so a row's by half as many units as there are features.
+//! Costs are fractions; servers add whole numbers below the manifest's limit. The client multiplies
+//! its own costs by a factor of its own, as large as the limit allows, and rounds: the factor is as
+//! secret as the costs, and the limit is the same for everybody. Each feature's cost is off by half
+//! a unit at most, so a row's by half as many units as there are features.
 
-use crate::wishes::metric::counted_elsewhere;
 use super::{WishError, WishNote, Wishes};
 use crate::schema::{EncodedValue, Feature};
+use crate::wishes::metric::counted_elsewhere;
 use ifonly_core::params::Params;
 use ifonly_core::scheme::{ConstraintKind, CostModel, Scheme};
 use ifonly_core::secret_query::{SecretQuery, SecretQueryError};
@@ -20,7 +22,8 @@ pub struct CompiledWishes {
     pub notes: Vec<WishNote>,
     /// What one unit of a decoded cost is worth.
     unit: Zeroizing<f64>,
-    /// What one changed feature adds to the decoded cost under [`Wishes::few_changes`]; 0 without it.
+    /// What one changed feature adds to the decoded cost under [`Wishes::few_changes`]; 0 without
+    /// it.
     change_unit: Zeroizing<u64>,
     at_most: Option<u64>,
 }
@@ -42,7 +45,8 @@ impl CompiledWishes {
         decoded.checked_rem(*self.change_unit).unwrap_or(decoded) as f64 * *self.unit
     }
 
-    /// Whether a row of this decoded cost keeps to "at most k changes". A preference: servers cannot filter by it, the client does.
+    /// Whether a row of this decoded cost keeps to "at most k changes". A preference: servers
+    /// cannot filter by it, the client does.
     pub fn accepts(&self, decoded: u64) -> bool {
         self.changes(decoded).zip(self.at_most).is_none_or(|(changes, most)| changes <= most)
     }
@@ -81,11 +85,12 @@ impl Wishes {
             notes: self.notes(own),
             unit: unit.into(),
             change_unit: change_unit.into(),
-            at_most: self.few_changes,
+            at_most: self.max_changes,
         })
     }
 
-    /// What the change of every feature costs, in values: the person's own beside somebody else's, both as they are.
+    /// What the change of every feature costs, in values: the person's own beside somebody else's,
+    /// both as they are.
     pub fn contributions(&self, own: &[EncodedValue], other: &[EncodedValue]) -> Result<Vec<f64>, WishError> {
         let features = self.features.iter().zip(self.schema.features());
         features
@@ -123,13 +128,14 @@ impl Wishes {
             .collect()
     }
 
-    /// Costs as whole numbers of at most `limit`; with [`Wishes::few_changes`] every changed feature adds more than all
-    /// distances together.
+    /// Costs as whole numbers of at most `limit`; with [`Wishes::few_changes`] every changed
+    /// feature adds more than all distances together.
     fn whole_costs(&self, own: &[EncodedValue], costs: &[Vec<f64>], limit: u64) -> Whole {
         let dearest = |table: &Vec<f64>| table.iter().copied().fold(0.0, f64::max);
         let (largest, all) = costs.iter().map(dearest).fold((0.0, 0.0), |(l, a): (f64, f64), d| (l.max(d), a + d));
-        // With changes counted, an entry is at most one count (all distances, rounded up, and 1) and one distance.
-        let (need, room) = match self.few_changes {
+        // With changes counted, an entry is at most one count (all distances, rounded up, and 1)
+        // and one distance.
+        let (need, room) = match self.max_changes {
             None => (largest, limit),
             Some(_) => (largest + all, limit.saturating_sub(costs.len() as u64 + 2)),
         };
@@ -140,7 +146,7 @@ impl Wishes {
             .map(|table| table.iter().map(|cost| ((cost * factor).round() as u64).min(limit)).collect())
             .collect();
         let mut change_unit = 0;
-        if self.few_changes.is_some() {
+        if self.max_changes.is_some() {
             let dearest = |table: &Vec<u64>| table.iter().copied().max().unwrap_or(0);
             change_unit = tables.iter().map(dearest).fold(1u64, u64::saturating_add);
             for ((table, own), feature) in tables.iter_mut().zip(own).zip(self.schema.features()) {

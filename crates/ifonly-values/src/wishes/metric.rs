@@ -1,15 +1,17 @@
 //! How one feature's change is priced, in values, and which of its levels are permitted.
 //!
-//! A price compares values, divided by the feature's public spread, so that features compare: a level counts as the middle of
-//! its numbers, the person's own value as itself. A one-hot column changes in two features at once, the category that goes
-//! and the one that comes; only the one that goes is charged, so that it costs what other categorical columns cost.
+//! A price compares values, divided by the feature's public spread, so that features compare: a
+//! level counts as the middle of its numbers, the person's own value as itself. A one-hot column
+//! changes in two features at once, the category that goes and the one that comes; only the one
+//! that goes is charged, so that it costs what other categorical columns cost.
 
-use crate::wishes::{Wish, WishError};
 use crate::schema::{EncodedValue, Feature, Interval};
+use crate::wishes::{Wish, WishError};
 use zeroize::DefaultIsZeroes;
 
-/// How the change of a feature is priced, before its weight. Words without an order are compared by equality: a mismatch is
-/// one full spread. Schemes without tables know only the squared number of levels, which is what `L2` means there.
+/// How the change of a feature is priced, before its weight. Words without an order are compared by
+/// equality: a mismatch is one full spread. Schemes without tables know only the squared number of
+/// levels, which is what `L2` means there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -89,7 +91,8 @@ impl Weight {
     }
 }
 
-/// Whether a change shows in another feature of the same one-hot column: in the category that the person has.
+/// Whether a change shows in another feature of the same one-hot column: in the category that the
+/// person has.
 pub(super) fn counted_elsewhere(feature: &Feature, own: u32) -> bool {
     feature.one_hot.is_some() && own == 0
 }
@@ -106,7 +109,8 @@ impl Wish {
         before.iter_mut().zip(levels).for_each(|(before, &now)| *before &= now);
     }
 
-    /// Whether all values of a level are permitted to somebody with this value. "Stays" means: within its level.
+    /// Whether all values of a level are permitted to somebody with this value. "Stays" means:
+    /// within its level.
     pub(super) fn permits(&self, feature: &Feature, own: &EncodedValue, level: u32) -> bool {
         let listed = self.permitted.as_ref().is_none_or(|levels| levels.get(level as usize) == Some(&true));
         let Some(Interval { low, high }) = feature.interval(level) else { return false };
@@ -121,7 +125,8 @@ impl Wish {
         if counted_elsewhere(feature, own.level) {
             return Ok(0.0);
         }
-        // What lies beyond the bounds costs what the bound costs; otherwise it would drown every other feature.
+        // What lies beyond the bounds costs what the bound costs; otherwise it would drown every
+        // other feature.
         let (from, to) = (feature.bounded(place(own)), feature.bounded(place(other)));
         let weight = if to >= from { self.weight.up } else { self.weight.down };
         if let Some(points) = &self.costs {

@@ -1,19 +1,22 @@
 //! What a person wants, in their own words, compiled to the secret of a query.
 //!
-//! Wishes speak of features by name: immutable ones, weights, permitted ranges and sets, one-way features, and how a change
-//! is priced. They hold in *values*: a level is permitted only if all its values are, and what that excludes at the edges is
-//! said in a [`Note`]. [`Wishes::compile`] turns them, with the person's own values, into a [`Secret`](ifonly_core::secret_query::Secret) for a given scheme and
-//! refuses what cannot be before anything is sent. [`Wishes::smallest_scheme`] names the leanest scheme that can carry them (squared
-//! distances are linear forms, weights quadratic ones, everything else tables). Which scheme is *used* is public, so a
-//! client must not follow that advice in secret: the scheme is the deployment's default or the person's open choice.
+//! Wishes speak of features by name: immutable ones, weights, permitted ranges and sets, one-way
+//! features, and how a change is priced. They hold in *values*: a level is permitted only if all
+//! its values are, and what that excludes at the edges is said in a [`Note`]. [`Wishes::compile`]
+//! turns them, with the person's own values, into a [`Secret`](ifonly_core::secret_query::Secret)
+//! for a given scheme and refuses what cannot be before anything is sent.
+//! [`Wishes::smallest_scheme`] names the leanest scheme that can carry them (squared distances are
+//! linear forms, weights quadratic ones, everything else tables). Which scheme is *used* is public,
+//! so a client must not follow that advice in secret: the scheme is the deployment's default or the
+//! person's open choice.
 
 mod compile;
-mod note;
 mod metric;
+mod note;
 
 pub use compile::CompiledWishes;
-pub use note::WishNote;
 pub use metric::{Metric, UnknownMetric, Weight};
+pub use note::WishNote;
 
 use crate::schema::{Feature, Interval, Schema, SchemaError, Value};
 use ifonly_core::scheme::{self, ConstraintKind, CostModel, Scheme};
@@ -111,7 +114,7 @@ pub struct Wishes {
     #[zeroize(skip)]
     schema: Schema,
     features: Vec<Wish>,
-    few_changes: Option<u64>,
+    max_changes: Option<u64>,
 }
 
 impl std::fmt::Debug for Wishes {
@@ -149,7 +152,7 @@ impl Wishes {
             pricing: Metric::default(),
             costs: None,
         };
-        Wishes { features: vec![wish; schema.features().len()], schema: schema.clone(), few_changes: None }
+        Wishes { features: vec![wish; schema.features().len()], schema: schema.clone(), max_changes: None }
     }
 
     /// The feature must stay as it is.
@@ -157,7 +160,8 @@ impl Wishes {
         self.each(name, |wish| wish.immutable = true)
     }
 
-    /// Only these features may change; all others are immutable, as well as those that are so already.
+    /// Only these features may change; all others are immutable, as well as those that are so
+    /// already.
     pub fn features_to_vary(&mut self, names: &[&str]) -> Result<&mut Wishes, WishError> {
         let varied: Vec<Range<usize>> =
             names.iter().map(|name| self.schema.named(name)).collect::<Result<_, SchemaError>>()?;
@@ -179,8 +183,8 @@ impl Wishes {
         self.each(name, |wish| wish.only_down = true)
     }
 
-    /// The feature must end between two values, both included; `None` leaves an end open. Only levels whose values all lie
-    /// within are permitted.
+    /// The feature must end between two values, both included; `None` leaves an end open. Only
+    /// levels whose values all lie within are permitted.
     pub fn permitted_range(
         &mut self,
         name: &str,
@@ -219,12 +223,14 @@ impl Wishes {
         })
     }
 
-    /// The feature must end at one of these values. A level that holds other values too is not permitted.
+    /// The feature must end at one of these values. A level that holds other values too is not
+    /// permitted.
     pub fn permitted_values(&mut self, name: &str, values: &[Value]) -> Result<&mut Wishes, WishError> {
         let places = self.schema.named(name)?;
         let column =
             self.schema.columns().into_iter().find(|column| column.features == places).map(|c| c.name.to_owned());
-        // One value of a one-hot column is one pattern of levels over its features; each feature permits what some value has.
+        // One value of a one-hot column is one pattern of levels over its features; each feature
+        // permits what some value has.
         let mut permitted: Vec<Vec<bool>> =
             places.clone().map(|k| vec![false; self.schema.features()[k].max_level() as usize + 1]).collect();
         for value in values {
@@ -257,7 +263,8 @@ impl Wishes {
         Ok(self)
     }
 
-    /// Changes of the feature count so many times, in both directions: 0.01 to 1,000, whole numbers where the scheme wants that.
+    /// Changes of the feature count so many times, in both directions: 0.01 to 1,000, whole numbers
+    /// where the scheme wants that.
     pub fn weight(&mut self, name: &str, weight: f64) -> Result<&mut Wishes, WishError> {
         let weight = Weight::new(weight, weight);
         weight.check(name)?;
@@ -272,8 +279,9 @@ impl Wishes {
         self.each(name, |wish| wish.weight = weight)
     }
 
-    /// What ending at a value costs, instead of a price: one entry for every word of a feature of words, or points of a number,
-    /// straight lines between them and level beyond them. Weights multiply it.
+    /// What ending at a value costs, instead of a price: one entry for every word of a feature of
+    /// words, or points of a number, straight lines between them and level beyond them. Weights
+    /// multiply it.
     pub fn costs(&mut self, name: &str, costs: &[(Value, f64)]) -> Result<&mut Wishes, WishError> {
         let places = self.schema.named(name)?;
         let feature = &self.schema.features()[places.start];
@@ -313,9 +321,10 @@ impl Wishes {
         self
     }
 
-    /// Prefer rows that change few features, and among those the nearest; rows with more than `most` changes do not count.
-    pub fn few_changes(&mut self, most: u64) -> &mut Wishes {
-        self.few_changes = Some(most);
+    /// Prefer rows that change few features, and among those the nearest; rows with more than
+    /// `most` changes do not count.
+    pub fn max_changes(&mut self, most: u64) -> &mut Wishes {
+        self.max_changes = Some(most);
         self
     }
 
@@ -329,7 +338,7 @@ impl Wishes {
             let plain = wish.pricing == Metric::L2 && wish.costs.is_none() && wish.weight.whole().is_some();
             plain && !feature.is_nominal()
         };
-        if self.few_changes.is_some() || !self.features.iter().zip(self.schema.features()).all(plain) {
+        if self.max_changes.is_some() || !self.features.iter().zip(self.schema.features()).all(plain) {
             CostModel::Table
         } else if self.features.iter().any(|wish| wish.weight != Weight::default()) {
             CostModel::Weighted

@@ -1,4 +1,5 @@
-//! What a person should know about how their wishes were understood. Made from their own words and the public schema alone.
+//! What a person should know about how their wishes were understood. Made from their own words and
+//! the public schema alone.
 
 /// A remark about one feature.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -1,7 +1,8 @@
-//! The command line of private counterfactual retrieval: one word per task, `--help` with an example each.
+//! The command line of private counterfactual retrieval: one word per task, `--help` with an
+//! example each.
 //!
-//! What a program would want lives in the other crates; here are flags, files, tables and exit codes. It is in the library, so that the
-//! Python package has the same commands as the program.
+//! What a program would want lives in the other crates; here are flags, files, tables and exit
+//! codes. It is in the library, so that the Python package has the same commands as the program.
 
 use crate::cli::{commands, exit};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -49,8 +50,8 @@ enum Command {
     Man(commands::completions::ManArgs),
 }
 
-/// Does what the arguments say, the program's own name first, and gives the exit code. For whoever owns the process: arguments that cannot
-/// be read and a call for help end it at once.
+/// Does what the arguments say, the program's own name first, and gives the exit code. For whoever
+/// owns the process: arguments that cannot be read and a call for help end it at once.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     exit::ignore_broken_pipe();
     let result = match Cli::parse_from(arguments).command {

@@ -1,4 +1,5 @@
-//! The way to servers: whom to trust, which token to show, how long to wait, what to insist on. The same flags wherever servers are asked.
+//! The way to servers: whom to trust, which token to show, how long to wait, what to insist on. The
+//! same flags wherever servers are asked.
 
 use crate::cli::exit::CommandError;
 use ifonly_client::transport::http;
@@ -42,8 +43,8 @@ pub(crate) struct ConnectionArgs {
     /// Trust only the authorities in this PEM file.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// A bearer token for all servers, or URL=TOKEN for one of them; better in the environment (spaces between several) or in
-    /// a file than on the command line.
+    /// A bearer token for all servers, or URL=TOKEN for one of them; better in the environment
+    /// (spaces between several) or in a file than on the command line.
     #[arg(
         long = "token",
         value_name = "[URL=]TOKEN",
@@ -58,7 +59,8 @@ pub(crate) struct ConnectionArgs {
     /// How long one exchange with a server may take, retries included.
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     timeout: u64,
-    /// Allow plain HTTP to other machines. Whoever reads the links to all servers then reads your question.
+    /// Allow plain HTTP to other machines. Whoever reads the links to all servers then reads your
+    /// question.
     #[arg(long)]
     plain_http: bool,
 }

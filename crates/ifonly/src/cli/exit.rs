@@ -99,8 +99,8 @@ pub(crate) fn finish(result: Result<CommandOutcome, CommandError>) -> u8 {
         }
     }
 }
-/// `println!` panics where standard output cannot be written to. A reader who stops (`| head`) is no fault, a full disk is
-/// one of this machine; neither is a fault of the program.
+/// `println!` panics where standard output cannot be written to. A reader who stops (`| head`) is
+/// no fault, a full disk is one of this machine; neither is a fault of the program.
 pub(crate) fn ignore_broken_pipe() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

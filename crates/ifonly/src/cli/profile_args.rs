@@ -1,4 +1,5 @@
-//! The person's values from flags and from the keyboard, and what they give beside them. Files are read in `given.rs`.
+//! The person's values from flags and from the keyboard, and what they give beside them. Files are
+//! read in `given.rs`.
 
 use crate::cli::exit::CommandError;
 use crate::cli::profile_file::{LONGEST, too_long};
@@ -22,7 +23,8 @@ pub(crate) fn set(values: &mut ProfileValues, schema: &Schema, assignment: &str)
     Ok(())
 }
 
-/// Asks for what is missing at a terminal; elsewhere that is an error which names everything at once.
+/// Asks for what is missing at a terminal; elsewhere that is an error which names everything at
+/// once.
 pub(crate) fn complete(values: &mut ProfileValues, schema: &Schema) -> Result<(), CommandError> {
     let missing = values.missing(schema);
     if missing.is_empty() {
@@ -41,7 +43,8 @@ pub(crate) fn complete(values: &mut ProfileValues, schema: &Schema) -> Result<()
     Ok(())
 }
 
-/// The parts of a list: commas separate, and double quotes hold a part together, as in a line of CSV.
+/// The parts of a list: commas separate, and double quotes hold a part together, as in a line of
+/// CSV.
 pub(crate) fn items(list: &str) -> Result<Vec<String>, CommandError> {
     let (mut items, mut item, mut quoted) = (vec![], String::new(), false);
     let mut letters = list.chars().peekable();

@@ -1,4 +1,5 @@
-//! A profile from a file or from standard input: JSON, TOML, or a row of any table that `ifonly build` reads.
+//! A profile from a file or from standard input: JSON, TOML, or a row of any table that `ifonly
+//! build` reads.
 
 use crate::cli::exit::CommandError;
 use ifonly_client::ProfileValues;
@@ -14,7 +15,8 @@ pub(crate) fn too_long() -> String {
     format!("more than {} MB are too many", LONGEST >> 20)
 }
 
-/// Reads a profile: JSON, TOML, or the row `row` (counted from 1) of a table; `-` is standard input.
+/// Reads a profile: JSON, TOML, or the row `row` (counted from 1) of a table; `-` is standard
+/// input.
 pub(crate) fn profile(path: &Path, row: u64) -> Result<ProfileValues, CommandError> {
     let given = InputFile::open(path)?;
     let refuse = |error: String| CommandError::Input(format!("profile {}: {error}", path.display()));

@@ -1,7 +1,8 @@
-//! Texts from outside on their way to people and programs: a manifest, a record or a server may hold characters that steer a terminal.
+//! Texts from outside on their way to people and programs: a manifest, a record or a server may
+//! hold characters that steer a terminal.
 
-/// Whether a character can steer a terminal or make a line read as another: controls of both blocks, direction marks, separators
-/// of lines.
+/// Whether a character can steer a terminal or make a line read as another: controls of both
+/// blocks, direction marks, separators of lines.
 fn steers(c: char) -> bool {
     let marks = ['\u{61c}', '\u{200e}', '\u{200f}', '\u{2028}', '\u{2029}', '\u{feff}'];
     c.is_control()
@@ -15,8 +16,8 @@ pub fn plain(text: &str) -> String {
     text.chars().map(|c| if steers(c) && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
-/// A value as JSON. Characters that steer a terminal can only be in its strings, where they are written as escapes, so that
-/// nothing is lost to programs.
+/// A value as JSON. Characters that steer a terminal can only be in its strings, where they are
+/// written as escapes, so that nothing is lost to programs.
 pub fn json(value: &impl serde::Serialize) -> Result<String, serde_json::Error> {
     let json = serde_json::to_string(value)?;
     Ok(json.chars().fold(String::with_capacity(json.len() + 1), |mut text, c| {

@@ -1,7 +1,7 @@
 //! Made-up loan applications with a transparent decision rule, for the demonstration.
 //!
-//! A lender scores an application and accepts from a threshold on. Whoever was accepted is in the database; the person
-//! who asks was not. Everything follows from a seed.
+//! A lender scores an application and accepts from a threshold on. Whoever was accepted is in the
+//! database; the person who asks was not. Everything follows from a seed.
 
 use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema, SchemaError};

@@ -1,7 +1,8 @@
-//! Servers in this process: what a client asks is answered by plain calls, without a network, tokens or limits.
+//! Servers in this process: what a client asks is answered by plain calls, without a network,
+//! tokens or limits.
 //!
-//! For demonstrations, tests and programs that try a bundle out. Whoever holds all servers could read the question, so there is
-//! nothing private about it.
+//! For demonstrations, tests and programs that try a bundle out. Whoever holds all servers could
+//! read the question, so there is nothing private about it.
 
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
@@ -9,14 +10,14 @@ use ifonly_bundle::Bundle;
 use ifonly_client::transport::{
     Exchange, ManifestResponse, ResponseSink, ServerRequest, Transport, TransportError, TransportFuture,
 };
-use ifonly_core::server_protocol::{CheckedRequest, Refusal, SealedRequest};
-use ifonly_core::scheme::sealed::SERVERS;
 use ifonly_core::http_api::Route;
+use ifonly_core::scheme::sealed::SERVERS;
+use ifonly_core::server_protocol::{CheckedRequest, Refusal, SealedRequest};
 use ifonly_core::transcript::Tau;
 use ifonly_sealed::{Party, PartyRandomness, simulate};
 use ifonly_server::LoadedBundle;
-use ifonly_server::compute::database::{AnswerError, Database};
 use ifonly_server::bundle::loaded::LoadError;
+use ifonly_server::compute::database::{AnswerError, Database};
 use ifonly_server::http::problem::Problem;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -26,15 +27,15 @@ use tokio::sync::oneshot;
 /// The way to a server that this process holds itself. It computes where it is polled.
 #[derive(Clone, Debug)]
 pub struct InProcess {
-    holding: Arc<LoadedBundle>,
+    loaded: Arc<LoadedBundle>,
     /// Where the three of a sealed search meet.
     meeting: Option<Arc<SealedRendezvous>>,
 }
 
 impl InProcess {
     /// The way to this server.
-    pub fn new(holding: impl Into<Arc<LoadedBundle>>) -> InProcess {
-        InProcess { holding: holding.into(), meeting: None }
+    pub fn new(loaded: impl Into<Arc<LoadedBundle>>) -> InProcess {
+        InProcess { loaded: loaded.into(), meeting: None }
     }
 
     /// All servers of a bundle, under a key that nobody else has.
@@ -43,18 +44,18 @@ impl InProcess {
         let meeting = bundle.manifest().sealed().map(|_| Arc::new(SealedRendezvous::default()));
         let key = RootKey::generate(bundle.manifest().header_context().epoch, &mut OsRandom::default());
         let server = |index| -> Result<Arc<dyn Transport>, LoadError> {
-            let holding = LoadedBundle::new(bundle, index, vec![key.clone()])?.into();
-            Ok(Arc::new(InProcess { holding, meeting: meeting.clone() }))
+            let loaded = LoadedBundle::new(bundle, index, vec![key.clone()])?.into();
+            Ok(Arc::new(InProcess { loaded, meeting: meeting.clone() }))
         };
         (1..=servers).map(server).collect()
     }
 
     async fn respond(&self, call: ServerRequest, response: &mut dyn ResponseSink) -> Result<(), TransportError> {
-        let (holding, database) = (&self.holding, self.holding.database());
-        let request = holding.protocol().open(&call.message).map_err(|refusal| refused(&refusal.into()))?;
+        let (loaded, database) = (&self.loaded, self.loaded.database());
+        let request = loaded.protocol().open(&call.message).map_err(|refusal| refused(&refusal.into()))?;
         let request = match (request, &self.meeting) {
             (CheckedRequest::Sealed(ask), Some(meeting)) => {
-                let answer = meeting.join(holding.clone(), ask).await.map_err(|problem| refused(&problem))?;
+                let answer = meeting.join(loaded.clone(), ask).await.map_err(|problem| refused(&problem))?;
                 response.part(&answer);
                 return Ok(());
             }
@@ -76,7 +77,7 @@ impl InProcess {
         };
         let whole = match &request {
             CheckedRequest::Answer(ask) => database.answer(ask, &mut sink),
-            CheckedRequest::Record(ask) => database.record(holding.index(), ask, &mut sink),
+            CheckedRequest::Record(ask) => database.record(loaded.index(), ask, &mut sink),
             CheckedRequest::Sealed(_) => Err(AnswerError::Stopped),
         };
         whole.map_err(|ended| match ended {
@@ -88,12 +89,12 @@ impl InProcess {
 
 impl Exchange for InProcess {
     fn name(&self) -> String {
-        format!("server {} in this process", self.holding.index())
+        format!("server {} in this process", self.loaded.index())
     }
 
     fn greet(&self) -> TransportFuture<'_, ManifestResponse> {
         let greeting =
-            ManifestResponse { index: self.holding.index(), manifest: self.holding.manifest(), earlier: vec![] };
+            ManifestResponse { index: self.loaded.index(), manifest: self.loaded.manifest(), earlier: vec![] };
         Box::pin(std::future::ready(Ok(greeting)))
     }
 
@@ -102,25 +103,26 @@ impl Exchange for InProcess {
     }
 }
 
-/// Servers that wait for the others of a sealed search, by its transcript. The last of the three computes for all.
+/// Servers that wait for the others of a sealed search, by its transcript. The last of the three
+/// computes for all.
 #[derive(Debug, Default)]
 struct SealedRendezvous(Mutex<HashMap<Tau, Vec<WaitingServer>>>);
 
 #[derive(Debug)]
 struct WaitingServer {
-    holding: Arc<LoadedBundle>,
+    loaded: Arc<LoadedBundle>,
     ask: SealedRequest,
     answer: oneshot::Sender<Result<Vec<u8>, Problem>>,
 }
 
 impl SealedRendezvous {
-    async fn join(&self, holding: Arc<LoadedBundle>, ask: SealedRequest) -> Result<Vec<u8>, Problem> {
+    async fn join(&self, loaded: Arc<LoadedBundle>, ask: SealedRequest) -> Result<Vec<u8>, Problem> {
         let (answer, response) = oneshot::channel();
         let tau = ask.tau;
         let all = {
             let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let guests = waiting.entry(tau).or_default();
-            guests.push(WaitingServer { holding, ask, answer });
+            guests.push(WaitingServer { loaded, ask, answer });
             if guests.len() == SERVERS { waiting.remove(&tau) } else { None }
         };
         if let Some(guests) = all {
@@ -131,9 +133,9 @@ impl SealedRendezvous {
 }
 
 fn search(mut guests: Vec<WaitingServer>) {
-    guests.sort_by_key(|guest| guest.holding.index());
-    let party = |WaitingServer { holding, ask, .. }: &WaitingServer| {
-        holding.party(ask, &holding.circuit(ask).ok()?, PartyRandomness::Drawn).ok()
+    guests.sort_by_key(|guest| guest.loaded.index());
+    let party = |WaitingServer { loaded, ask, .. }: &WaitingServer| {
+        loaded.party(ask, &loaded.circuit(ask).ok()?, PartyRandomness::Drawn).ok()
     };
     let parties: Option<Vec<Party>> = guests.iter().map(party).collect();
     let Some(mut parties) = parties.and_then(|parties| <[Party; SERVERS]>::try_from(parties).ok()) else { return };
@@ -141,7 +143,7 @@ fn search(mut guests: Vec<WaitingServer>) {
     if ran.into_iter().all(|result| result.is_ok()) {
         for (guest, party) in guests.into_iter().zip(parties) {
             // Whoever does not wait any more needs no answer.
-            let _ = guest.answer.send(guest.holding.sealed_answer(&guest.ask, party));
+            let _ = guest.answer.send(guest.loaded.sealed_answer(&guest.ask, party));
         }
     }
 }

@@ -1,16 +1,17 @@
-//! All servers of a bundle on loopback ports of this process: real servers and real HTTP, for notebooks, demonstrations and tests.
+//! All servers of a bundle on loopback ports of this process: real servers and real HTTP, for
+//! notebooks, demonstrations and tests.
 //!
 //! Whoever holds all servers could read the question, so there is nothing private about it.
 
 use ifonly_algebra::keys::RootKey;
 use ifonly_algebra::random::OsRandom;
 use ifonly_bundle::Bundle;
-use ifonly_server::config::Limits;
-use ifonly_server::bundle::loaded::LoadError;
-use ifonly_server::peers::{PeerLimits, PeerNetwork};
-use ifonly_server::http::routes::AppState;
-use ifonly_server::http::listener::ServeError;
 use ifonly_server::auth::tokens::Tokens;
+use ifonly_server::bundle::loaded::LoadError;
+use ifonly_server::config::Limits;
+use ifonly_server::http::listener::ServeError;
+use ifonly_server::http::routes::AppState;
+use ifonly_server::peers::{PeerLimits, PeerNetwork};
 use ifonly_server::{LoadedBundle, Server};
 use ifonly_values::error_category::ErrorCategory;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +33,7 @@ pub enum LoopbackError {
     },
     /// The bundle or the keys do not fit.
     #[error(transparent)]
-    Holding(#[from] LoadError),
+    Load(#[from] LoadError),
     /// No port.
     #[error(transparent)]
     Serve(#[from] ServeError),
@@ -63,8 +64,9 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Starts servers 1 to `servers` of a bundle, or all of them, on free ports; under a key that nobody else has, unless keys are given.
-    /// Browsers may ask from pages of these origins. Needs a Tokio runtime.
+    /// Starts servers 1 to `servers` of a bundle, or all of them, on free ports; under a key that
+    /// nobody else has, unless keys are given. Browsers may ask from pages of these origins. Needs
+    /// a Tokio runtime.
     pub async fn start(
         bundle: &Bundle,
         servers: Option<usize>,
@@ -86,11 +88,11 @@ impl Loopback {
         let mut peers = PeerNetwork::in_memory(PeerLimits::default()).map(Arc::new).into_iter();
         let mut loopback = Loopback { urls: vec![], stop, tasks: vec![] };
         for index in 1..=wanted as u8 {
-            let holding = LoadedBundle::new(bundle, index, keys.clone())?;
+            let loaded = LoadedBundle::new(bundle, index, keys.clone())?;
             let tokens = Tokens::new(vec![], None).map_err(|error| LoopbackError::Tokens(error.to_string()))?;
             // Everybody here has one address.
-            let limits = Limits { address_share: 100, ..Limits::default() };
-            let app = AppState::new(holding, tokens, limits, origins.clone()).with_peers(peers.next());
+            let limits = Limits { address_percent: 100, ..Limits::default() };
+            let app = AppState::new(loaded, tokens, limits, origins.clone()).with_peers(peers.next());
             let server = Server::bind(app, SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None, None).await?;
             loopback.urls.push(format!("http://{}", server.address()));
             let mut stopped = stopped.clone();

@@ -1,7 +1,9 @@
-//! The page for people as files: found where `web/build` put them, told whom to ask, written for a host or served from memory.
+//! The page for people as files: found where `web/build` put them, told whom to ask, written for a
+//! host or served from memory.
 //!
-//! Whom to ask stands in `config.json`; that the page may connect to nobody else, in the policy of its HTML. Everything else is the built
-//! page, byte by byte, so that anybody can compare it with the published one.
+//! Whom to ask stands in `config.json`; that the page may connect to nobody else, in the policy of
+//! its HTML. Everything else is the built page, byte by byte, so that anybody can compare it with
+//! the published one.
 
 use crate::cli::exit::CommandError;
 use ifonly_client::Pins;
@@ -11,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 /// The command that makes the page, said wherever there is none.
 const BUILD: &str = "web/build";
-/// What the built page may connect to before it knows whom it asks; `web/page/src/index.html` has the same text.
+/// What the built page may connect to before it knows whom it asks; `web/page/src/index.html` has
+/// the same text.
 const ANYBODY: &str = "connect-src 'self' https: http://127.0.0.1:* http://localhost:* http://[::1]:*";
 /// No page is larger.
 const MOST_BYTES: u64 = 64 << 20;
@@ -29,7 +32,8 @@ impl std::fmt::Debug for Page {
 }
 
 impl Page {
-    /// The built page: in this folder, or beside the program, or in the workspace that the program was built in.
+    /// The built page: in this folder, or beside the program, or in the workspace that the program
+    /// was built in.
     pub(crate) fn find(given: Option<&Path>) -> Result<Page, CommandError> {
         let folder = match given {
             Some(folder) => folder.to_owned(),

@@ -1,4 +1,5 @@
-//! A CSV, its bundle, real server processes, and ways to put something bad between them and the client.
+//! A CSV, its bundle, real server processes, and ways to put something bad between them and the
+//! client.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -108,33 +109,34 @@ impl Place {
         self.server(index, &["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key])
     }
 
-    /// One of three servers that reach each other through doors, since nobody knows a port beforehand.
-    pub fn peer_server(&self, index: usize, doors: &[Door; 3]) -> Server {
-        self.peer_server_with(index, doors, &[])
+    /// One of three servers that reach each other through doors, since nobody knows a port
+    /// beforehand.
+    pub fn peer_server(&self, index: usize, reservations: &[PortReservation; 3]) -> Server {
+        self.peer_server_with(index, reservations, &[])
     }
 
-    pub fn peer_server_with(&self, index: usize, doors: &[Door; 3], extra: &[&str]) -> Server {
+    pub fn peer_server_with(&self, index: usize, reservations: &[PortReservation; 3], extra: &[&str]) -> Server {
         let (cert, key) = (self.path("cert.pem"), self.path("cert.key"));
         let own = ["--listen", "127.0.0.1:0", "--cert", &cert, "--cert-key", &key];
-        let peers = ["--peers-listen", "127.0.0.1:0", "--next", &doors[index % 3].address];
+        let peers = ["--peers-listen", "127.0.0.1:0", "--next", &reservations[index % 3].address];
         let known = ["--next-cert", &cert, "--previous-cert", &cert];
         let mut server = self.server(index, &[&own[..], &peers, &known, extra].concat());
         let mut line = String::new();
         server.lines.read_line(&mut line).unwrap();
-        doors[index - 1].leads_to(line.trim().strip_prefix("peers on ").unwrap_or_else(|| panic!("{line:?}")));
+        reservations[index - 1].leads_to(line.trim().strip_prefix("peers on ").unwrap_or_else(|| panic!("{line:?}")));
         server
     }
 }
 
 /// A port that leads to the address that was told last; nowhere before.
 #[derive(Clone)]
-pub struct Door {
+pub struct PortReservation {
     pub address: String,
     target: std::sync::Arc<std::sync::Mutex<Option<String>>>,
 }
 
-impl Door {
-    pub fn open() -> Door {
+impl PortReservation {
+    pub fn open() -> PortReservation {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let target = std::sync::Arc::new(std::sync::Mutex::new(None::<String>));
@@ -151,7 +153,7 @@ impl Door {
                 }
             }
         });
-        Door { address, target }
+        PortReservation { address, target }
     }
 
     pub fn leads_to(&self, address: &str) {
@@ -224,7 +226,8 @@ pub enum Harm {
     Stall(usize),
 }
 
-/// Stands between client and a plain HTTP server and harms every connection that carries an answer; the manifest passes.
+/// Stands between client and a plain HTTP server and harms every connection that carries an answer;
+/// the manifest passes.
 pub fn harmful(server: &str, harm: Harm) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -310,8 +313,8 @@ impl Truth {
         self.features.iter().zip(values).map(level).collect()
     }
 
-    /// The cost in values of going from one row to another under a scheme with tables: as servers see it, a level counting as
-    /// its middle, and as it is.
+    /// The cost in values of going from one row to another under a scheme with tables: as servers
+    /// see it, a level counting as its middle, and as it is.
     pub fn table_cost(&self, own: &[String; 4], row: &[String; 4]) -> (f64, f64) {
         let levels = self.levels(row);
         let mut costs = (0.0, 0.0);

@@ -6,7 +6,8 @@ use ifonly_algebra::random::{RandomSource, SeededRandom};
 use ifonly_values::manifest::{Manifest, ManifestFields};
 use ifonly_values::schema::{Feature, FeatureKind, Scale, Schema, Value};
 
-/// As many rows as there may be sessions and words around: 1, 2, 3, then one less, as many and one more than powers of two.
+/// As many rows as there may be sessions and words around: 1, 2, 3, then one less, as many and one
+/// more than powers of two.
 pub const COUNTS: [usize; 20] = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129];
 /// The most rows of a search.
 pub const TOP: usize = 4;
@@ -89,7 +90,7 @@ impl Question {
         };
         let found: Vec<i64> = answer.found.iter().map(|near| squared(&self.own, &theirs(&near.record))).collect();
         assert_eq!(found, self.costs[..self.costs.len().min(self.wishes.top)], "{what}");
-        assert_eq!(answer.qualifying, None, "how many qualify is not told");
+        assert_eq!(answer.matching_rows, None, "how many qualify is not told");
     }
 }
 

@@ -1,16 +1,18 @@
-//! Gated PCR: one round, T + 1 servers, and rows that violate the user's secret constraints reveal nothing.
+//! Gated PCR: one round, T + 1 servers, and rows that violate the user's secret constraints reveal
+//! nothing.
 //!
-//! Two forms are shared, cost C and violations E, both linear in the shares. Per row the servers answer `ρ_i·E_i` and
-//! `C_i + σ_i·E_i`. E_i is an integer in [0, q), zero exactly for rows that qualify, whose second symbol is then the cost;
-//! for all others both symbols are uniform. The constant of E is multiplied by ρ_i and σ_i, so it is shared, not subtracted.
-//! Cost and gate are quadratic (few symbols up) or tables (anything separable).
+//! Two forms are shared, cost C and violations E, both linear in the shares. Per row the servers
+//! answer `ρ_i·E_i` and `C_i + σ_i·E_i`. E_i is an integer in [0, q), zero exactly for rows that
+//! qualify, whose second symbol is then the cost; for all others both symbols are uniform. The
+//! constant of E is multiplied by ρ_i and σ_i, so it is shared, not subtracted. Cost and gate are
+//! quadratic (few symbols up) or tables (anything separable).
 
-use crate::scheme::SlotLength::{Features, Levels, One};
-use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
-use crate::scheme::own::linear;
 use crate::field::FieldElement;
-use crate::row_function::{OutputExpr, RowFunction, RowProgram};
 use crate::params::Params;
+use crate::row_function::{OutputExpr, RowFunction, RowProgram};
+use crate::scheme::SlotLength::{Features, Levels, One};
+use crate::scheme::own::linear;
+use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 
@@ -42,7 +44,7 @@ fn weighted_cost(secret: &SecretQuery, setting: &PhaseContext<'_>) -> PhaseSecre
 }
 
 fn weighted_form(setting: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowFunction {
-    linear::form(setting, q.slot(0), q.slot(1))
+    linear::function(setting, q.slot(0), q.slot(1))
 }
 
 fn table_cost(secret: &SecretQuery, setting: &PhaseContext<'_>) -> PhaseSecrets {
@@ -73,7 +75,7 @@ fn table_gate(mut opening: PhaseSecrets, secret: &SecretQuery, setting: &PhaseCo
 fn immutable_form(setting: &PhaseContext<'_>, q: &SlotVectors) -> RowFunction {
     let first = q.iter().len() - 3;
     let constant = q.slot(first + 2)[0];
-    RowFunction { constant, ..linear::form(setting, q.slot(first), q.slot(first + 1)) }
+    RowFunction { constant, ..linear::function(setting, q.slot(first), q.slot(first + 1)) }
 }
 
 fn program(cost: RowFunction, gate: RowFunction) -> RowProgram {

@@ -1,11 +1,12 @@
-//! Linearised schemes: `Σ w(y − x)² = ⟨w, y²⟩ − 2⟨w∘x, y⟩ + const`. Sharing w and w∘x instead of x and w makes the answer
-//! linear in the shares, so T + 1 servers do what the published schemes do with 2T + 1. The constant stays with the user.
+//! Linearised schemes: `Σ w(y − x)² = ⟨w, y²⟩ − 2⟨w∘x, y⟩ + const`. Sharing w and w∘x instead of x
+//! and w makes the answer linear in the shares, so T + 1 servers do what the published schemes do
+//! with 2T + 1. The constant stays with the user.
 
-use crate::scheme::SlotLength::{Features, Powers};
-use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
-use crate::scheme::paper::{norms, single_phase};
 use crate::field::FieldElement;
 use crate::row_function::{OutputExpr, RowFunction, RowProgram};
+use crate::scheme::SlotLength::{Features, Powers};
+use crate::scheme::paper::{norms, single_phase};
+use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 
@@ -20,7 +21,7 @@ pub(crate) fn open(setting: &PhaseContext<'_>, x: &[FieldElement], w: Vec<FieldE
 }
 
 /// ⟨w, y²⟩ − 2⟨w∘x, y⟩.
-pub(crate) fn form(setting: &PhaseContext<'_>, w: &[FieldElement], wx: &[FieldElement]) -> RowFunction {
+pub(crate) fn function(setting: &PhaseContext<'_>, w: &[FieldElement], wx: &[FieldElement]) -> RowFunction {
     setting.quadratic(w.to_vec(), setting.scaled(-2, wx), FieldElement::ZERO)
 }
 
@@ -33,7 +34,7 @@ fn scaled(secret: &SecretQuery, setting: &PhaseContext<'_>, most: u128) -> Phase
 }
 
 fn plain(setting: &PhaseContext<'_>, q: &SlotVectors, _: FieldElement) -> RowProgram {
-    RowProgram::new([form(setting, q.slot(0), q.slot(1))], [OutputExpr::Plain(0)])
+    RowProgram::new([function(setting, q.slot(0), q.slot(1))], [OutputExpr::Plain(0)])
 }
 
 /// Baseline PCR+ with two servers.
@@ -60,7 +61,9 @@ pub(crate) const DIFF: Scheme = Scheme {
         degree: |_| 1,
         // Differences need no constant.
         secrets: |secret, setting, theta| weighted(secret, setting, theta).with_offset(FieldElement::ZERO),
-        program: |setting, q, _| RowProgram::new([form(setting, q.slot(0), q.slot(1))], [OutputExpr::Difference(0)]),
+        program: |setting, q, _| {
+            RowProgram::new([function(setting, q.slot(0), q.slot(1))], [OutputExpr::Difference(0)])
+        },
         decode_rule: DecodeRule::Difference,
     }],
 };
@@ -72,13 +75,13 @@ pub(crate) const MASK: Scheme = Scheme {
     learns: "every weighted distance up to d_min − 1",
     cost_model: CostModel::Weighted,
     constraint: ConstraintKind::None,
-    bound: |params| params.weighted_delta().saturating_add(params.mask.into()) - 1,
+    bound: |params| params.weighted_delta().saturating_add(params.d_min.into()) - 1,
     phases: &[Phase {
         slots: &W_WX,
         degree: |_| 1,
         secrets: weighted,
         program: |setting, q, one| {
-            RowProgram::new([form(setting, q.slot(0), q.slot(1))], [OutputExpr::Masked { form: 0, unit: one }])
+            RowProgram::new([function(setting, q.slot(0), q.slot(1))], [OutputExpr::Masked { function: 0, unit: one }])
         },
         decode_rule: DecodeRule::Masked,
     }],
@@ -137,8 +140,8 @@ pub(crate) const LP: Scheme = Scheme {
         },
         program: |setting, q, one| {
             let d = setting.params.features();
-            let form = norms::powers(setting, one, |i| q.slot(0)[(i as usize - 1) * d..i as usize * d].to_vec());
-            RowProgram::new([form], [OutputExpr::Plain(0)])
+            let function = norms::powers(setting, one, |i| q.slot(0)[(i as usize - 1) * d..i as usize * d].to_vec());
+            RowProgram::new([function], [OutputExpr::Plain(0)])
         },
         decode_rule: DecodeRule::Cost,
     }],

@@ -1,8 +1,9 @@
-//! Any separable cost: the tables `T_k[v]`, the cost of moving feature k to level v, are shared; `v_i = Σ T_k[y_ik]` is linear.
+//! Any separable cost: the tables `T_k[v]`, the cost of moving feature k to level v, are shared;
+//! `v_i = Σ T_k[y_ik]` is linear.
 
+use crate::row_function::{OutputExpr, RowProgram};
 use crate::scheme::SlotLength::Levels;
 use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseSecrets, Scheme, Slot};
-use crate::row_function::{OutputExpr, RowProgram};
 
 /// Every cost is decoded.
 pub(crate) const TABLE: Scheme = Scheme {

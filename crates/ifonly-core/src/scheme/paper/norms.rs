@@ -1,13 +1,15 @@
-//! Other comparisons from the paper's appendix: `Σ (y − Q)^p` for even p, and the dot product, whose largest value wins.
+//! Other comparisons from the paper's appendix: `Σ (y − Q)^p` for even p, and the dot product,
+//! whose largest value wins.
 
-use crate::scheme::SlotLength::Features;
-use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::field::FieldElement;
 use crate::row_function::{OutputExpr, RowFunction, RowFunctionKind, RowProgram};
+use crate::scheme::SlotLength::Features;
+use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 
 const X: &[Slot] = &[Slot::fresh("x", Features)];
 
-/// `one·Σ y^p + Σ_{j=1..p-1} C(p,j)·(−1)^{p−j}·⟨power(p−j), y^j⟩`: Σ (y − x)^p without its constant, `power(i)` being x^i.
+/// `one·Σ y^p + Σ_{j=1..p-1} C(p,j)·(−1)^{p−j}·⟨power(p−j), y^j⟩`: Σ (y − x)^p without its
+/// constant, `power(i)` being x^i.
 pub(crate) fn powers(
     setting: &PhaseContext<'_>,
     one: FieldElement,
@@ -44,8 +46,8 @@ pub(crate) const LP: Scheme = Scheme {
             let power = |exponent| q.slot(0).iter().map(|&x| field.pow(x, exponent)).collect::<Vec<_>>();
             let constant =
                 power(setting.params.exponent.into()).into_iter().fold(FieldElement::ZERO, |a, b| field.add(a, b));
-            let form = powers(setting, one, |exponent| power(exponent.into()));
-            RowProgram::new([RowFunction { constant, ..form }], [OutputExpr::Plain(0)])
+            let function = powers(setting, one, |exponent| power(exponent.into()));
+            RowProgram::new([RowFunction { constant, ..function }], [OutputExpr::Plain(0)])
         },
         decode_rule: DecodeRule::Cost,
     }],

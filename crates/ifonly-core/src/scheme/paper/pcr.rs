@@ -1,8 +1,9 @@
-//! Baseline, Diff and Mask PCR: x is shared and each server answers `‖y_i − Q‖²`, its differences, or with a mask.
+//! Baseline, Diff and Mask PCR: x is shared and each server answers `‖y_i − Q‖²`, its differences,
+//! or with a mask.
 
+use crate::row_function::{OutputExpr, RowProgram};
 use crate::scheme::SlotLength::Features;
 use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseSecrets, Scheme, Slot};
-use crate::row_function::{OutputExpr, RowProgram};
 
 const X: &[Slot] = &[Slot::fresh("x", Features)];
 
@@ -47,13 +48,13 @@ pub(crate) const MASK: Scheme = Scheme {
     learns: "every distance up to d_min − 1",
     cost_model: CostModel::Squared,
     constraint: ConstraintKind::None,
-    bound: |params| params.delta() + u128::from(params.mask) - 1,
+    bound: |params| params.delta() + u128::from(params.d_min) - 1,
     phases: &[Phase {
         slots: X,
         degree: |_| 1,
         secrets: |secret, setting, _| PhaseSecrets::new([secret.x(setting.field).to_vec()]),
         program: |setting, q, one| {
-            RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Masked { form: 0, unit: one }])
+            RowProgram::new([setting.distance(q.slot(0), one)], [OutputExpr::Masked { function: 0, unit: one }])
         },
         decode_rule: DecodeRule::Masked,
     }],

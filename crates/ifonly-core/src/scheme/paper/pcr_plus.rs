@@ -1,11 +1,12 @@
-//! Baseline, Diff and Mask PCR+ as published: x and w are shared, each server answers with `Σ Q2(y − Q1)²`.
+//! Baseline, Diff and Mask PCR+ as published: x and w are shared, each server answers with `Σ Q2(y
+//! − Q1)²`.
 //!
-//! Mask-PCR+ is exact only for weights under which distances still differ by d_min: weights do shrink gaps (the
-//! paper's Lemma 2 says otherwise).
+//! Mask-PCR+ is exact only for weights under which distances still differ by d_min: weights do
+//! shrink gaps (the paper's Lemma 2 says otherwise).
 
+use crate::row_function::{OutputExpr, RowFunction, RowProgram};
 use crate::scheme::SlotLength::Features;
 use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
-use crate::row_function::{OutputExpr, RowFunction, RowProgram};
 use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 
@@ -15,7 +16,7 @@ fn secrets(secret: &SecretQuery, setting: &PhaseContext<'_>, _: &[bool]) -> Phas
     PhaseSecrets::new([secret.x(setting.field).to_vec(), secret.w(setting.field)])
 }
 
-fn form(setting: &PhaseContext<'_>, q: &SlotVectors) -> RowFunction {
+fn function(setting: &PhaseContext<'_>, q: &SlotVectors) -> RowFunction {
     setting.weighted_distance(q.slot(0), q.slot(1))
 }
 
@@ -31,7 +32,7 @@ pub(crate) const BASELINE: Scheme = Scheme {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, _| RowProgram::new([form(setting, q)], [OutputExpr::Plain(0)]),
+        program: |setting, q, _| RowProgram::new([function(setting, q)], [OutputExpr::Plain(0)]),
         decode_rule: DecodeRule::Cost,
     }],
 };
@@ -48,7 +49,7 @@ pub(crate) const DIFF: Scheme = Scheme {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, _| RowProgram::new([form(setting, q)], [OutputExpr::Difference(0)]),
+        program: |setting, q, _| RowProgram::new([function(setting, q)], [OutputExpr::Difference(0)]),
         decode_rule: DecodeRule::Difference,
     }],
 };
@@ -60,12 +61,14 @@ pub(crate) const MASK: Scheme = Scheme {
     learns: "every weighted distance up to d_min − 1",
     cost_model: CostModel::Weighted,
     constraint: ConstraintKind::None,
-    bound: |params| params.weighted_delta().saturating_add(params.mask.into()) - 1,
+    bound: |params| params.weighted_delta().saturating_add(params.d_min.into()) - 1,
     phases: &[Phase {
         slots: X_W,
         degree: |_| 2,
         secrets,
-        program: |setting, q, one| RowProgram::new([form(setting, q)], [OutputExpr::Masked { form: 0, unit: one }]),
+        program: |setting, q, one| {
+            RowProgram::new([function(setting, q)], [OutputExpr::Masked { function: 0, unit: one }])
+        },
         decode_rule: DecodeRule::Masked,
     }],
 };

@@ -1,12 +1,13 @@
 //! Single-Phase I-PCR(+) as published: x and h are shared, h = L on I and 1 (or w) elsewhere.
 //!
-//! L is larger than any cost of the mutable features, so a value below L belongs to a row that qualifies. For all other
-//! rows the user learns value div L and value mod L: *both* partial distances, exactly.
+//! L is larger than any cost of the mutable features, so a value below L belongs to a row that
+//! qualifies. For all other rows the user learns value div L and value mod L: *both* partial
+//! distances, exactly.
 
-use crate::scheme::SlotLength::Features;
-use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::field::FieldElement;
 use crate::row_function::{OutputExpr, RowProgram};
+use crate::scheme::SlotLength::Features;
+use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 

@@ -1,14 +1,17 @@
-//! Two-Phase I-PCR(+): first `ρ_i·‖Q1∘y_i − Q2‖²` shows Θ and nothing else, then h2 = 1[i ∈ Θ] selects whose distance shows.
+//! Two-Phase I-PCR(+): first `ρ_i·‖Q1∘y_i − Q2‖²` shows Θ and nothing else, then h2 = 1[i ∈ Θ]
+//! selects whose distance shows.
 //!
-//! x and w of the second phase are promised in the first, so that for one order of the rows there is one x ([`crate::share_commitment`]).
+//! x and w of the second phase are promised in the first, so that for one order of the rows there
+//! is one x ([`crate::share_commitment`]).
 //!
-//! The paper lets the user stop when |Θ| ≤ 1; that would tell the servers, so both phases always run. Its four-server
-//! Remark multiplies a term that only the user could cancel by a secret ρ_i; the form here has the same N and cost.
+//! The paper lets the user stop when |Θ| ≤ 1; that would tell the servers, so both phases always
+//! run. Its four-server Remark multiplies a term that only the user could cancel by a secret ρ_i;
+//! the form here has the same N and cost.
 
-use crate::scheme::SlotLength::{Features, Rows};
-use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::field::{Field, FieldElement};
 use crate::row_function::{OutputExpr, RowFunction, RowProgram};
+use crate::scheme::SlotLength::{Features, Rows};
+use crate::scheme::{ConstraintKind, CostModel, DecodeRule, Origin, Phase, PhaseContext, PhaseSecrets, Scheme, Slot};
 use crate::secret_query::SecretQuery;
 use crate::share::SlotVectors;
 
@@ -39,8 +42,8 @@ const MATCH: Phase = Phase {
     program: |setting, q, _| {
         let (h1, xh1) = (q.slot(0), q.slot(1));
         let linear = setting.scaled(-2, &setting.times(h1, xh1));
-        let form = setting.quadratic(setting.times(h1, h1), linear, setting.field.dot(xh1, xh1));
-        RowProgram::new([form], [OutputExpr::Blinded(0)])
+        let function = setting.quadratic(setting.times(h1, h1), linear, setting.field.dot(xh1, xh1));
+        RowProgram::new([function], [OutputExpr::Blinded(0)])
     },
     decode_rule: DecodeRule::Zeros,
 };

@@ -1,18 +1,18 @@
 //! What every implementation must refuse.
 
 use super::{compare, hex};
-use crate::scheme::instance::SchemeInstance;
 use crate::field::{Field, FieldElement};
 use crate::params::Params;
+use crate::scheme::instance::SchemeInstance;
 use crate::{scheme, wire};
 use serde_json::{Value, json};
 
 /// Packed symbols, from the definition: bit i of symbol s is bit s·b + i of the stream.
-fn pack(bits: u32, symbols: &[u64]) -> Vec<u8> {
+fn pack(bits: u32, elements: &[u64]) -> Vec<u8> {
     let bits = bits as usize;
-    let mut bytes = vec![0; (symbols.len() * bits).div_ceil(8)];
-    for place in 0..symbols.len() * bits {
-        bytes[place / 8] |= ((symbols[place / bits] >> (place % bits) & 1) as u8) << (place % 8);
+    let mut bytes = vec![0; (elements.len() * bits).div_ceil(8)];
+    for place in 0..elements.len() * bits {
+        bytes[place / 8] |= ((elements[place / bits] >> (place % bits) & 1) as u8) << (place % 8);
     }
     bytes
 }
@@ -20,12 +20,12 @@ fn pack(bits: u32, symbols: &[u64]) -> Vec<u8> {
 #[test]
 fn failing_cases_are_refused() {
     let mut failures: Vec<Value> = vec![];
-    for (q, symbols) in [(2039, 3), (2_147_483_647, 5), ((1 << 61) - 1, 2)] {
+    for (q, elements) in [(2039, 3), (2_147_483_647, 5), ((1 << 61) - 1, 2)] {
         let field = Field::new(q).unwrap();
-        let mut largest = vec![0; symbols];
-        largest[symbols - 1] = (1 << field.bits()) - 1;
-        let good = pack(field.bits(), &vec![0; symbols]);
-        assert_eq!(good, wire::pack(&field, &vec![FieldElement::ZERO; symbols]));
+        let mut largest = vec![0; elements];
+        largest[elements - 1] = (1 << field.bits()) - 1;
+        let good = pack(field.bits(), &vec![0; elements]);
+        assert_eq!(good, wire::pack(&field, &vec![FieldElement::ZERO; elements]));
         let (mut long, mut filled) = (good.clone(), good.clone());
         long.push(0);
         *filled.last_mut().unwrap() |= 0x80;
@@ -34,8 +34,8 @@ fn failing_cases_are_refused() {
         for (kind, payload) in
             [("non-reduced symbol", not_reduced), ("too long", long), ("too short", short), ("filling", filled)]
         {
-            assert!(wire::unpack(&field, &payload, symbols).is_err(), "{kind}");
-            failures.push(json!({ "kind": kind, "q": q, "symbols": symbols, "payload": hex(&payload) }));
+            assert!(wire::unpack(&field, &payload, elements).is_err(), "{kind}");
+            failures.push(json!({ "kind": kind, "q": q, "symbols": elements, "payload": hex(&payload) }));
         }
     }
     let baseline = scheme::named("baseline").unwrap();

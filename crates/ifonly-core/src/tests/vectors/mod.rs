@@ -1,7 +1,9 @@
-//! Test vectors for other implementations: `vectors/*.json`, one file per scheme, `failures.json` for what must be refused,
-//! `transcript.json` for messages, keyed derivations and records, `signature.json` for a signed one. These tests compute them anew and compare;
-//! `IFONLY_BLESS=1 cargo test -p ifonly-core tests::vectors` writes them. `vectors/check.py` recomputes every number
-//! without this crate, and no field of a file is without a say in that: what a scheme does not use is not written.
+//! Test vectors for other implementations: `vectors/*.json`, one file per scheme, `failures.json`
+//! for what must be refused, `transcript.json` for messages, keyed derivations and records,
+//! `signature.json` for a signed one. These tests compute them anew and compare; `IFONLY_BLESS=1
+//! cargo test -p ifonly-core tests::vectors` writes them. `vectors/check.py` recomputes every
+//! number without this crate, and no field of a file is without a say in that: what a scheme does
+//! not use is not written.
 
 mod failures;
 mod schemes;
@@ -53,8 +55,8 @@ fn text(value: &Value, indent: usize) -> String {
     format!("{open}{body}\n{}{close}", " ".repeat(indent))
 }
 
-fn numbers(symbols: &[FieldElement]) -> Vec<u64> {
-    symbols.iter().map(|symbol| symbol.value()).collect()
+fn numbers(elements: &[FieldElement]) -> Vec<u64> {
+    elements.iter().map(|element| element.value()).collect()
 }
 
 fn hex(bytes: &[u8]) -> String {

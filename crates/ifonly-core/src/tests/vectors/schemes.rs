@@ -1,19 +1,19 @@
-//! One file per scheme: a small field, thresholds with everything on, silence and lies over wide levels, a field near 2^61.
+//! One file per scheme: a small field, thresholds with everything on, silence and lies over wide
+//! levels, a field near 2^61.
 
-use super::super::common::Instance;
+use super::super::common::TestCase;
 use super::{compare, numbers};
 use crate::candidates::{Candidates, DecodedCost};
-use crate::scheme::instance::SchemeInstance;
-use crate::field::FieldElement;
-use crate::field::ModulusRule;
-use crate::row_function::{self, OutputExpr, RowRandomness, ScanJob};
+use crate::field::{FieldElement, ModulusRule};
 use crate::keys::RootKey;
-use crate::shuffle;
 use crate::params::Params;
-use crate::random::{RandomSource, SeededRandom};
 use crate::phase::PhaseState;
+use crate::random::{RandomSource, SeededRandom};
+use crate::row_function::{self, OutputExpr, RowRandomness, ScanJob};
+use crate::scheme::instance::SchemeInstance;
 use crate::scheme::{self, ConstraintKind, CostModel, DecodeRule, Phase, Scheme, SlotLength};
 use crate::share::SlotVectors;
+use crate::shuffle;
 use serde_json::{Map, Value, json};
 
 /// Remembers every draw.
@@ -41,11 +41,11 @@ struct Tabled {
 }
 
 impl Tabled {
-    fn draw(deployment: &SchemeInstance, phase: usize, share: &SlotVectors, random: &mut SeededRandom) -> Tabled {
-        let field = deployment.field();
-        let (outputs, kappa) = (deployment.outputs(phase), deployment.kappa(phase));
-        let positions = deployment.answer_length(phase) / outputs;
-        let program = deployment.program(phase, share);
+    fn draw(instance: &SchemeInstance, phase: usize, share: &SlotVectors, random: &mut SeededRandom) -> Tabled {
+        let field = instance.field();
+        let (outputs, kappa) = (instance.outputs(phase), instance.kappa(phase));
+        let positions = instance.answer_length(phase) / outputs;
+        let program = instance.program(phase, share);
         let used = |wanted: fn(&OutputExpr) -> bool| if program.outputs.iter().any(wanted) { positions } else { 0 };
         let mut each = |count: usize, draw: &mut dyn FnMut(&mut SeededRandom) -> FieldElement| {
             (0..count).map(|_| draw(random)).collect::<Vec<FieldElement>>()
@@ -56,7 +56,7 @@ impl Tabled {
             }),
             sigma: each(used(|output| matches!(output, OutputExpr::Hidden { .. })), &mut |random| field.sample(random)),
             mu: each(used(|output| matches!(output, OutputExpr::Masked { .. })), &mut |random| {
-                field.reduce(random.below(deployment.params().mask))
+                field.reduce(random.below(instance.params().d_min))
             }),
             pads: (0..positions)
                 .map(|_| (0..outputs).map(|_| (0..kappa).map(|_| field.sample(random)).collect()).collect())
@@ -68,9 +68,9 @@ impl Tabled {
         let pads: Vec<Vec<Vec<u64>>> =
             self.pads.iter().map(|row| row.iter().map(|pads| numbers(pads)).collect()).collect();
         let mut all = Map::from_iter([("pads".to_string(), json!(pads))]);
-        for (name, symbols) in [("rho", &self.rho), ("sigma", &self.sigma), ("mu", &self.mu)] {
-            if !symbols.is_empty() {
-                all.insert(name.into(), json!(numbers(symbols)));
+        for (name, elements) in [("rho", &self.rho), ("sigma", &self.sigma), ("mu", &self.mu)] {
+            if !elements.is_empty() {
+                all.insert(name.into(), json!(numbers(elements)));
             }
         }
         all.into()
@@ -119,7 +119,7 @@ fn has_tables(scheme: &Scheme) -> bool {
 }
 
 /// Two features, four rows; one row agrees with x on the immutable feature and one does not.
-fn instance(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> Instance {
+fn case(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> TestCase {
     let ranges = vec![setup.widest, setup.widest - 1];
     let level = |random: &mut SeededRandom, k: usize| random.below(u64::from(ranges[k]) + 1) as u32;
     let mut rows: Vec<Vec<u16>> = (0..4).map(|_| (0..2).map(|k| level(random, k) as u16).collect()).collect();
@@ -131,7 +131,8 @@ fn instance(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> Instan
     let mut weights: Vec<u64> = (0..2)
         .map(|_| if scheme.cost_model == CostModel::Weighted { 2 + random.below(limit - 1) } else { 1 })
         .collect();
-    // Numbers that a scheme does not look at are always the same: weights of immutable features, x where only costs count.
+    // Numbers that a scheme does not look at are always the same: weights of immutable features, x
+    // where only costs count.
     if immutable[0] && scheme.name != "gated+" {
         weights[0] = 1;
     }
@@ -152,14 +153,14 @@ fn instance(scheme: &Scheme, setup: &Setup, random: &mut SeededRandom) -> Instan
         lying,
         weight_limit: limit,
         immutable_limit: 1,
-        mask: 3,
+        d_min: 3,
         exponent: setup.exponent,
         cost_limit,
         shuffle: setup.shuffle,
         verified: setup.verified,
         ..Params::new(ranges.clone(), rows.len())
     };
-    Instance { ranges, rows, x, immutable, weights, cost, gate, params }
+    TestCase { ranges, rows, x, immutable, weights, cost, gate, params }
 }
 
 /// The parameters that the scheme uses.
@@ -169,7 +170,7 @@ fn params(scheme: &Scheme, params: &Params) -> Value {
     for (name, used) in [
         ("weight_limit", scheme.cost_model == CostModel::Weighted),
         ("immutable_limit", scheme.constraint == ConstraintKind::Scaled),
-        ("mask", masked),
+        ("d_min", masked),
         ("exponent", scheme.cost_model == CostModel::Power),
         ("cost_limit", scheme.cost_model == CostModel::Table),
     ] {
@@ -180,20 +181,20 @@ fn params(scheme: &Scheme, params: &Params) -> Value {
     all
 }
 
-fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Value {
-    let instance = instance(scheme, setup, random);
-    let (deployment, chosen) = match setup.choice {
+fn vector(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Value {
+    let case = case(scheme, setup, random);
+    let (instance, chosen) = match setup.choice {
         Choice::Rule(rule) => {
             let name = if rule == ModulusRule::Paper { "smallest" } else { "largest" };
-            (SchemeInstance::new(scheme, instance.params.clone(), rule).unwrap(), name)
+            (SchemeInstance::new(scheme, case.params.clone(), rule).unwrap(), name)
         }
         Choice::Given => {
-            let any = SchemeInstance::new(scheme, instance.params.clone(), ModulusRule::Deployment).unwrap();
+            let any = SchemeInstance::new(scheme, case.params.clone(), ModulusRule::Deployment).unwrap();
             let alphas = &UNUSUAL[..any.servers()];
-            (SchemeInstance::with_field(scheme, instance.params.clone(), GIVEN, alphas).unwrap(), "given")
+            (SchemeInstance::with_field(scheme, case.params.clone(), GIVEN, alphas).unwrap(), "given")
         }
     };
-    let (rows, secret) = (instance.rows(), instance.secret());
+    let (rows, secret) = (case.rows(), case.secret());
     let order: Option<Vec<u32>> = setup.shuffle.then(|| {
         let mut tau = [0; 32];
         random.fill(&mut tau);
@@ -209,22 +210,21 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
     let mut theta = vec![false; rows.iter().len()];
     let mut rounds: Vec<PhaseState> = vec![];
     let [mut client, mut server, mut queries, mut answers, mut decoded] = [const { Vec::<Value>::new() }; 5];
-    let mut liars = vec![];
+    let mut lying_servers = vec![];
     let mut last = Candidates::default();
-    for phase in 0..deployment.phases() {
+    for phase in 0..instance.phases() {
         let mut recorder = Recorder { source: SeededRandom::new(random.below(1 << 32)), draws: vec![] };
-        let round = PhaseState::new(&deployment, phase, &secret, &theta, rounds.last(), &mut recorder);
+        let round = PhaseState::new(&instance, phase, &secret, &theta, rounds.last(), &mut recorder);
         client.push(json!(recorder.draws));
-        let randomness = Tabled::draw(&deployment, phase, &round.shares()[0], random);
+        let randomness = Tabled::draw(&instance, phase, &round.shares()[0], random);
         let responses: Vec<Vec<FieldElement>> = round
             .shares()
             .iter()
-            .zip(deployment.points())
+            .zip(instance.points())
             .map(|(share, &alpha)| {
-                let program = deployment.program(phase, share);
-                let kappa = deployment.kappa(phase);
-                let job =
-                    ScanJob { field: deployment.field(), alpha, kappa, program: &program, order: order.as_deref() };
+                let program = instance.program(phase, share);
+                let kappa = instance.kappa(phase);
+                let job = ScanJob { field: instance.field(), alpha, kappa, program: &program, order: order.as_deref() };
                 row_function::answer(&job, &rows, &randomness)
             })
             .collect();
@@ -232,17 +232,17 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         queries.push(json!(shares.collect::<Vec<_>>()));
         answers.push(json!(responses.iter().map(|response| numbers(response)).collect::<Vec<_>>()));
         server.push(randomness.json());
-        let field = deployment.field();
+        let field = instance.field();
         let heard = |(server, answer): (usize, Vec<FieldElement>)| match behaviour(server) {
             "silent" => None,
-            "adds 1" => Some(answer.iter().map(|&symbol| field.add(symbol, FieldElement::ONE)).collect()),
+            "adds 1" => Some(answer.iter().map(|&element| field.add(element, FieldElement::ONE)).collect()),
             _ => Some(answer),
         };
         let heard = responses.into_iter().enumerate().map(heard).collect();
-        let values = round.decode(&deployment, heard, random).unwrap();
+        let values = round.decode(&instance, heard, random).unwrap();
         decoded.push(json!(numbers(&values.values)));
-        liars = values.liars.iter().map(|liar| liar - 1).collect();
-        last = Candidates::read(&deployment, phase, &values, &theta, setup.k).unwrap();
+        lying_servers = values.lying_servers.iter().map(|liar| liar - 1).collect();
+        last = Candidates::read(&instance, phase, &values, &theta, setup.k).unwrap();
         theta = last.take_theta();
         rounds.push(round);
     }
@@ -255,43 +255,43 @@ fn case(scheme: &'static Scheme, setup: &Setup, random: &mut SeededRandom) -> Va
         })
         .collect();
     nearest.resize(setup.k, Value::Null);
-    let forbidden = instance.gate.as_ref().map(|gate| {
+    let forbidden = case.gate.as_ref().map(|gate| {
         gate.iter().map(|table| table.iter().map(|&forbidden| u8::from(forbidden)).collect()).collect::<Vec<Vec<u8>>>()
     });
-    let mut case = json!({
-        "bound": (scheme.bound)(&instance.params) as u64,
+    let mut vector = json!({
+        "bound": (scheme.bound)(&case.params) as u64,
         "field": chosen,
-        "q": deployment.field().q(),
-        "alphas": numbers(deployment.points()),
-        "params": params(scheme, &instance.params),
-        "rows": instance.rows,
+        "q": instance.field().q(),
+        "alphas": numbers(instance.points()),
+        "params": params(scheme, &case.params),
+        "rows": case.rows,
         "order": order,
         "client_randomness": client,
         "server_randomness": server,
         "queries": queries,
         "answers": answers,
-        "behaviour": (0..deployment.servers()).map(behaviour).collect::<Vec<_>>(),
+        "behaviour": (0..instance.servers()).map(behaviour).collect::<Vec<_>>(),
         "decoded": decoded,
-        "liars": liars,
+        "liars": lying_servers,
         "qualifying": last.count(),
         "nearest": nearest,
     });
     for (name, used, value) in [
-        ("x", scheme.cost_model != CostModel::Table || scheme.constraint == ConstraintKind::Zeros, json!(instance.x)),
+        ("x", scheme.cost_model != CostModel::Table || scheme.constraint == ConstraintKind::Zeros, json!(case.x)),
         (
             "immutable",
             matches!(scheme.constraint, ConstraintKind::Zeros | ConstraintKind::Scaled),
-            json!(instance.immutable),
+            json!(case.immutable),
         ),
-        ("weights", scheme.cost_model == CostModel::Weighted, json!(instance.weights)),
-        ("cost_tables", scheme.cost_model == CostModel::Table, json!(instance.cost)),
+        ("weights", scheme.cost_model == CostModel::Weighted, json!(case.weights)),
+        ("cost_tables", scheme.cost_model == CostModel::Table, json!(case.cost)),
         ("gate_tables", scheme.constraint == ConstraintKind::Table, json!(forbidden)),
     ] {
         if used {
-            case[name] = value;
+            vector[name] = value;
         }
     }
-    case
+    vector
 }
 
 #[test]
@@ -305,7 +305,8 @@ fn scheme_vectors_are_what_the_engine_computes() {
         let masked = |phase: &Phase| matches!(phase.decode_rule, DecodeRule::Masked);
         let verified = scheme.phases.iter().all(|phase| (phase.degree)(&params) == 1 && !masked(phase));
         let tables = has_tables(scheme);
-        // Levels of two bytes; where they make long tables, in a case of two servers at the end, to keep the files small.
+        // Levels of two bytes; where they make long tables, in a case of two servers at the end, to
+        // keep the files small.
         let wide = if tables { 3 } else { 300 };
         let plain = Setup {
             choice: Rule(ModulusRule::Paper),
@@ -332,7 +333,7 @@ fn scheme_vectors_are_what_the_engine_computes() {
             setups.push(Setup { choice: Rule(ModulusRule::Deployment), widest: 257, ..plain });
         }
         setups.insert(0, plain);
-        let cases: Vec<Value> = setups.iter().map(|setup| case(scheme, setup, &mut random)).collect();
+        let cases: Vec<Value> = setups.iter().map(|setup| vector(scheme, setup, &mut random)).collect();
         compare(scheme.name, &json!({ "scheme": scheme.name, "cases": cases }));
     }
 }

@@ -1,16 +1,17 @@
-//! Messages, commitments, τ, the servers' keyed randomness, orders, sealed records and record queries.
+//! Messages, commitments, τ, the servers' keyed randomness, orders, sealed records and record
+//! queries.
 
 use super::{compare, hex, numbers};
-use crate::scheme::instance::SchemeInstance;
 use crate::field::Field;
-use crate::row_function::RowRandomness;
 use crate::keys::{Purpose, RootKey, TranscriptKeys};
-use crate::shuffle;
 use crate::params::Params;
-use crate::share_commitment::ShareCommitments;
 use crate::random::{RandomSource, SeededRandom};
+use crate::row_function::RowRandomness;
+use crate::scheme::instance::SchemeInstance;
 use crate::server_protocol::ServerProtocol;
 use crate::share::EvaluationPoints;
+use crate::share_commitment::ShareCommitments;
+use crate::shuffle;
 use crate::spir::RecordFetch;
 use crate::transcript::{Header, Message, MessageKind, SearchRef, messages};
 use serde_json::{Value, json};
@@ -49,7 +50,7 @@ fn streams(keys: &TranscriptKeys) -> Vec<Value> {
 }
 
 /// Numbers of words of one, two, three, four and eight bytes; small fields draw many words again.
-fn symbols(keys: &TranscriptKeys) -> Vec<Value> {
+fn elements(keys: &TranscriptKeys) -> Vec<Value> {
     let fields = [5, 257, 65_537, 16_777_259, 4_294_967_311, (1 << 61) - 1];
     let each = |q: u64| {
         let rows = keys.rows(&Field::new(q).unwrap(), 2, 2, 5);
@@ -108,7 +109,8 @@ fn record_query(
     })
 }
 
-/// Both phases of a Two-Phase search: what the first promises, its ticket, and how the second shows that it keeps the promise.
+/// Both phases of a Two-Phase search: what the first promises, its ticket, and how the second shows
+/// that it keeps the promise.
 fn two_phases(root: &RootKey) -> Value {
     let mut random = SeededRandom::new(80);
     let header = |stage, parent| Header {
@@ -151,8 +153,8 @@ fn transcript_vectors_are_what_the_derivations_give() {
     let keys = root.transcript(&sent[0].tau());
     // Rows 0 and 1 hold the same text and are sealed under keys of their own.
     let records: Vec<Vec<u8>> = (0..11).map(|row: u8| format!("row {:02}", row.max(1)).into_bytes()).collect();
-    let replica = ServerProtocol::new(1, DIGEST, [] as [SchemeInstance; 0], vec![root.clone()], 6);
-    let sealed = replica.encode_records(&root, records.iter().map(Vec::as_slice));
+    let protocol = ServerProtocol::new(1, DIGEST, [] as [SchemeInstance; 0], vec![root.clone()], 6);
+    let sealed = protocol.encode_records(&root, records.iter().map(Vec::as_slice));
     let query = |faults, servers, row| record_query(&keys, &sealed, faults, servers, row);
     compare(
         "transcript",
@@ -167,7 +169,7 @@ fn transcript_vectors_are_what_the_derivations_give() {
             "ticket": hex(&root.ticket("baseline", &sent[0].tau())),
             "two_phases": two_phases(&root),
             "streams": streams(&keys),
-            "symbols": symbols(&keys),
+            "symbols": elements(&keys),
             "orders": orders(&keys),
             "records": records.iter().map(|record| hex(record)).collect::<Vec<_>>(),
             "sealed": sealed.iter().map(|record| hex(record)).collect::<Vec<_>>(),

@@ -1,9 +1,10 @@
 //! Packing eight symbols at a time, for 8 to 32 bits.
 //!
-//! Symbol i of eight starts at bit `i·b`: it is shifted left by `i·b mod 8` inside a 64-bit lane and its bytes are moved
-//! to byte `⌊i·b/8⌋`. Symbols 0, 2, 4, 6 do not share a byte when b ≥ 8, nor do 1, 3, 5, 7, so two byte shuffles and an OR
-//! place four symbols in 128 bits. The second four start at bit 4b: in the middle of a byte when b is odd, which
-//! the first half then hands over. Unpacking goes the same way back.
+//! Symbol i of eight starts at bit `i·b`: it is shifted left by `i·b mod 8` inside a 64-bit lane
+//! and its bytes are moved to byte `⌊i·b/8⌋`. Symbols 0, 2, 4, 6 do not share a byte when b ≥ 8,
+//! nor do 1, 3, 5, 7, so two byte shuffles and an OR place four symbols in 128 bits. The second
+//! four start at bit 4b: in the middle of a byte when b is odd, which the first half then hands
+//! over. Unpacking goes the same way back.
 
 use super::super::portable;
 use std::arch::x86_64::*;
@@ -92,15 +93,15 @@ impl Moves {
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub(super) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
+pub(super) fn pack_words(bits: u32, elements: &[u32], out: &mut [u8]) {
     let step = bits as usize;
     let moves = &TO_STREAM[step - FEWEST];
-    let steps = symbols.len() / 8;
+    let steps = elements.len() / 8;
     assert!(out.len() >= steps * step);
     // The last steps would write beyond the end, so they go another way.
     let safe_steps = (out.len() + step).saturating_sub(moves.reach()).div_euclid(step).min(steps);
-    // SAFETY: the arrays have the size of the vectors; step i reads symbols 8i..8i+8 and writes `reach` bytes from i·step,
-    // which ends at or before `out.len()` for i < safe_steps.
+    // SAFETY: the arrays have the size of the vectors; step i reads symbols 8i..8i+8 and writes
+    // `reach` bytes from i·step, which ends at or before `out.len()` for i < safe_steps.
     unsafe {
         let even_shuffle = _mm256_loadu_si256(moves.even.as_ptr().cast());
         let odd_shuffle = _mm256_loadu_si256(moves.odd.as_ptr().cast());
@@ -108,7 +109,7 @@ pub(super) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
         let odd_shift = _mm256_loadu_si256(moves.odd_shift.as_ptr().cast());
         let shared = _mm_loadu_si128(moves.shared.as_ptr().cast());
         for i in 0..safe_steps {
-            let eight = _mm256_loadu_si256(symbols.as_ptr().add(8 * i).cast());
+            let eight = _mm256_loadu_si256(elements.as_ptr().add(8 * i).cast());
             let even = _mm256_sllv_epi64(_mm256_and_si256(eight, _mm256_set1_epi64x(0xFFFF_FFFF)), even_shift);
             let odd = _mm256_sllv_epi64(_mm256_srli_epi64::<32>(eight), odd_shift);
             let halves =
@@ -121,14 +122,14 @@ pub(super) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
             _mm_storeu_si128(to.add(moves.middle).cast(), second);
         }
     }
-    portable::pack_words(bits, &symbols[8 * safe_steps..], &mut out[safe_steps * step..]);
+    portable::pack_words(bits, &elements[8 * safe_steps..], &mut out[safe_steps * step..]);
 }
 
 #[target_feature(enable = "avx2,fma")]
-pub(super) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+pub(super) fn unpack_words(bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
     let step = bits as usize;
     let moves = &FROM_STREAM[step - FEWEST];
-    let steps = symbols.len() / 8;
+    let steps = elements.len() / 8;
     assert!(packed.len() >= steps * step);
     let safe_steps = (packed.len() + step).saturating_sub(moves.reach()).div_euclid(step).min(steps);
     let mask = _mm256_set1_epi64x((u64::MAX >> (64 - bits)) as i64);
@@ -150,12 +151,12 @@ pub(super) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32
             let odd = _mm256_and_si256(odd, mask);
             let eight = _mm256_or_si256(even, _mm256_slli_epi64::<32>(odd));
             largest = _mm256_max_epu32(largest, eight);
-            _mm256_storeu_si256(symbols.as_mut_ptr().add(8 * i).cast(), eight);
+            _mm256_storeu_si256(elements.as_mut_ptr().add(8 * i).cast(), eight);
         }
     }
     let mut words = [0; 8];
     // SAFETY: eight words are 32 bytes.
     unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), largest) };
-    let rest = portable::unpack_words(bits, &packed[safe_steps * step..], &mut symbols[8 * safe_steps..]);
+    let rest = portable::unpack_words(bits, &packed[safe_steps * step..], &mut elements[8 * safe_steps..]);
     words.into_iter().fold(rest, u32::max)
 }

@@ -1,5 +1,6 @@
-//! Dot products with `vpmaddwd`: the even and the odd bytes of a group are two vectors of 16-bit pairs, each multiplied with
-//! the pair of digits of a limb and summed to 32 bits in one instruction. 32 rows (narrow) or 16 (wide) are in flight.
+//! Dot products with `vpmaddwd`: the even and the odd bytes of a group are two vectors of 16-bit
+//! pairs, each multiplied with the pair of digits of a limb and summed to 32 bits in one
+//! instruction. 32 rows (narrow) or 16 (wide) are in flight.
 
 // Vectors are named by their place in two arrays at a time.
 #![allow(clippy::needless_range_loop)]
@@ -107,19 +108,21 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
                 *sum = [_mm256_set1_epi32(digit); V];
             }
             if G::PER_GROUP > 0 {
-                // SAFETY: `assert_shapes` saw that all groups of the chunk lie inside every block, and that the blocks
-                // hold all rows; a strip of 8·V ≤ 64 rows starts at a multiple of 8·V and stays inside its block.
+                // SAFETY: `assert_shapes` saw that all groups of the chunk lie inside every block,
+                // and that the blocks hold all rows; a strip of 8·V ≤ 64 rows starts at a multiple
+                // of 8·V and stays inside its block.
                 let block = unsafe { self.blocks.bytes.as_ptr().add(start / BLOCK_ROWS * self.blocks.block_bytes) };
                 let offset = (self.chunk.first_group * BLOCK_ROWS + start % BLOCK_ROWS) * GROUP_BYTES;
-                // Strips jump through a block, but memory is fastest in order: a strip asks for what follows the strip
-                // before it asked for.
+                // Strips jump through a block, but memory is fastest in order: a strip asks for
+                // what follows the strip before it asked for.
                 let bytes_per_row = self.chunk.groups.chunks_exact(G::PER_GROUP).len() * GROUP_BYTES;
                 let asked = self.chunk.first_group * BLOCK_ROWS * GROUP_BYTES + start % BLOCK_ROWS * bytes_per_row;
                 let ahead = block.wrapping_add(AHEAD + asked);
                 // SAFETY: as above.
                 unsafe { add_groups::<L, V, G>(block.add(offset), ahead, &self.chunk.groups, &mut sums) };
             }
-            // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and `start + 8·V ≤ rows`.
+            // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and `start + 8·V ≤
+            // rows`.
             unsafe { self.add_planes(start, &mut sums) };
             if L == NARROW {
                 for v in 0..V {
@@ -256,8 +259,8 @@ impl<'a, const L: usize> ChunkJob<'a, L> {
 /// Adds all feature groups of a strip.
 ///
 /// # Safety
-/// `first` points at the strip's bytes in the first of the groups, and the further groups follow at 256 bytes each.
-/// `ahead` is only asked for.
+/// `first` points at the strip's bytes in the first of the groups, and the further groups follow at
+/// 256 bytes each. `ahead` is only asked for.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
 unsafe fn add_groups<const L: usize, const V: usize, G: Group>(

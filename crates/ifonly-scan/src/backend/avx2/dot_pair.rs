@@ -1,10 +1,12 @@
-//! The dot products of two queries over the same rows at once. The even and odd bytes of a group are split once for both, and
-//! `‖y‖²`, which is the same for every query, comes from a plane instead of being summed again: nine instructions where one
-//! query alone takes twelve. Two queries of two limbs leave room for 16 rows in flight; what follows
-//! per query, planes and reduction, goes by 32.
+//! The dot products of two queries over the same rows at once. The even and odd bytes of a group
+//! are split once for both, and `‖y‖²`, which is the same for every query, comes from a plane
+//! instead of being summed again: nine instructions where one query alone takes twelve. Two queries
+//! of two limbs leave room for 16 rows in flight; what follows per query, planes and reduction,
+//! goes by 32.
 //!
-//! Where the second digits are short ([`ShortDigits`]), `vpmaddubsw` multiplies them with the bytes as they are and the products of
-//! four groups are summed in 16 bits: less than eight instructions, and 32 rows in flight for each limb.
+//! Where the second digits are short ([`ShortDigits`]), `vpmaddubsw` multiplies them with the bytes
+//! as they are and the products of four groups are summed in 16 bits: less than eight instructions,
+//! and 32 rows in flight for each limb.
 
 // Vectors are named by their place in two arrays at a time.
 #![allow(clippy::needless_range_loop)]
@@ -58,7 +60,8 @@ pub(super) fn dot_pair(
                 for (to, from) in strip_sums.iter_mut().zip(sums) {
                     to.copy_from_slice(&from[strip * FINISH..][..FINISH]);
                 }
-                // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and the strip lies in a block of them.
+                // SAFETY: `assert_shapes` saw that every plane holds `rows` words, and the strip
+                // lies in a block of them.
                 unsafe { job.add_planes(start, &mut strip_sums) };
                 let (places, _) = out[start..start + 8 * FINISH].as_chunks_mut::<8>();
                 for v in 0..FINISH {
@@ -69,7 +72,8 @@ pub(super) fn dot_pair(
     }
 }
 
-/// Constants, norms and feature groups of a block with the second digits as bytes, one limb after the other.
+/// Constants, norms and feature groups of a block with the second digits as bytes, one limb after
+/// the other.
 ///
 /// # Safety
 /// All groups of the chunks, which are those of the digits, lie inside the block.
@@ -132,7 +136,8 @@ unsafe fn add_by_bytes(
     }
 }
 
-/// Constants, norms and feature groups of a block. A function of its own, so that its sums stay in registers.
+/// Constants, norms and feature groups of a block. A function of its own, so that its sums stay in
+/// registers.
 ///
 /// # Safety
 /// All groups of the chunks lie inside the block.

@@ -1,4 +1,5 @@
-//! Words of a key stream, one to four bytes each, as masked 32-bit numbers: two byte shuffles for eight of them.
+//! Words of a key stream, one to four bytes each, as masked 32-bit numbers: two byte shuffles for
+//! eight of them.
 
 use super::super::{DrawSpec, portable};
 use std::arch::x86_64::*;
@@ -22,11 +23,12 @@ pub(super) fn mask_words(draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool
     let DrawSpec { width, mask, limit, shift } = draws;
     assert!((1..=4).contains(&width) && bytes.len() >= width * out.len());
     let step = 8 * width;
-    // A step loads 16 bytes at the start of each of its halves; the last ones would end beyond the bytes.
+    // A step loads 16 bytes at the start of each of its halves; the last ones would end beyond the
+    // bytes.
     let safe_steps = ((bytes.len() + step).saturating_sub(step / 2 + 16) / step).min(out.len() / 8);
     let mut largest = _mm256_setzero_si256();
-    // SAFETY: step i loads up to byte i·step + step/2 + 16, which is at most `bytes.len()` for i < safe_steps, and stores
-    // words 8i..8i+8 of `out`; the array has the size of the vector.
+    // SAFETY: step i loads up to byte i·step + step/2 + 16, which is at most `bytes.len()` for i <
+    // safe_steps, and stores words 8i..8i+8 of `out`; the array has the size of the vector.
     unsafe {
         let spread = _mm256_loadu_si256(SPREAD[width - 1].as_ptr().cast());
         for i in 0..safe_steps {

@@ -1,5 +1,5 @@
-//! The kernels with 256-bit vectors: the dot products, the packing and the record sums by hand, the rest from common code,
-//! compiled for AVX2.
+//! The kernels with 256-bit vectors: the dot products, the packing and the record sums by hand, the
+//! rest from common code, compiled for AVX2.
 
 mod bits;
 mod dot;
@@ -14,7 +14,8 @@ use super::{Blocks, DotPair, DrawSpec, Kernels, NibbleTables, Planes, modular, p
 use crate::dot::limbs16::AnyDot;
 use std::arch::x86_64::__m256i;
 
-/// 256-bit vectors of x86-64 (with FMA, which every machine with AVX2 that matters has). Exists where the machine has them.
+/// 256-bit vectors of x86-64 (with FMA, which every machine with AVX2 that matters has). Exists
+/// where the machine has them.
 #[derive(Debug)]
 struct Avx2(());
 
@@ -57,11 +58,11 @@ impl Kernels for Avx2 {
     fn pack_halves(&self, bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
         compiled!(portable::pack_halves(bits, low, high, out))
     }
-    fn pack_words(&self, bits: u32, symbols: &[u32], out: &mut [u8]) {
-        unsafe { bits::pack_words(bits, symbols, out) }
+    fn pack_words(&self, bits: u32, elements: &[u32], out: &mut [u8]) {
+        unsafe { bits::pack_words(bits, elements, out) }
     }
-    fn unpack_words(&self, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
-        unsafe { bits::unpack_words(bits, packed, symbols) }
+    fn unpack_words(&self, bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
+        unsafe { bits::unpack_words(bits, packed, elements) }
     }
     fn xor_selected(&self, records: &[u8], length: usize, subset: &[u8], sum: &mut [u8]) {
         unsafe { xor_selected(records, length, subset, sum) }

@@ -23,8 +23,8 @@ pub(in crate::backend) fn xor_selected(records: &[u8], length: usize, subset: &[
         let mut vector = 0;
         while vector < vectors {
             let width = COLUMN.min(vectors - vector);
-            // SAFETY: all chosen records lie below `count`, so inside `records`; the column ends at or before `length`,
-            // which `sum` holds.
+            // SAFETY: all chosen records lie below `count`, so inside `records`; the column ends at
+            // or before `length`, which `sum` holds.
             unsafe {
                 let from = records.as_ptr().add(tile * length + 32 * vector);
                 let to = sum.as_mut_ptr().add(32 * vector);

@@ -1,9 +1,10 @@
 //! Packing eight symbols at a time, for 8 to 62 bits.
 //!
-//! Symbol i of eight starts at bit `i·b`: it is shifted left by `i·b mod 8` inside its 64-bit lane, and its bytes are moved to
-//! byte `⌊i·b/8⌋` on. Symbols 0, 2, 4, 6 share no byte when b ≥ 8, nor do 1, 3, 5, 7, so two moves and an OR pack eight
-//! symbols; a symbol of more than 57 bits may lose bits by its shift, which a third move brings. Unpacking needs only one
-//! move, because several lanes may read the same byte.
+//! Symbol i of eight starts at bit `i·b`: it is shifted left by `i·b mod 8` inside its 64-bit lane,
+//! and its bytes are moved to byte `⌊i·b/8⌋` on. Symbols 0, 2, 4, 6 share no byte when b ≥ 8, nor
+//! do 1, 3, 5, 7, so two moves and an OR pack eight symbols; a symbol of more than 57 bits may lose
+//! bits by its shift, which a third move brings. Unpacking needs only one move, because several
+//! lanes may read the same byte.
 
 use super::super::portable;
 use super::limbs::load;
@@ -79,13 +80,14 @@ impl Moves {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(super) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
+pub(super) fn pack_words(bits: u32, elements: &[u32], out: &mut [u8]) {
     let step = bits as usize;
     let moves = &MOVES[step - FEWEST];
     let (even, odd, shift) = (load(&moves.even), load(&moves.odd), load(&moves.shift));
-    let eights = symbols.as_chunks::<8>().0;
+    let eights = elements.as_chunks::<8>().0;
     assert!(out.len() >= eights.len() * step);
-    // A step stores 32 bytes, of which the next one overwrites all but its own; the last ones go another way.
+    // A step stores 32 bytes, of which the next one overwrites all but its own; the last ones go
+    // another way.
     let safe_steps = (out.len() + step).saturating_sub(32).div_euclid(step).min(eights.len());
     for (place, eight) in eights[..safe_steps].iter().enumerate() {
         // SAFETY: eight words are 32 bytes; `place·step + 32 ≤ out.len()` for every safe step.
@@ -99,19 +101,20 @@ pub(super) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
             _mm256_storeu_si256(out.as_mut_ptr().add(place * step).cast(), _mm512_castsi512_si256(packed));
         }
     }
-    portable::pack_words(bits, &symbols[8 * safe_steps..], &mut out[safe_steps * step..]);
+    portable::pack_words(bits, &elements[8 * safe_steps..], &mut out[safe_steps * step..]);
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
-pub(super) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+pub(super) fn unpack_words(bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
     let step = bits as usize;
     let moves = &MOVES[step - FEWEST];
     let (from, shift) = (load(&moves.from), load(&moves.shift));
     let mask = _mm512_set1_epi64((u64::MAX >> (64 - bits)) as i64);
     let inside = u32::MAX >> (32 - step);
     let mut largest = _mm512_setzero_si512();
-    for (eight, bytes) in symbols.as_chunks_mut::<8>().0.iter_mut().zip(packed.chunks_exact(step)) {
-        // SAFETY: the mask keeps the load inside the `step` bytes of the eight; eight words are 32 bytes.
+    for (eight, bytes) in elements.as_chunks_mut::<8>().0.iter_mut().zip(packed.chunks_exact(step)) {
+        // SAFETY: the mask keeps the load inside the `step` bytes of the eight; eight words are 32
+        // bytes.
         unsafe {
             let bytes = _mm512_castsi256_si512(_mm256_maskz_loadu_epi8(inside, bytes.as_ptr().cast()));
             let lanes = _mm512_srlv_epi64(_mm512_permutexvar_epi8(from, bytes), shift);

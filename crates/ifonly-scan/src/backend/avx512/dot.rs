@@ -1,5 +1,6 @@
-//! Dot products with `vpdpbusd`: four unsigned bytes of a row times four signed digits, summed into 32 bits, in one
-//! instruction. A block of 64 rows is in flight (32 where a number has eight limbs).
+//! Dot products with `vpdpbusd`: four unsigned bytes of a row times four signed digits, summed into
+//! 32 bits, in one instruction. A block of 64 rows is in flight (32 where a number has eight
+//! limbs).
 
 // Vectors are named by their place in two arrays at a time.
 #![allow(clippy::needless_range_loop)]
@@ -11,8 +12,8 @@ use crate::dot::limbs16::groups;
 use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
-/// How far ahead of the loads to ask for memory: more than can be under way at once, so that memory stays busy while
-/// pads and packing run between two tiles.
+/// How far ahead of the loads to ask for memory: more than can be under way at once, so that memory
+/// stays busy while pads and packing run between two tiles.
 const AHEAD: usize = 8 << 10;
 
 /// V vectors of sixteen rows for each of B limbs.
@@ -69,7 +70,8 @@ impl Group for groups::Squares {
         let low_bytes = _mm512_set1_epi16(0xFF);
         let (even, odd) = (_mm512_and_si512(y, low_bytes), _mm512_srli_epi16::<8>(y));
         let (even, odd) = (_mm512_mullo_epi16(even, even), _mm512_mullo_epi16(odd, odd));
-        // Where the mask has a one the first, else the second: the bytes of y² in the places of those of y.
+        // Where the mask has a one the first, else the second: the bytes of y² in the places of
+        // those of y.
         const PICK: i32 = 0b1100_1010;
         let low = _mm512_ternarylogic_epi32::<PICK>(low_bytes, even, _mm512_slli_epi16::<8>(odd));
         let high = _mm512_ternarylogic_epi32::<PICK>(low_bytes, _mm512_srli_epi16::<8>(even), odd);

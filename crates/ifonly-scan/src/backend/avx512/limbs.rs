@@ -13,8 +13,8 @@ pub(super) struct Reducer {
 }
 
 impl Reducer {
-    /// Rows `start..start + 16` of the planes `low` and `high`; `high` is empty where numbers have one plane, and the
-    /// limbs above the fourth are then zero.
+    /// Rows `start..start + 16` of the planes `low` and `high`; `high` is empty where numbers have
+    /// one plane, and the limbs above the fourth are then zero.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
     #[inline]
     pub(super) fn store(self, sums: [__m512i; MOST_LIMBS], start: usize, low: &mut [u32], high: &mut [u32]) {

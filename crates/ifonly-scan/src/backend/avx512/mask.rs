@@ -1,4 +1,5 @@
-//! Words of a key stream, one to four bytes each, as masked 32-bit numbers: one byte permutation for sixteen of them.
+//! Words of a key stream, one to four bytes each, as masked 32-bit numbers: one byte permutation
+//! for sixteen of them.
 
 use super::super::{DrawSpec, portable};
 use super::limbs::load;
@@ -17,7 +18,8 @@ pub(super) fn mask_words(draws: DrawSpec, bytes: &[u8], out: &mut [u32]) -> bool
     let spread = load(&spread);
     let mut largest = _mm512_setzero_si512();
     for i in 0..safe_steps {
-        // SAFETY: step i loads up to byte i·step + 64, which is at most `bytes.len()` for i < safe_steps.
+        // SAFETY: step i loads up to byte i·step + 64, which is at most `bytes.len()` for i <
+        // safe_steps.
         let loaded = unsafe { _mm512_loadu_si512(bytes.as_ptr().add(i * step).cast()) };
         let words = _mm512_and_si512(_mm512_permutexvar_epi8(spread, loaded), _mm512_set1_epi32(mask as i32));
         largest = _mm512_max_epu32(largest, words);

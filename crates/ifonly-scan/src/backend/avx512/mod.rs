@@ -1,5 +1,6 @@
-//! The kernels with 512-bit vectors and byte products (VNNI, VBMI): dot products, look-ups and packing by hand, the rest
-//! from common code, compiled for them, or from AVX2 where memory is the limit anyway.
+//! The kernels with 512-bit vectors and byte products (VNNI, VBMI): dot products, look-ups and
+//! packing by hand, the rest from common code, compiled for them, or from AVX2 where memory is the
+//! limit anyway.
 
 mod bits;
 mod dot;
@@ -13,8 +14,8 @@ use crate::dot::limbs16::AnyDot;
 use crate::dot::lookup::PlaneTables;
 use std::arch::x86_64::*;
 
-/// 512-bit vectors of x86-64 with products and look-ups of bytes (VNNI and VBMI: Ice Lake, Zen 4 and later). Exists where the
-/// machine has them, and what AVX2 takes.
+/// 512-bit vectors of x86-64 with products and look-ups of bytes (VNNI and VBMI: Ice Lake, Zen 4
+/// and later). Exists where the machine has them, and what AVX2 takes.
 #[derive(Debug)]
 struct Avx512(());
 
@@ -67,11 +68,11 @@ impl Kernels for Avx512 {
     fn pack_halves(&self, bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
         unsafe { bits::pack_halves(bits, low, high, out) }
     }
-    fn pack_words(&self, bits: u32, symbols: &[u32], out: &mut [u8]) {
-        unsafe { bits::pack_words(bits, symbols, out) }
+    fn pack_words(&self, bits: u32, elements: &[u32], out: &mut [u8]) {
+        unsafe { bits::pack_words(bits, elements, out) }
     }
-    fn unpack_words(&self, bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
-        unsafe { bits::unpack_words(bits, packed, symbols) }
+    fn unpack_words(&self, bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
+        unsafe { bits::unpack_words(bits, packed, elements) }
     }
     fn xor_selected(&self, records: &[u8], length: usize, subset: &[u8], sum: &mut [u8]) {
         unsafe { avx2::xor_selected(records, length, subset, sum) }

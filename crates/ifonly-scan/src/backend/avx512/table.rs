@@ -1,16 +1,19 @@
-//! Look-ups in tables of 256 bytes with `vpermi2b`: 64 rows of one feature and one byte of the entries at a time.
+//! Look-ups in tables of 256 bytes with `vpermi2b`: 64 rows of one feature and one byte of the
+//! entries at a time.
 //!
-//! The four features of a group are first taken apart, because one instruction looks up one table. What comes out for
-//! four features is interleaved again, which makes a group of four bytes per row, and their sum is one `vpdpbusd`.
+//! The four features of a group are first taken apart, because one instruction looks up one table.
+//! What comes out for four features is interleaved again, which makes a group of four bytes per
+//! row, and their sum is one `vpdpbusd`.
 
 use super::super::Blocks;
 use super::limbs::{Reducer, load};
 use crate::dot::limbs8::MOST_LIMBS;
-use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use crate::dot::lookup::{FourTables, PlaneTables};
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use std::arch::x86_64::*;
 
-/// Levels of one block and group, feature by feature; inside, the rows stand in the order that [`interleave`] undoes.
+/// Levels of one block and group, feature by feature; inside, the rows stand in the order that
+/// [`interleave`] undoes.
 type Apart = [[u8; BLOCK_ROWS]; GROUP_BYTES];
 
 /// Blocks at a time, those of a tile: their sums and levels stay in the first cache level.
@@ -38,7 +41,8 @@ fn look_up_blocks(tables: &PlaneTables, blocks: Blocks<'_>, low: &mut [u32], hig
     for (group, planes) in tables.groups.chunks_exact(tables.planes).enumerate() {
         let start = group * BLOCK_ROWS * GROUP_BYTES;
         for (levels, block) in levels.iter_mut().zip(blocks.bytes.chunks_exact(blocks.block_bytes)) {
-            // The same group one tile later; the hardware does not guess these steps. A prefetch may name any address.
+            // The same group one tile later; the hardware does not guess these steps. A prefetch
+            // may name any address.
             let ahead = block[start..].as_ptr().wrapping_add(blocks.bytes.len());
             for line in 0..BLOCK_ROWS * GROUP_BYTES / 64 {
                 _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64 * line).cast());

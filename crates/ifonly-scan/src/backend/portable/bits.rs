@@ -43,17 +43,17 @@ pub(crate) fn mask_long_words(draws: DrawSpec, bytes: &[u8], low: &mut [u32], hi
 
 #[inline(always)]
 pub(crate) fn pack_halves(bits: u32, low: &[u32], high: &[u32], out: &mut [u8]) {
-    let symbols = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
-    crate::packing::pack_bits(bits, symbols, out);
+    let elements = low.iter().zip(high).map(|(&low, &high)| u64::from(low) | u64::from(high) << 32);
+    crate::packing::pack_bits(bits, elements, out);
 }
 
 #[inline(always)]
-pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
-    for (eight, bytes) in symbols.chunks_exact(8).zip(out.chunks_exact_mut(bits as usize)) {
+pub(crate) fn pack_words(bits: u32, elements: &[u32], out: &mut [u8]) {
+    for (eight, bytes) in elements.chunks_exact(8).zip(out.chunks_exact_mut(bits as usize)) {
         let (mut held, mut count, mut at) = (0u64, 0, 0);
-        for &symbol in eight {
+        for &element in eight {
             // At most 31 bits are held before, so 63 after.
-            held |= u64::from(symbol) << count;
+            held |= u64::from(element) << count;
             count += bits;
             if count >= 32 {
                 bytes[at..at + 4].copy_from_slice(&(held as u32).to_le_bytes());
@@ -68,19 +68,19 @@ pub(crate) fn pack_words(bits: u32, symbols: &[u32], out: &mut [u8]) {
 }
 
 #[inline(always)]
-pub(crate) fn unpack_words(bits: u32, packed: &[u8], symbols: &mut [u32]) -> u32 {
+pub(crate) fn unpack_words(bits: u32, packed: &[u8], elements: &mut [u32]) -> u32 {
     let mask = u64::MAX >> (64 - bits);
     let mut largest = 0;
-    for (eight, bytes) in symbols.chunks_exact_mut(8).zip(packed.chunks_exact(bits as usize)) {
+    for (eight, bytes) in elements.chunks_exact_mut(8).zip(packed.chunks_exact(bits as usize)) {
         // Whole words for all but the last symbols, whose words would end beyond the eight's bytes.
-        for (place, symbol) in eight.iter_mut().enumerate() {
+        for (place, element) in eight.iter_mut().enumerate() {
             let bit = place * bits as usize;
             let word = match bytes[bit / 8..].first_chunk::<8>() {
                 Some(word) => u64::from_le_bytes(*word),
                 None => bytes[bit / 8..].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)),
             };
-            *symbol = (word >> (bit % 8) & mask) as u32;
-            largest = largest.max(*symbol);
+            *element = (word >> (bit % 8) & mask) as u32;
+            largest = largest.max(*element);
         }
     }
     largest

@@ -1,9 +1,10 @@
-//! The plans for products and look-ups of bytes, row by row: what a backend that prefers them is compared with.
+//! The plans for products and look-ups of bytes, row by row: what a backend that prefers them is
+//! compared with.
 
 use super::super::{Blocks, Planes};
 use crate::dot::limbs8::{ByteChunk, ByteDigits, ByteDot, ByteGroupEncoding};
-use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 use crate::dot::lookup::PlaneTables;
+use crate::row_store::{BLOCK_ROWS, GROUP_BYTES};
 
 pub(crate) fn byte_dot(dot: &ByteDot, blocks: Blocks<'_>, planes: Planes<'_>, out: &mut [u32]) {
     let (low, high) = out.split_at_mut(out.len() / dot.planes());

@@ -1,5 +1,6 @@
-//! Dot products over short arrays of rows, which a compiler turns into vectors. The one product that it does not find by
-//! itself, of signed 16-bit pairs, is spelled out for x86-64, where it is always there.
+//! Dot products over short arrays of rows, which a compiler turns into vectors. The one product
+//! that it does not find by itself, of signed 16-bit pairs, is spelled out for x86-64, where it is
+//! always there.
 
 // Strips are named by their place in the array of every limb.
 #![allow(clippy::needless_range_loop)]
@@ -184,14 +185,15 @@ fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
     std::array::from_fn(|i| product(2 * i) + product(2 * i + 1))
 }
 
-/// `a_0·b_0 + a_1·b_1` for each pair of neighbours: one instruction that every x86-64 has and compilers rarely find.
+/// `a_0·b_0 + a_1·b_1` for each pair of neighbours: one instruction that every x86-64 has and
+/// compilers rarely find.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn multiply_pairs(a: [i16; 2 * STRIP], b: [i16; 2 * STRIP]) -> [i32; STRIP] {
     use std::arch::x86_64::{__m128i, _mm_madd_epi16};
     use std::mem::transmute;
-    // SAFETY: arrays of 128 bits and the vector type have the same size and any bits are valid in both; SSE2 is part of
-    // x86-64.
+    // SAFETY: arrays of 128 bits and the vector type have the same size and any bits are valid in
+    // both; SSE2 is part of x86-64.
     unsafe { transmute(_mm_madd_epi16(transmute::<[i16; 8], __m128i>(a), transmute::<[i16; 8], __m128i>(b))) }
 }
 

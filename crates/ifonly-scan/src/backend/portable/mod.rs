@@ -1,7 +1,8 @@
-//! The kernels in plain Rust, for every machine. They are what [`Kernels`] does where a backend says nothing else.
+//! The kernels in plain Rust, for every machine. They are what [`Kernels`] does where a backend
+//! says nothing else.
 //!
-//! Everything that is fast is `inline(always)`: vector backends take over what they do not write by hand, compiled for their
-//! instructions.
+//! Everything that is fast is `inline(always)`: vector backends take over what they do not write by
+//! hand, compiled for their instructions.
 
 mod bits;
 mod bytes;

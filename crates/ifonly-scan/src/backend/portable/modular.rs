@@ -12,7 +12,8 @@ pub(crate) fn negative_inverse(q: u32) -> u32 {
     inverse.wrapping_neg()
 }
 
-/// `x/2^32 mod q` for a sum x of as many products as [`products_per_reduction`] says: one conditional subtraction remains.
+/// `x/2^32 mod q` for a sum x of as many products as [`products_per_reduction`] says: one
+/// conditional subtraction remains.
 #[inline(always)]
 pub(crate) fn montgomery_reduce(x: u64, q: u32, negative_inverse: u32) -> u32 {
     let multiple = (x as u32).wrapping_mul(negative_inverse);
@@ -28,7 +29,8 @@ pub(crate) fn montgomery_products(q: u32, a: &[u32], b: &[u32], out: &mut [u32])
     }
 }
 
-/// How many products of reduced numbers can be summed before a Montgomery reduction: `n·q ≤ 2^32` keeps the rest below 2q.
+/// How many products of reduced numbers can be summed before a Montgomery reduction: `n·q ≤ 2^32`
+/// keeps the rest below 2q.
 #[inline(always)]
 pub(crate) fn products_per_reduction(q: u32) -> usize {
     if q < 1 << 30 { 4 } else { 2 }

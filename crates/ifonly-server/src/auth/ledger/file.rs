@@ -1,11 +1,12 @@
-//! A ledger in a file: what is spent is appended, one line each, under a file lock, and flushed. Processes that share the file share
-//! the budgets.
+//! A ledger in a file: what is spent is appended, one line each, under a file lock, and flushed.
+//! Processes that share the file share the budgets.
 //!
-//! It is counted in memory too, and never forgotten while the server runs: a ledger that shrinks or is replaced ends all spending until
-//! the next reload, and renews no budget then either.
+//! It is counted in memory too, and never forgotten while the server runs: a ledger that shrinks or
+//! is replaced ends all spending until the next reload, and renews no budget then either.
 //!
-//! The file has a thread of its own. Nobody can say how long a lock or a disk takes: another process may hang that holds the lock. So
-//! that thread waits, and whoever wants to spend gives up after a while; what was given up before it was counted is not counted any more.
+//! The file has a thread of its own. Nobody can say how long a lock or a disk takes: another
+//! process may hang that holds the lock. So that thread waits, and whoever wants to spend gives up
+//! after a while; what was given up before it was counted is not counted any more.
 
 use crate::auth::ledger::{Ledger, LedgerError};
 use std::collections::HashMap;
@@ -28,7 +29,8 @@ pub(crate) struct FileLedger {
     patience: Duration,
 }
 
-/// What is known to be spent, by line. Held for moments only, so that a reload does not wait for the file.
+/// What is known to be spent, by line. Held for moments only, so that a reload does not wait for
+/// the file.
 type Spent = Mutex<HashMap<String, u64>>;
 
 /// One to be counted, if it is not too late.
@@ -40,7 +42,8 @@ struct PendingSpend {
 }
 
 impl FileLedger {
-    /// Opens a file and counts its lines; makes one where there is none. Nobody waits for it longer than `patience`.
+    /// Opens a file and counts its lines; makes one where there is none. Nobody waits for it longer
+    /// than `patience`.
     pub(crate) fn open(path: &Path, patience: Duration) -> Result<FileLedger, LedgerError> {
         let fail = |error| LedgerError::File { path: path.into(), error };
         let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(fail)?;
@@ -72,7 +75,8 @@ impl Ledger for FileLedger {
         let (reply, said) = sync_channel(1);
         let claim = PendingSpend { line: line.into(), limit, until: Instant::now() + self.patience, reply };
         let said = match self.claims.try_send(claim) {
-            // Without a reply it is late, or its thread has failed, which may have left a count half done.
+            // Without a reply it is late, or its thread has failed, which may have left a count
+            // half done.
             Ok(()) => said.recv_timeout(self.patience).unwrap_or_else(|_| Err(late())),
             Err(_) => Err(late()),
         };
@@ -129,7 +133,8 @@ impl LedgerLines {
         Ok(true)
     }
 
-    /// Reads the lines that were written since, by this process or another. A ledger that is not the one that was read is none.
+    /// Reads the lines that were written since, by this process or another. A ledger that is not
+    /// the one that was read is none.
     fn catch_up(&mut self) -> std::io::Result<()> {
         let (held, there) = (self.file.metadata()?, std::fs::metadata(&self.path)?);
         if held.len() < self.read || !is_same(&held, &there) {
@@ -170,9 +175,9 @@ mod tests {
     fn whoever_holds_the_lock_for_ever_stops_nobody_else_and_nothing_is_counted_that_was_given_up() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ledger");
-        let (hasty, patient) = (Duration::from_millis(10), Duration::from_secs(3600));
+        let (hasty, retrying) = (Duration::from_millis(10), Duration::from_secs(3600));
         let open = |patience| FileLedger::open(&path, patience);
-        let [mut here, there] = [open(patient).unwrap(), open(patient).unwrap()];
+        let [mut here, there] = [open(retrying).unwrap(), open(retrying).unwrap()];
         assert!(here.spend("a", 9).unwrap());
         here.patience = hasty;
         // A process that was stopped while it counted.
@@ -191,7 +196,7 @@ mod tests {
             drop(stopped);
             assert!(waits.join().unwrap());
         });
-        here.patience = patient;
+        here.patience = retrying;
         // It has read over the claims that came too late before it can take another.
         while here.spend("a", 9).is_err() {}
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a\n".repeat(3));

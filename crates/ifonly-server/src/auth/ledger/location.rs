@@ -1,14 +1,14 @@
 //! `ledger` in the configuration: a path, a URL, or a table that says more.
 //!
-//! A URL may hold a password, so it can come from a file or from the environment, where secrets of a cluster are found; it appears in
-//! no log, no error and no `Debug`.
+//! A URL may hold a password, so it can come from a file or from the environment, where secrets of
+//! a cluster are found; it appears in no log, no error and no `Debug`.
 
 use crate::auth::ledger::LedgerError;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where spent sessions are counted. In TOML a text, which is a path or a URL, or a table with one of `file`, `url`, `url_file`,
-/// `url_env` and the other keys.
+/// Where spent sessions are counted. In TOML a text, which is a path or a URL, or a table with one
+/// of `file`, `url`, `url_file`, `url_env` and the other keys.
 #[derive(Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LedgerConfig {
@@ -16,7 +16,8 @@ pub struct LedgerConfig {
     url: Option<String>,
     url_file: Option<PathBuf>,
     url_env: Option<String>,
-    /// Whose counts these are in a store that holds several; the dataset's name and the server's number without.
+    /// Whose counts these are in a store that holds several; the dataset's name and the server's
+    /// number without.
     pub(crate) name: Option<String>,
     /// The authority that issued the store's certificate, PEM; those of the system without.
     pub(crate) ca: Option<PathBuf>,
@@ -186,7 +187,8 @@ mod tests {
     fn passwords_are_not_shown() {
         let config = read("ledger = \"postgres://u:hush@h/d\"");
         assert!(!format!("{config:?}").contains("hush"));
-        // The reader of TOML shows the line that is wrong, so the file's reader leaves lines away that may hold one.
+        // The reader of TOML shows the line that is wrong, so the file's reader leaves lines away
+        // that may hold one.
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("server.toml");
         for wrong in [

@@ -1,22 +1,25 @@
-//! Where spent sessions are counted: a file, PostgreSQL, or Redis and its kin (Valkey), as the configuration says.
+//! Where spent sessions are counted: a file, PostgreSQL, or Redis and its kin (Valkey), as the
+//! configuration says.
 //!
-//! All fronts of one logical server share a ledger, and none of them sells what another has sold: a store counts one more and
-//! compares with the limit in one step. Whoever cannot know that a spend was counted refuses, and nothing is asked a second time: a
-//! spend whose reply was lost may be lost to the user, and is never sold twice.
+//! All fronts of one logical server share a ledger, and none of them sells what another has sold: a
+//! store counts one more and compares with the limit in one step. Whoever cannot know that a spend
+//! was counted refuses, and nothing is asked a second time: a spend whose reply was lost may be
+//! lost to the user, and is never sold twice.
 //!
-//! A store may forget: it is restored from an old copy, emptied, or restarted without what it held in memory. What a process has
-//! seen counted is never forgotten as long as it runs. A store that has less, or that is not the one that was opened, ends all
-//! spending until it is put back or the server is reloaded, and a reload goes on from what the process knows.
+//! A store may forget: it is restored from an old copy, emptied, or restarted without what it held
+//! in memory. What a process has seen counted is never forgotten as long as it runs. A store that
+//! has less, or that is not the one that was opened, ends all spending until it is put back or the
+//! server is reloaded, and a reload goes on from what the process knows.
 
 mod file;
 mod location;
 mod pool;
 mod postgres;
 mod redis;
-mod store;
-mod resp;
-mod tls;
 mod redis_url;
+mod resp;
+mod store;
+mod tls;
 
 pub(crate) use file::FileLedger;
 pub use location::LedgerConfig;
@@ -28,8 +31,9 @@ use std::path::PathBuf;
 
 /// Counts of what was spent, shared by whoever has opened the same one.
 pub trait Ledger: Send + Sync + std::fmt::Debug {
-    /// Counts one more under `line` unless `limit` are counted there already; whether it did. After an error it may have counted or
-    /// not, and nothing may be given for it. May wait for a lock or a network, so it belongs on a thread that may block.
+    /// Counts one more under `line` unless `limit` are counted there already; whether it did. After
+    /// an error it may have counted or not, and nothing may be given for it. May wait for a lock or
+    /// a network, so it belongs on a thread that may block.
     fn spend(&self, line: &str, limit: u64) -> Result<bool, LedgerError>;
 
     /// What this process knows to be spent.
@@ -98,15 +102,17 @@ pub enum LedgerError {
     },
 }
 
-/// Opens the ledger that the configuration names. `server` says whose counts these are where a store holds several: by default the
-/// dataset's name and the server's number, so that two logical servers which are given one store by mistake do not mix.
+/// Opens the ledger that the configuration names. `server` says whose counts these are where a
+/// store holds several: by default the dataset's name and the server's number, so that two logical
+/// servers which are given one store by mistake do not mix.
 pub fn open(config: &LedgerConfig, server: &str) -> Result<Box<dyn Ledger>, LedgerError> {
     let server = config.name.as_deref().unwrap_or(server);
     let url = match config.place()? {
         LedgerLocation::File(path) => return Ok(Box::new(FileLedger::open(&path, config.timeout())?)),
         LedgerLocation::Url(url) => url,
     };
-    // A store with a runtime of its own may not be waited for on a thread that drives another runtime.
+    // A store with a runtime of its own may not be waited for on a thread that drives another
+    // runtime.
     let opening = || -> Result<Box<dyn Ledger>, LedgerError> {
         match url.split(':').next().unwrap_or_default() {
             "postgres" | "postgresql" => Ok(Box::new(postgres::open(&url, config, server)?)),

@@ -1,5 +1,5 @@
-//! A few connections that are kept: whoever asks takes one, or the right to make one, and gives it back unless something went wrong
-//! with it.
+//! A few connections that are kept: whoever asks takes one, or the right to make one, and gives it
+//! back unless something went wrong with it.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,8 @@
-//! A ledger in PostgreSQL: a row per line, counted by one statement, which is a transaction of its own.
+//! A ledger in PostgreSQL: a row per line, counted by one statement, which is a transaction of its
+//! own.
 //!
-//! `READ COMMITTED` is enough: of two statements that meet at a row, the second waits for the first and sees what it wrote.
+//! `READ COMMITTED` is enough: of two statements that meet at a row, the second waits for the first
+//! and sees what it wrote.
 
 use crate::auth::ledger::store::{CounterStore, SpendOutcome, SpendRequest, StoreLedger};
 use crate::auth::ledger::{LedgerConfig, LedgerError, tls};
@@ -17,7 +19,8 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_postgres::{Client, Config, Error, Socket, Statement};
 
-/// Made only where they are missing, since even `IF NOT EXISTS` needs the right to create. The lock is for fronts that start at once.
+/// Made only where they are missing, since even `IF NOT EXISTS` needs the right to create. The lock
+/// is for fronts that start at once.
 const CREATE: &str = "\
 BEGIN;
 SELECT pg_advisory_xact_lock(7593041157038);
@@ -26,8 +29,8 @@ CREATE TABLE IF NOT EXISTS ifonly_spent (
     ledger text NOT NULL, line text NOT NULL, spent bigint NOT NULL, PRIMARY KEY (ledger, line));
 COMMIT";
 
-/// $1 ledger, $2 line, $3 identity, $4 limit, $5 seen, $6 floor. A line that is not there counts as 0; no row comes back where nothing
-/// was counted.
+/// $1 ledger, $2 line, $3 identity, $4 limit, $5 seen, $6 floor. A line that is not there counts as
+/// 0; no row comes back where nothing was counted.
 const SPEND: &str = "\
 INSERT INTO ifonly_spent AS known (ledger, line, spent)
 SELECT $1::text, $2::text, $6::bigint + 1
@@ -41,7 +44,8 @@ RETURNING spent";
 const WHY: &str = "\
 SELECT (SELECT identity FROM ifonly_ledger WHERE ledger = $1), (SELECT spent FROM ifonly_spent WHERE ledger = $1 AND line = $2)";
 
-/// Whether the server flushes what it acknowledges; then, for this connection, that a commit waits for the flush.
+/// Whether the server flushes what it acknowledges; then, for this connection, that a commit waits
+/// for the flush.
 const CHECK: &str = "\
 SELECT current_setting('fsync'), pg_is_in_recovery(),
        CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN ''
@@ -67,8 +71,8 @@ pub(crate) fn open(url: &str, config: &LedgerConfig, server: &str) -> Result<Sto
     StoreLedger::open(Postgres { settings, tls, ledger: server.into(), timeout: config.timeout() }, config.timeout())
 }
 
-/// The URL without `sslmode`, and whether it wants TLS: not with `disable`; with `require` and beyond always, and checked; by default
-/// unless the database is on this machine.
+/// The URL without `sslmode`, and whether it wants TLS: not with `disable`; with `require` and
+/// beyond always, and checked; by default unless the database is on this machine.
 fn without_mode(url: &str) -> (String, Option<bool>) {
     let Some((base, query)) = url.split_once('?') else { return (url.into(), None) };
     let mode = query.split('&').find_map(|pair| pair.strip_prefix("sslmode="));
@@ -100,7 +104,8 @@ pub(crate) struct PgConnection {
 
 impl Drop for PgConnection {
     fn drop(&mut self) {
-        // It may be dropped on a thread that drives another runtime, where waiting for this one is not allowed.
+        // It may be dropped on a thread that drives another runtime, where waiting for this one is
+        // not allowed.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -193,7 +198,8 @@ impl CounterStore for Postgres {
 
     fn is_open(&self, session: &mut PgConnection) -> bool {
         let Some(runtime) = &session.runtime else { return false };
-        // Nothing drives the connection while nobody waits: let it see what has come in the meantime.
+        // Nothing drives the connection while nobody waits: let it see what has come in the
+        // meantime.
         runtime.block_on(async {
             for _ in 0..3 {
                 tokio::task::yield_now().await;

@@ -1,18 +1,20 @@
-//! A ledger in Redis or Valkey: one hash, a field per line, counted by a script, which runs as one step.
+//! A ledger in Redis or Valkey: one hash, a field per line, counted by a script, which runs as one
+//! step.
 //!
-//! A Redis keeps its data in memory, so it is asked at every connection whether it would forget: it must be a primary, write its
-//! append-only file, and evict nothing.
+//! A Redis keeps its data in memory, so it is asked at every connection whether it would forget: it
+//! must be a primary, write its append-only file, and evict nothing.
 
-use crate::auth::ledger::store::{CounterStore, SpendOutcome, SpendRequest, StoreLedger};
-use crate::auth::ledger::resp::{RespConnection, RespReply};
 use crate::auth::ledger::redis_url::{RedisEndpoint, RedisUrl};
+use crate::auth::ledger::resp::{RespConnection, RespReply};
+use crate::auth::ledger::store::{CounterStore, SpendOutcome, SpendRequest, StoreLedger};
 use crate::auth::ledger::{LedgerConfig, LedgerError, tls};
 use rustls::ClientConfig;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Numbers are written without an exponent. The one write comes last: an error before it has changed nothing.
+/// Numbers are written without an exponent. The one write comes last: an error before it has
+/// changed nothing.
 const SPEND: &str = "\
 local key, identity, line = KEYS[1], ARGV[1], ARGV[2]
 local limit, seen, floor = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -59,7 +61,8 @@ impl Redis {
     fn prepare(&self, line: &mut RespConnection, words: &[&[u8]]) -> Result<RespReply, LedgerError> {
         match line.ask(words) {
             Ok(RespReply::Error(said)) => {
-                // Some refusals repeat the command's words, passwords among them; the first word says what kind it is.
+                // Some refusals repeat the command's words, passwords among them; the first word
+                // says what kind it is.
                 let kind = said.split(' ').next().unwrap_or_default();
                 let command = String::from_utf8_lossy(words.first().copied().unwrap_or_default()).into_owned();
                 Err(self.unreachable(format!("it refuses {command}: {kind}")))

@@ -1,5 +1,6 @@
-//! The parts of a Redis URL: `redis://[user][:password]@host[:port][/database]`, `rediss://` with TLS, `valkey` for `redis`, and
-//! `redis+unix:///path[?database=N&user=…&password=…]` for a socket of this machine.
+//! The parts of a Redis URL: `redis://[user][:password]@host[:port][/database]`, `rediss://` with
+//! TLS, `valkey` for `redis`, and `redis+unix:///path[?database=N&user=…&password=…]` for a socket
+//! of this machine.
 
 /// Where a Redis is, and who asks.
 #[derive(Clone, PartialEq, Eq)]

@@ -1,5 +1,6 @@
-//! The protocol of Redis and Valkey, as far as a ledger speaks it: a command is an array of byte strings, a reply is one of four
-//! things. Every read and write has a time limit, from the first byte of a handshake on.
+//! The protocol of Redis and Valkey, as far as a ledger speaks it: a command is an array of byte
+//! strings, a reply is one of four things. Every read and write has a time limit, from the first
+//! byte of a handshake on.
 
 use crate::auth::ledger::redis_url::RedisEndpoint;
 use rustls::pki_types::ServerName;

@@ -1,4 +1,5 @@
-//! What ledgers in another process have in common: connections, what this process has seen, and what to make of a store's word.
+//! What ledgers in another process have in common: connections, what this process has seen, and
+//! what to make of a store's word.
 
 use crate::auth::ledger::pool::Pool;
 use crate::auth::ledger::{Ledger, LedgerError};
@@ -7,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Connections of one process to its store. Spends of one token follow each other in the store anyway; several connections let those of
-/// others share its flushes.
+/// Connections of one process to its store. Spends of one token follow each other in the store
+/// anyway; several connections let those of others share its flushes.
 const CONNECTIONS: usize = 4;
 
 /// Counts are at most this, which a 64-bit float and a signed integer hold exactly.
@@ -31,8 +32,8 @@ pub(crate) trait CounterStore: Send + Sync {
     /// Whether nothing shows yet that the connection is over.
     fn is_open(&self, connection: &mut Self::Connection) -> bool;
 
-    /// In one step: if the ledger is the one that is meant and has counted at least `seen`, counts one more on top of the larger of its
-    /// count and `floor`, unless that is `limit` already.
+    /// In one step: if the ledger is the one that is meant and has counted at least `seen`, counts
+    /// one more on top of the larger of its count and `floor`, unless that is `limit` already.
     fn spend(&self, connection: &mut Self::Connection, claim: &SpendRequest<'_>) -> Result<SpendOutcome, LedgerError>;
 }
 
@@ -95,7 +96,8 @@ impl<S: CounterStore> StoreLedger<S> {
             reason: "all connections to it are waiting".into(),
         };
         let mut place = self.connections.take(self.timeout).ok_or_else(busy)?;
-        // A store that was restarted has closed its connections. Nothing was asked on this one yet, so another may be made.
+        // A store that was restarted has closed its connections. Nothing was asked on this one yet,
+        // so another may be made.
         let idle = place.connection.take().and_then(|mut idle| self.store.is_open(&mut idle).then_some(idle));
         let mut connection = match idle {
             Some(connection) => connection,

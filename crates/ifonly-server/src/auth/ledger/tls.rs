@@ -1,4 +1,5 @@
-//! TLS to a store: 1.3 only, its certificate checked against the authority that was named, or those of the system.
+//! TLS to a store: 1.3 only, its certificate checked against the authority that was named, or those
+//! of the system.
 
 use crate::auth::ledger::LedgerError;
 use rustls::crypto::aws_lc_rs;
@@ -10,7 +11,9 @@ pub(crate) fn client(authority: Option<&Path>) -> Result<Arc<ClientConfig>, Ledg
     let mut roots = RootCertStore::empty();
     match authority {
         Some(path) => {
-            for certificate in crate::tls::server::pem_chain(path).map_err(|error| LedgerError::Place(error.to_string()))? {
+            for certificate in
+                crate::tls::server::pem_chain(path).map_err(|error| LedgerError::Place(error.to_string()))?
+            {
                 roots.add(certificate).map_err(|error| LedgerError::Place(format!("{}: {error}", path.display())))?;
             }
         }

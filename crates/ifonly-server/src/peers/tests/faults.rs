@@ -1,17 +1,19 @@
-//! A peer that sends rubbish, too much, too little, out of order, stalls or goes away, at every frame of a session and at each of the
-//! three servers: the others end in time with an error that names a server, and the next session works.
+//! A peer that sends rubbish, too much, too little, out of order, stalls or goes away, at every
+//! frame of a session and at each of the three servers: the others end in time with an error that
+//! names a server, and the next session works.
 //!
-//! Lines, HTTP/2 and deadlines are the real ones, on a clock that only moves when nobody has anything to do. What one server puts on
-//! one of its lines passes through a task that harms one frame.
+//! Lines, HTTP/2 and deadlines are the real ones, on a clock that only moves when nobody has
+//! anything to do. What one server puts on one of its lines passes through a task that harms one
+//! frame.
 
-use crate::peers::stream::framed;
 use super::*;
+use crate::peers::stream::framed;
 use bytes::Bytes;
 use ifonly_algebra::random::RandomSource;
 use ifonly_sealed::Peer;
 use tokio::sync::{mpsc, watch};
 
-const LIMITS: PeerLimits = PeerLimits { sessions: 2, waiting: 4, open_seconds: 3, session_seconds: 5 };
+const LIMITS: PeerLimits = PeerLimits { sessions: 2, waiting: 4, join_seconds: 3, session_seconds: 5 };
 const ROWS: usize = 5;
 
 /// What happens to a frame.
@@ -53,7 +55,8 @@ struct Case {
     harm: Harm,
 }
 
-/// What a server puts on a line, counted, with one frame harmed. `gone` hears when the server is to be cut off.
+/// What a server puts on a line, counted, with one frame harmed. `gone` hears when the server is to
+/// be cut off.
 fn harmed(
     to: mpsc::Sender<Bytes>,
     case: Option<Case>,
@@ -123,7 +126,8 @@ fn harmed(
     harmed
 }
 
-/// A session in which this happens; what each server would answer, and how many frames each line of `watched` carried.
+/// A session in which this happens; what each server would answer, and how many frames each line of
+/// `watched` carried.
 async fn session_with(
     (peers, cuts): &([Arc<PeerNetwork>; 3], Cuts),
     number: u8,
@@ -191,17 +195,19 @@ async fn every_frame_of(server: usize, source: RandomnessMode, after_another: bo
             let started = Instant::now();
             let (results, _) = session_with(&three, 2, server, Some(case)).await;
             let took = started.elapsed();
-            let most = Duration::from_secs(LIMITS.open_seconds + 1 + LIMITS.session_seconds);
+            let most = Duration::from_secs(LIMITS.join_seconds + 1 + LIMITS.session_seconds);
             assert!(took <= most + Duration::from_millis(10), "{case:?} took {took:?}");
-            // The third frame to the next server is a key, where there are keys: any 32 bytes are one.
+            // The third frame to the next server is a key, where there are keys: any 32 bytes are
+            // one.
             let unseen = harm == Rubbish && source == RandomnessMode::Keys && (to, frame) == (Peer::Next, 2);
             check(case, frame + 1 == frames, unseen, results);
             if after_another {
-                // A stream that is ready, on a connection that broke: whoever has it hears of that as soon as there is time.
+                // A stream that is ready, on a connection that broke: whoever has it hears of that
+                // as soon as there is time.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             assert_eq!(cost(ROWS, session(&three.0, 3, ROWS).await), Some(5), "the next session after {case:?}");
-            assert!(three.0.iter().all(|peers| peers.lobby.is_empty()), "{case:?}");
+            assert!(three.0.iter().all(|peers| peers.rendezvous.is_empty()), "{case:?}");
             assert_eq!(three.0[0].places.available_permits(), LIMITS.sessions, "{case:?}");
             cases += 1;
         }

@@ -2,8 +2,8 @@
 
 mod faults;
 
-use crate::peers::stream::{ByteStream, Connector};
 use super::*;
+use crate::peers::stream::{ByteStream, Connector};
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_sealed::{Circuit, Party, SealedParams, combine, share};
 use std::sync::Mutex;
@@ -134,34 +134,36 @@ async fn servers_that_were_asked_different_things_do_not_compute() {
     }
 }
 
-/// Servers of so many fronts each, every one of which knows all fronts of the next server, and `extra` ways that lead nowhere.
+/// Servers of so many fronts each, every one of which knows all fronts of the next server, and
+/// `extra` ways that lead nowhere.
 fn with_fronts(limits: PeerLimits, counts: [usize; 3], extra: fn() -> Vec<Connector>) -> [Vec<Arc<PeerNetwork>>; 3] {
     let room = |_| -> Rooms { (Arc::new(SessionRendezvous::new(limits.waiting)), Arc::default()) };
     let rooms = counts.map(|count| (0..count).map(room).collect::<Vec<_>>());
     std::array::from_fn(|place| {
-        let front = |(lobby, store): &Rooms| {
+        let frontend = |(rendezvous, store): &Rooms| {
             let next = rooms[(place + 1) % 3].iter().map(|rooms| through_memory(rooms, limits));
             let peers = PeerNetwork::new(place + 1, limits, RandomnessMode::System, extra().into_iter().chain(next));
-            Arc::new(PeerNetwork { lobby: lobby.clone(), store: store.clone(), ..peers })
+            Arc::new(PeerNetwork { rendezvous: rendezvous.clone(), store: store.clone(), ..peers })
         };
-        rooms[place].iter().map(front).collect()
+        rooms[place].iter().map(frontend).collect()
     })
 }
 
 #[tokio::test]
 async fn a_session_is_found_at_whichever_fronts_its_message_reached() {
     let counts = [2, 3, 2];
-    // As few seats as there can be: whoever waited at another front has left it when the next session comes.
+    // As few seats as there can be: whoever waited at another front has left it when the next
+    // session comes.
     let one = with_fronts(PeerLimits { waiting: 1, ..PeerLimits::default() }, counts, Vec::new);
     let many = with_fronts(PeerLimits::default(), counts, Vec::new);
-    let reached = |fronts: &[Vec<Arc<PeerNetwork>>; 3], number: usize| -> [Arc<PeerNetwork>; 3] {
-        std::array::from_fn(|place| fronts[place][number / [1, 2, 6][place] % counts[place]].clone())
+    let reached = |frontends: &[Vec<Arc<PeerNetwork>>; 3], number: usize| -> [Arc<PeerNetwork>; 3] {
+        std::array::from_fn(|place| frontends[place][number / [1, 2, 6][place] % counts[place]].clone())
     };
     for number in 0..24 {
         let answers = session(&reached(&one, number), number as u8, 100).await;
         assert_eq!(cost(100, answers), Some(5), "{number}");
         // What somebody dropped is known once the tasks that serve it have run.
-        while one.iter().flatten().any(|peers| peers.lobby.waiting() > 0) {
+        while one.iter().flatten().any(|peers| peers.rendezvous.waiting() > 0) {
             tokio::task::yield_now().await;
         }
     }
@@ -176,11 +178,11 @@ async fn a_session_is_found_at_whichever_fronts_its_message_reached() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_reached_two_fronts_opens_one_session_at_most() {
-    let fronts = with_fronts(PeerLimits::default(), [2, 2, 2], Vec::new);
-    let open = async |place: usize, front: usize| {
-        let front = fronts[place][front].clone();
+    let frontends = with_fronts(PeerLimits::default(), [2, 2, 2], Vec::new);
+    let open = async |place: usize, frontend: usize| {
+        let frontend = frontends[place][frontend].clone();
         // Held until all have opened theirs or given up.
-        let opened = front.open(&subject(1)).await;
+        let opened = frontend.open(&subject(1)).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         opened.is_ok()
     };
@@ -192,21 +194,22 @@ async fn a_message_that_reached_two_fronts_opens_one_session_at_most() {
         assert!(!(one && other), "{first:?} {second:?} {third:?}");
     }
     // Whatever became of it, the fronts are there for the next one.
-    let peers = [0, 1, 2].map(|place| fronts[place][1].clone());
+    let peers = [0, 1, 2].map(|place| frontends[place][1].clone());
     assert_eq!(cost(100, session(&peers, 2, 100).await), Some(5));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_front_without_a_seat_is_asked_again_until_there_is_one() {
     let limits = PeerLimits { waiting: 1, ..PeerLimits::default() };
-    let fronts = with_fronts(limits, [1, 2, 1], Vec::new);
-    let peers = [fronts[0][0].clone(), fronts[1][1].clone(), fronts[2][0].clone()];
-    // Its message reached server 1 alone, whose streams take the only seat at both fronts until it gives up.
+    let frontends = with_fronts(limits, [1, 2, 1], Vec::new);
+    let peers = [frontends[0][0].clone(), frontends[1][1].clone(), frontends[2][0].clone()];
+    // Its message reached server 1 alone, whose streams take the only seat at both fronts until it
+    // gives up.
     let lonely = tokio::spawn({
-        let first = fronts[0][0].clone();
+        let first = frontends[0][0].clone();
         async move { first.open(&subject(1)).await.err() }
     });
-    while fronts[1].iter().any(|front| front.lobby.waiting() == 0) {
+    while frontends[1].iter().any(|frontend| frontend.rendezvous.waiting() == 0) {
         tokio::task::yield_now().await;
     }
     let asked = session(&peers, 2, 100);
@@ -225,14 +228,14 @@ async fn fronts_that_are_dead_or_silent_hold_up_no_session_of_the_others() {
         let dead: Connector = Box::new(move || Box::pin(async move { Err(dead()) }));
         vec![dead, Box::new(|| Box::pin(std::future::pending()))]
     };
-    let fronts = with_fronts(PeerLimits::default(), [1, 2, 1], nowhere);
+    let frontends = with_fronts(PeerLimits::default(), [1, 2, 1], nowhere);
     for (number, second) in [0, 1, 1, 0].into_iter().enumerate() {
-        let peers = [0, second, 0].into_iter().enumerate().map(|(place, front)| fronts[place][front].clone());
+        let peers = [0, second, 0].into_iter().enumerate().map(|(place, frontend)| frontends[place][frontend].clone());
         let peers: [Arc<PeerNetwork>; 3] = peers.collect::<Vec<_>>().try_into().unwrap();
         assert_eq!(cost(100, session(&peers, number as u8, 100).await), Some(5));
     }
     // A server that was not asked is named, although its fronts are there.
-    let (subject, [first, _, third]) = (subject(9), [0, 1, 2].map(|place| fronts[place][0].clone()));
+    let (subject, [first, _, third]) = (subject(9), [0, 1, 2].map(|place| frontends[place][0].clone()));
     let (first, third) = tokio::join!(first.open(&subject), third.open(&subject));
     let away = Some(SessionError::Away { server: 2, seconds: 15 });
     assert_eq!((first.err(), third.err()), (away.clone(), away));
@@ -248,7 +251,7 @@ async fn one_search_cannot_be_run_twice_at_once() {
     waiting.abort();
     let _ = waiting.await;
     // The seat is free again.
-    assert!(peers[0].lobby.expect(&subject(1).tau).is_some());
+    assert!(peers[0].rendezvous.expect(&subject(1).tau).is_some());
 }
 
 /// What serves each server's line to the next one; aborted, the line is cut.
@@ -260,7 +263,7 @@ fn with_weak_lines(limits: PeerLimits, source: RandomnessMode) -> ([Arc<PeerNetw
     let cuts = Cuts::default();
     for place in 0..3 {
         let next = &peers[(place + 1) % 3];
-        let (next, cut) = ((next.lobby.clone(), next.store.clone()), cuts.clone());
+        let (next, cut) = ((next.rendezvous.clone(), next.store.clone()), cuts.clone());
         let dial: Connector = Box::new(move || {
             let (next, cut) = (next.clone(), cut.clone());
             Box::pin(async move {
@@ -309,7 +312,7 @@ async fn a_peer_that_stalls_is_named_when_the_time_is_up() {
     };
     let (first, second, ()) = tokio::join!(run(1), run(2), stalls);
     for error in [first.unwrap_err(), second.unwrap_err()] {
-        assert!(matches!(error, SessionError::TooSlow { server: 3, seconds: 60, .. }), "{error}");
+        assert!(matches!(error, SessionError::UploadTimeout { server: 3, seconds: 60, .. }), "{error}");
     }
 }
 

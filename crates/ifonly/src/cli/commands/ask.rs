@@ -1,15 +1,12 @@
 //! `ifonly ask`: a person's question to real servers.
 //!
-//! The scheme is the manifest's default or the person's open choice, never a consequence of their wishes: servers see it.
+//! The scheme is the manifest's default or the person's open choice, never a consequence of their
+//! wishes: servers see it.
 
-use crate::cli::connection_args;
 use crate::cli::connection_args::{ConnectionArgs, PinArgs};
-use crate::cli::exit;
 use crate::cli::exit::{CommandError, CommandOutcome};
-use crate::cli::profile_file;
-use crate::cli::profile_args;
 use crate::cli::profile_args::split;
-use crate::cli::render;
+use crate::cli::{connection_args, exit, profile_args, profile_file, render};
 use ifonly_client::{Answer, ProfileValues, WishList};
 use ifonly_values::schema::Value;
 use ifonly_values::wishes::{Metric, UnknownMetric};
@@ -27,8 +24,8 @@ pub(crate) struct Args {
     /// A server's address; give all of them, in any order.
     #[arg(long = "server", value_name = "URL", required = true)]
     servers: Vec<String>,
-    /// Your values: a JSON object, a TOML table, or a row of a CSV or Parquet file, also compressed (gzip, Zstandard); - is
-    /// standard input. `ifonly profile` writes one to fill in.
+    /// Your values: a JSON object, a TOML table, or a row of a CSV or Parquet file, also compressed
+    /// (gzip, Zstandard); - is standard input. `ifonly profile` writes one to fill in.
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// Which row of a profile with several, counted from 1.
@@ -37,12 +34,13 @@ pub(crate) struct Args {
     /// One of your values; overrides the profile.
     #[arg(long = "set", value_name = "FEATURE=VALUE")]
     set: Vec<String>,
-    /// Features that must stay as they are. Names with commas stand in double quotes, here and below.
+    /// Features that must stay as they are. Names with commas stand in double quotes, here and
+    /// below.
     #[arg(long, value_name = "FEATURES")]
     immutable: Vec<String>,
     /// What the institution suggests as immutable stays as it is too; `ifonly profile` shows it.
     #[arg(long)]
-    suggested: bool,
+    suggested_immutable: bool,
     /// Only these features may change.
     #[arg(long, value_name = "FEATURES")]
     features_to_vary: Vec<String>,
@@ -61,18 +59,20 @@ pub(crate) struct Args {
     /// Features that may only shrink.
     #[arg(long, value_name = "FEATURES")]
     only_down: Vec<String>,
-    /// How changes are priced: l2 and l1 compare them with the feature's spread, mad with a typical deviation, count counts.
+    /// How changes are priced: l2 and l1 compare them with the feature's spread, mad with a typical
+    /// deviation, count counts.
     #[arg(long, value_name = "METRIC", default_value = "l2")]
     metric: String,
     /// How changes of one feature are priced: a metric, or how much each direction counts.
     #[arg(long = "cost", value_name = "FEATURE=l1|up:3,down:0.5")]
     costs: Vec<String>,
-    /// What ending at a value costs, instead of a price: a JSON or TOML file with a table of value = cost for each feature.
+    /// What ending at a value costs, instead of a price: a JSON or TOML file with a table of value
+    /// = cost for each feature.
     #[arg(long, value_name = "FILE")]
     cost_table: Option<PathBuf>,
     /// Prefer rows that change few features; rows that change more than this many do not count.
     #[arg(long, value_name = "K")]
-    few_changes: Option<u64>,
+    max_changes: Option<u64>,
     /// Which scheme to ask with. Servers see it; the default is the manifest's.
     #[arg(long)]
     scheme: Option<String>,
@@ -126,13 +126,13 @@ async fn ask(args: &Args) -> Result<CommandOutcome, CommandError> {
 fn wishes(args: &Args) -> Result<WishList, CommandError> {
     let mut list = WishList {
         immutable: lists(&args.immutable)?,
-        suggested: args.suggested,
+        suggested_immutable: args.suggested_immutable,
         features_to_vary: lists(&args.features_to_vary)?,
         only_up: lists(&args.only_up)?,
         only_down: lists(&args.only_down)?,
         metric: pricing("--metric", &args.metric)?,
         costs: args.cost_table.as_deref().map(profile_args::costs).transpose()?.unwrap_or_default(),
-        few_changes: args.few_changes,
+        max_changes: args.max_changes,
         top: args.top,
         scheme: args.scheme.clone(),
         ..WishList::default()
@@ -218,16 +218,16 @@ fn text(answer: &Answer) -> String {
     }
     let (up, down) = (render::bytes(answer.traffic.up), render::bytes(answer.traffic.down));
     let all = render::grouped(answer.rows as u64);
-    text += &match answer.qualifying {
+    text += &match answer.matching_rows {
         Some(rows) => format!("{} of {all} rows qualified", render::grouped(rows as u64)),
         None => format!("found among {all} rows; how many qualify is nobody's to know"),
     };
     text += &format!("; scheme {}, {} servers, {up} up, {down} down\n", answer.scheme, answer.servers);
-    for liar in &answer.liars {
+    for liar in &answer.lying_servers {
         text += &format!("note: server {liar} lied or is out of step, and was corrected\n");
     }
-    for trouble in &answer.troubles {
-        text += &format!("note: {}\n", render::clean(&trouble.to_string()));
+    for failure in &answer.server_failures {
+        text += &format!("note: {}\n", render::clean(&failure.to_string()));
     }
     text
 }

@@ -18,8 +18,8 @@ Attacks: trilateration, linking, replay, radix, collecting, stopping.")]
 pub(crate) struct Args {
     #[command(flatten)]
     lab: AttackArgs,
-    /// Play the radix attack against every scheme that this bundle offers: in how many searches a client that cheats has its
-    /// rows, which is what a budget of searches must stay below
+    /// Play the radix attack against every scheme that this bundle offers: in how many searches a
+    /// client that cheats has its rows, which is what a budget of searches must stay below
     #[arg(long, value_name = "BUNDLE")]
     bundle: Option<PathBuf>,
 }

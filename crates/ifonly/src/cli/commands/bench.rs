@@ -1,9 +1,9 @@
-//! `ifonly bench`: every part of a query on this machine, and with `--http` a whole search over real servers.
+//! `ifonly bench`: every part of a query on this machine, and with `--http` a whole search over
+//! real servers.
 
-use crate::end_to_end::{self, EndToEndReport, RowOrder};
 use crate::cli::exit::{CommandError, CommandOutcome, out, out_json};
-use crate::sealed_bench;
-use crate::timing;
+use crate::end_to_end::{self, EndToEndReport, RowOrder};
+use crate::{sealed_bench, timing};
 use ifonly_core::scheme::{self, ConstraintKind, CostModel};
 use ifonly_scan::Backend;
 use ifonly_scan::bench::{self, BenchClock, BenchOptions, BenchReport, BenchRowFunction};
@@ -62,12 +62,13 @@ pub(crate) struct Args {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// Also measure whole searches over HTTPS: as many servers on loopback as the scheme needs, the real client, and the
-    /// same search without a network to compare. The scheme is the form's, or any that is named here
+    /// Also measure whole searches over HTTPS: as many servers on loopback as the scheme needs, the
+    /// real client, and the same search without a network to compare. The scheme is the form's, or
+    /// any that is named here
     #[arg(long, value_name = "SCHEME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     http: Option<String>,
-    /// Measure instead whether the time between an answer and the next request tells what was decoded, with so many searches of
-    /// each kind at 300,000 and at 2,000,000 rows
+    /// Measure instead whether the time between an answer and the next request tells what was
+    /// decoded, with so many searches of each kind at 300,000 and at 2,000,000 rows
     #[arg(long, value_name = "SEARCHES", num_args = 0..=1, require_equals = true, default_missing_value = "200", conflicts_with = "http")]
     timing: Option<usize>,
     /// With --http=sealed: milliseconds that are added to every round trip between the servers
@@ -76,7 +77,8 @@ pub(crate) struct Args {
     /// With --http=sealed: where random bits between the servers come from, `system` or `keys`
     #[arg(long, value_name = "SOURCE", default_value_t = RandomnessMode::System, requires = "http")]
     randomness: RandomnessMode,
-    /// With --http: servers that list the rows as stored instead of in a fresh order for every search
+    /// With --http: servers that list the rows as stored instead of in a fresh order for every
+    /// search
     #[arg(long, requires = "http")]
     stored_order: bool,
 }
@@ -146,7 +148,7 @@ pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
         rows: args.rows,
         features: args.features,
         range: args.range,
-        form,
+        function: form,
         bits: args.bits,
         servers: args.servers,
         threads: args.threads,

@@ -5,7 +5,8 @@ use ifonly_bundle::{BuildOptions, BuildProgress, BuildStage, build};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// Build a bundle from CSV or Parquet: who was accepted, what the columns mean, how it will be served.
+/// Build a bundle from CSV or Parquet: who was accepted, what the columns mean, how it will be
+/// served.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: ifonly build applications.csv -o loans.bundle --target decision --accept yes

@@ -1,4 +1,5 @@
-//! `ifonly completions` and `ifonly man`: what shells and manual readers want to know about the other commands.
+//! `ifonly completions` and `ifonly man`: what shells and manual readers want to know about the
+//! other commands.
 
 use crate::cli::exit::{CommandError, CommandOutcome};
 use clap::Command;

@@ -3,15 +3,14 @@
 //! Real servers on loopback ports, real HTTP between them and the client; only the data is made up.
 
 use crate::cli::exit::{CommandError, CommandOutcome};
+use crate::cli::render;
 use crate::local::demo_loans;
 use crate::local::demo_loans::Application;
-use crate::cli::render;
 use ifonly::Loopback;
 use ifonly_algebra::random::{OsRandom, SeededRandom};
 use ifonly_bundle::Bundle;
-use ifonly_client::transport::http;
 use ifonly_client::transport::http::TlsTrust;
-use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture};
+use ifonly_client::transport::{Exchange, ServerRequest, TransportFuture, http};
 use ifonly_client::{
     Answer, Client, Clock, ManifestResponse, Pins, ProfileValues, ResponseSink, RetryPolicy, Transport, WishList,
 };
@@ -68,7 +67,8 @@ impl DemoDataset {
         let mut random = SeededRandom::new(args.seed);
         let drawn = std::iter::repeat_with(|| Application::draw(&mut random));
         let accepted: Vec<Application> = drawn.filter(Application::accepted).take(args.rows as usize).collect();
-        // The rule rejects some narrowly under every seed: the bounds of the score lie in the middle of what is drawn.
+        // The rule rejects some narrowly under every seed: the bounds of the score lie in the
+        // middle of what is drawn.
         let applicant = std::iter::repeat_with(|| Application::draw(&mut random))
             .find(Application::narrowly_rejected)
             .unwrap_or_else(|| accepted[0].clone());
@@ -246,7 +246,7 @@ impl Shown<'_> {
                 println!("The nearest accepted applicant differs from you in:");
                 print!("{}", render::changes(&explanation.changes));
                 println!("{}", render::cost(explanation));
-                match self.answer.qualifying {
+                match self.answer.matching_rows {
                     Some(rows) => println!("  {} rows qualified\n", render::grouped(rows as u64)),
                     None => println!("  how many others qualify, nobody learns\n"),
                 }
@@ -271,7 +271,7 @@ impl Shown<'_> {
         }
         for (number, (from, to)) in self.seen.rounds.iter().enumerate() {
             let what = match self.offered {
-                OfferedScheme::Scans(deployment) if number < deployment.phases() => "phase",
+                OfferedScheme::Scans(instance) if number < instance.phases() => "phase",
                 OfferedScheme::Scans(_) => "record fetch",
                 OfferedScheme::Sealed(_) => "the servers' search among themselves",
             };

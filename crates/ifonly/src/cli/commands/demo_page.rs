@@ -1,11 +1,11 @@
-//! `ifonly demo --page`: the same made-up lender, asked from a browser. The page has a listener of its own, as its host would.
+//! `ifonly demo --page`: the same made-up lender, asked from a browser. The page has a listener of
+//! its own, as its host would.
 
 use crate::cli::commands::demo::{Args, DemoDataset, serve};
 use crate::cli::exit::{CommandError, CommandOutcome};
-use crate::local::demo_loans;
-use crate::local::page;
-use crate::local::page::Page;
 use crate::cli::render;
+use crate::local::page::Page;
+use crate::local::{demo_loans, page};
 use ifonly_client::Pins;
 use std::net::Ipv4Addr;
 use tokio::net::TcpListener;

@@ -5,7 +5,8 @@ use ifonly_bundle::{Bundle, summarise};
 use ifonly_values::manifest::Manifest;
 use std::path::Path;
 
-/// Show what a bundle holds, or what servers offer: columns, operators, schemes, and the digest that `ask --manifest` pins.
+/// Show what a bundle holds, or what servers offer: columns, operators, schemes, and the digest
+/// that `ask --manifest` pins.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: ifonly inspect loans.bundle --json

@@ -2,8 +2,8 @@
 
 use crate::cli::connection_args::PinArgs;
 use crate::cli::exit::{CommandError, CommandOutcome};
-use crate::local::page::Page;
 use crate::cli::render;
+use crate::local::page::Page;
 use std::path::PathBuf;
 
 /// The page on which people ask, for a host that is neither the institution nor an operator.

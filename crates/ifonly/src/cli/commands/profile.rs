@@ -1,12 +1,12 @@
 //! `ifonly profile`: a profile to fill in, from what the servers say about their columns.
 
-use crate::cli::connection_args;
 use crate::cli::connection_args::ConnectionArgs;
 use crate::cli::exit::{CommandError, CommandOutcome};
-use crate::cli::render;
+use crate::cli::{connection_args, render};
 use ifonly_client::Pins;
 
-/// Write a profile to fill in: every column with its kind, unit, range or values. Asks for nothing but the public manifest.
+/// Write a profile to fill in: every column with its kind, unit, range or values. Asks for nothing
+/// but the public manifest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example: ifonly profile https://a.example https://b.example > me.toml

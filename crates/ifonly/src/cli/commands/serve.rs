@@ -10,15 +10,16 @@ use std::path::PathBuf;
 
 /// Serve a bundle as one of the servers.
 ///
-/// Prints the address it bound, then serves until SIGINT or SIGTERM; SIGHUP takes up the configuration, bundle, tokens and
-/// certificate again.
+/// Prints the address it bound, then serves until SIGINT or SIGTERM; SIGHUP takes up the
+/// configuration, bundle, tokens and certificate again.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Example: ifonly serve loans.bundle --index 1 --key root.key --listen 0.0.0.0:8443 --cert server.pem --cert-key server.key
          ifonly serve --config server.toml
-         ifonly serve parts/front --index 1 --key root.key --shards 10.0.0.4:7001,10.0.0.5:7001 --shards-cert inside.pem --shards-key inside.key --listen 127.0.0.1:8443")]
+         ifonly serve parts/frontend --index 1 --key root.key --shards 10.0.0.4:7001,10.0.0.5:7001 --shards-cert inside.pem --shards-key inside.key --listen 127.0.0.1:8443")]
 pub(crate) struct Args {
-    /// The bundle, made by `ifonly build`. A front with shards needs only its manifest and checksums.
+    /// The bundle, made by `ifonly build`. A front with shards needs only its manifest and
+    /// checksums.
     bundle: Option<PathBuf>,
     /// A configuration file; docs/server.toml shows every key. Flags override it.
     #[arg(long, value_name = "FILE")]
@@ -29,7 +30,8 @@ pub(crate) struct Args {
     /// Root keys, one per key epoch.
     #[arg(long = "key", value_name = "FILE")]
     keys: Vec<PathBuf>,
-    /// Where to listen, HOST:PORT; port 0 takes a free one. 127.0.0.1:0 unless given here or in the file.
+    /// Where to listen, HOST:PORT; port 0 takes a free one. 127.0.0.1:0 unless given here or in the
+    /// file.
     #[arg(long, value_name = "ADDRESS", value_parser = config::address)]
     listen: Option<SocketAddr>,
     /// Where to listen for operators: health, readiness and metrics.
@@ -47,7 +49,8 @@ pub(crate) struct Args {
     /// Where the server before this one connects, for sealed searches.
     #[arg(long, value_name = "ADDRESS", requires_all = ["next", "next_cert", "previous_cert"])]
     peers_listen: Option<SocketAddr>,
-    /// The server after this one, for sealed searches: where it listens for peers; all its fronts, if it has several.
+    /// The server after this one, for sealed searches: where it listens for peers; all its fronts,
+    /// if it has several.
     #[arg(long, value_name = "HOST:PORT,...", value_delimiter = ',', requires = "peers_listen")]
     next: Vec<String>,
     /// The certificate of the server after this one, PEM.
@@ -56,7 +59,8 @@ pub(crate) struct Args {
     /// The certificate of the server before this one, PEM.
     #[arg(long, value_name = "FILE", requires = "peers_listen")]
     previous_cert: Option<PathBuf>,
-    /// Be a front: these shards (`ifonly shard`) have the rows, HOST:PORT each, or as they print it.
+    /// Be a front: these shards (`ifonly shard`) have the rows, HOST:PORT each, or as they print
+    /// it.
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     shards: Vec<String>,
     /// A file with the address of a shard on each line, read again when it changes.
@@ -68,8 +72,9 @@ pub(crate) struct Args {
     /// That certificate's private key, PEM.
     #[arg(long, value_name = "FILE", requires = "shards_cert")]
     shards_key: Option<PathBuf>,
-    /// Where random bits between the servers of a sealed search come from: `system` (perfect privacy towards each server, the default) or
-    /// `keys` (half the traffic between servers, computational privacy). The same at all three.
+    /// Where random bits between the servers of a sealed search come from: `system` (perfect
+    /// privacy towards each server, the default) or `keys` (half the traffic between servers,
+    /// computational privacy). The same at all three.
     #[arg(long, value_name = "SOURCE")]
     randomness: Option<RandomnessMode>,
     /// Allow plain HTTP beyond loopback, behind a TLS terminator.
@@ -77,11 +82,12 @@ pub(crate) struct Args {
     plain_http: bool,
     /// Requests at work at once.
     #[arg(long, value_name = "N")]
-    running: Option<usize>,
+    max_concurrent: Option<usize>,
     /// Requests that may wait.
     #[arg(long, value_name = "N")]
     queue: Option<usize>,
-    /// How much to log: error, warn, info or debug. Logs are JSON lines on standard error, without query contents.
+    /// How much to log: error, warn, info or debug. Logs are JSON lines on standard error, without
+    /// query contents.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: String,
 }
@@ -129,7 +135,7 @@ impl Args {
             config.peers.as_mut().ok_or(missing)?.randomness = randomness;
         }
         config.plain_http |= self.plain_http;
-        config.limits.running = self.running.unwrap_or(config.limits.running);
+        config.limits.max_concurrent = self.max_concurrent.unwrap_or(config.limits.max_concurrent);
         config.limits.queue = self.queue.unwrap_or(config.limits.queue);
         Ok(config)
     }

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 
 /// Hold some rows of a server whose rows do not fit one machine.
 ///
-/// A shard answers the fronts of its server (`ifonly serve --shards`) and nobody else: both show the same certificate. It prints the address it
-/// bound, then answers until SIGINT or SIGTERM. A new bundle needs new shards, beside the old ones until the fronts have taken it up.
+/// A shard answers the fronts of its server (`ifonly serve --shards`) and nobody else: both show
+/// the same certificate. It prints the address it bound, then answers until SIGINT or SIGTERM. A
+/// new bundle needs new shards, beside the old ones until the fronts have taken it up.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Example: ifonly keygen --certificate inside.pem
@@ -21,7 +22,8 @@ Example: ifonly keygen --certificate inside.pem
 pub(crate) struct Args {
     /// A bundle, or a part of one made by `ifonly split`.
     bundle: PathBuf,
-    /// Which rows of a whole bundle, counted from 0: FIRST:END, without END itself. Either may be left out.
+    /// Which rows of a whole bundle, counted from 0: FIRST:END, without END itself. Either may be
+    /// left out.
     #[arg(long, value_name = "A:B", value_parser = rows)]
     rows: Option<(Option<usize>, Option<usize>)>,
     /// Root keys, one per key epoch; those of the server.
@@ -42,13 +44,16 @@ pub(crate) struct Args {
     /// Allow the admin port on another address than loopback, on a network of your own.
     #[arg(long)]
     public_admin: bool,
-    /// Requests at work at once; each may take two values of memory per row, of up to 8 bytes each, or four where answers are verified.
+    /// Requests at work at once; each may take two values of memory per row, of up to 8 bytes each,
+    /// or four where answers are verified.
     #[arg(long, value_name = "N")]
-    running: Option<usize>,
-    /// Memory for values that wait for their front, because the person there reads slowly; beyond that those that have waited longest give way.
+    max_concurrent: Option<usize>,
+    /// Memory for values that wait for their front, because the person there reads slowly; beyond
+    /// that those that have waited longest give way.
     #[arg(long, value_name = "MB")]
-    transit_megabytes: Option<u64>,
-    /// How much to log: error, warn, info or debug. Logs are JSON lines on standard error, without query contents.
+    buffer_megabytes: Option<u64>,
+    /// How much to log: error, warn, info or debug. Logs are JSON lines on standard error, without
+    /// query contents.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: String,
 }
@@ -71,8 +76,8 @@ fn rows(text: &str) -> Result<(Option<usize>, Option<usize>), String> {
 pub(crate) fn run(args: &Args) -> Result<CommandOutcome, CommandError> {
     log(&args.log)?;
     let mut limits = Limits::default();
-    limits.running = args.running.unwrap_or(limits.running).max(1);
-    limits.transit_megabytes = args.transit_megabytes.unwrap_or(limits.transit_megabytes);
+    limits.max_concurrent = args.max_concurrent.unwrap_or(limits.max_concurrent).max(1);
+    limits.buffer_megabytes = args.buffer_megabytes.unwrap_or(limits.buffer_megabytes);
     let rows = match args.rows {
         None => None,
         Some((first, end)) => {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 /// Cut a bundle into parts, so that every shard's machine gets its own rows and no others.
 ///
-/// Writes DIR/part-0 and so on for `ifonly shard`, and DIR/front for `ifonly serve --shards`. The bundle itself stays as it is.
+/// Writes DIR/part-0 and so on for `ifonly shard`, and DIR/front for `ifonly serve --shards`. The
+/// bundle itself stays as it is.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Example: ifonly split loans.bundle --parts 8 -o parts")]
 pub(crate) struct Args {
