@@ -2,7 +2,7 @@
 """Recomputes every number of the vectors from their inputs and randomness, without the Rust code.
 
 Usage: python3 vectors/check.py            checks all files (Python 3.9 or newer, no packages)
-       python3 vectors/check.py --falsify  falsifies every field of every file in turn and demands that each is noticed
+       python3 vectors/check.py --falsify  falsifies every field in turn; each must be detected
 """
 import copy
 import json
@@ -17,7 +17,7 @@ import values
 
 
 def check(name, vectors):
-    """Raises what is wrong."""
+    """Raises an exception if a vector is wrong."""
     if name == "transcript":
         transcript.check(vectors)
     elif name == "signature":
@@ -35,7 +35,7 @@ def check(name, vectors):
 
 
 def complaint(name, vectors):
-    # Falsified vectors may be of any shape, so any exception is a complaint.
+    # Falsified vectors may have any shape, so any exception counts as a complaint.
     try:
         check(name, vectors)
     except Exception as problem:
@@ -44,7 +44,7 @@ def complaint(name, vectors):
 
 
 def falsified(value):
-    """Other values in place of one: at a leaf another leaf; a list or an object with an entry less."""
+    """Yields false values: another value for a leaf, one entry less for a list or an object."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, (int, float)):
@@ -69,16 +69,16 @@ def places(value, path=()):
 
 
 def slips(name, vectors):
-    """The falsifications that nobody notices, and how many were tried."""
+    """Returns the falsifications that were not detected, and the number of all."""
     if "cases" in vectors:
-        # Case by case, because the others need not be checked again.
+        # One case at a time, so that the others are not checked again.
         parts = [{"scheme": vectors["scheme"], "cases": [case]} for case in vectors["cases"]]
     else:
         parts = [vectors]
     tried, found = 0, []
     for number, part in enumerate(parts):
         for path in places(part):
-            # The list of cases itself may have any length.
+            # The list of cases may have any length.
             if not path or path == ("cases",):
                 continue
             holder = copy.deepcopy(part)
@@ -106,7 +106,7 @@ def main(arguments):
         elif arguments == ["--falsify"]:
             found, count = slips(path.stem, vectors)
             bad, tried = bad + len(found), tried + count
-            print("\n".join(found + [f"{path.name}: {count} falsified, {len(found)} unnoticed"]))
+            print("\n".join(found + [f"{path.name}: {count} falsified, {len(found)} not detected"]))
     print(f"{len(paths)} files, {tried} falsified, {bad} failed")
     return 1 if bad or not paths else 0
 

@@ -1,6 +1,6 @@
-"""sealed-machine.json and sealed-search.json: sessions of the three-server bit machine and one whole search, from docs/sealed.md.
+"""Checks sealed-machine.json and sealed-search.json: sessions and a whole search of docs/sealed.md.
 
-All three servers are computed at once: bits are kept as three components, each a list of words.
+All three servers are computed at once. Shared bits have three components, each a list of words.
 """
 import functools
 
@@ -19,7 +19,7 @@ def ones(lanes):
 
 
 class Bits:
-    """Shared bits: get(c) are the words of component c (from 0), known after `depth` rounds."""
+    """Shared bits: get(c) returns the words of component c (from 0), known after `depth` rounds."""
 
     def __init__(self, depth, words, lanes, get):
         self.depth, self.words, self.lanes, self.get = depth, words, lanes, get
@@ -49,7 +49,7 @@ class Machine:
         self.gates = []
 
     def land(self, x, y, plus=None, after=0):
-        """An AND, and an XOR with `plus`, when so many rounds are over."""
+        """Adds an AND gate, with an XOR of `plus`, after at least `after` rounds."""
         depth = max([after] + [t.depth for t in (x, y, plus) if t]) + 1
         gate = Bits(depth, x.words, x.lanes, None)
         gate.x, gate.y, gate.plus = x, y, plus
@@ -58,7 +58,10 @@ class Machine:
         return gate
 
     def run(self, zero):
-        """zero(count) gives the next words of r_n for n = 1, 2, 3. Returns the rounds' messages: z of each server."""
+        """Evaluates the circuit and returns the messages of all rounds: z of each server.
+
+        zero(count) returns the next words of r_n for n = 1, 2, 3.
+        """
         rounds = []
         for depth in range(1, max([g.depth for g in self.gates], default=0) + 1):
             message = [[], [], []]
@@ -120,7 +123,7 @@ def right_is_less(machine, left, right, block):
 
 
 def neighbours(bits, beyond):
-    """The left and the right one of every pair; behind the last is `beyond`."""
+    """Returns the left and right elements of all pairs. `beyond` completes an odd number."""
     if bits.words > 1:
         size = ((bits.words + 1) // 2, bits.lanes)
         end = lambda c: [ones(bits.lanes) if beyond and c == 0 else 0]
@@ -139,10 +142,10 @@ def winner(machine, case, values, words, lanes):
         values = [machine.land(choice, xor(l, r), l) for l, r in zip(left, right)]
         index = [machine.land(choice, xor(l, r), l) for l, r in (neighbours(i, False) for i in index)] + [choice]
         level += 1
-    qualifies = product(machine, [negate(value) for value in values[case["cost_bits"] :]])
-    cost = [machine.land(qualifies, value) for value in values[: case["cost_bits"]]]
+    matches = product(machine, [negate(value) for value in values[case["cost_bits"] :]])
+    cost = [machine.land(matches, value) for value in values[: case["cost_bits"]]]
     word_bits = (words - 1).bit_length()
-    hot, reached = qualifies, 1
+    hot, reached = matches, 1
     for bit in index[word_bits:]:
         more = min(reached, lanes - reached)
         there = machine.land(hot.cut(more), spread(bit, 1, more))
@@ -161,7 +164,7 @@ def winner(machine, case, values, words, lanes):
 
         hot = Bits(there.depth, reached + more, lanes, split)
         reached += more
-    return qualifies, cost, hot
+    return matches, cost, hot
 
 
 def from_hex(text):
@@ -198,7 +201,7 @@ def check_case(case):
     drawn = "masks" in case["randomness"]
     assert set(case["randomness"]) == ({"masks", "ahead"} if drawn else {"pair_keys", "epoch", "session"})
 
-    # Step 1: what the servers enter.
+    # Step 1: input sharing.
     masks, values = [], []
     for n in range(3):
         assert len(shares) == 3 and len(shares[n]) == rows and all(v < 2**k for v in shares[n]), "shares"
@@ -228,7 +231,7 @@ def check_case(case):
             sums[k - 1] = machine.land(sums[k - 1], chosen, xor(sums[k - 1], chosen))
         winners.append(winner(machine, case, sums, words, lanes))
 
-    # The zero-sharings, in the order of the messages; those of the answers last.
+    # The zero sharings in the order of the messages; those of the answers come last.
     total = sum(gate.words for gate in machine.gates) + top * (1 + -(-length // 8))
     if drawn:
         r = [from_hex(text) for text in case["randomness"]["ahead"]]
@@ -256,7 +259,7 @@ def check_case(case):
     answers = [b"", b"", b""]
     assert case["selections"] is None or [len(s) for s in case["selections"]] == [top] * 3, "ranks"
     assert len(case["found"]) == top, "ranks"
-    for rank, (qualifies, cost, hot) in enumerate(winners):
+    for rank, (matches, cost, hot) in enumerate(winners):
         masks_of = zero(1 + -(-length // 8))
         for n in range(3):
             plane = hot.get(n)
@@ -266,7 +269,7 @@ def check_case(case):
             record = 0
             for row in range(rows):
                 record ^= int.from_bytes(bytes.fromhex(records[row]), "little") * chosen[row]
-            word = sum((bit.get(n)[0] & 1) << i for i, bit in enumerate([qualifies] + cost))
+            word = sum((bit.get(n)[0] & 1) << i for i, bit in enumerate([matches] + cost))
             mask = [masks_of[n][i] ^ masks_of[n - 1][i] for i in range(len(masks_of[n]))]
             word ^= mask[0] & ones(c + 1)
             mask = b"".join(m.to_bytes(8, "little") for m in mask[1:])[:length]
@@ -274,7 +277,7 @@ def check_case(case):
             answers[n] += word.to_bytes(8, "little") + record.to_bytes(length, "little")
     assert case["answers"] == [answer.hex() for answer in answers], "answers"
 
-    # What the user learns is what brute force finds.
+    # The client decodes what brute force finds.
     plain = [sum(share[row] for share in shares) % 2**k for row in range(rows)]
     order = sorted((v, row) for row, v in enumerate(plain) if v < 2**c)
     for rank in range(top):
@@ -293,7 +296,7 @@ def check(vectors):
     assert vectors["scheme"] == "sealed-machine", "scheme"
     for case in vectors["cases"]:
         assert case["selections"] is not None, "selection"
-        # Not every record is in a sum, so they follow a rule.
+        # Not every record is part of a sum, so records follow a rule.
         length = case["record_bytes"]
         rule = [(row + 1).to_bytes(length, "little").hex() for row in range(case["rows"])]
         assert case["records"] == "".join(rule), "records"
@@ -301,7 +304,7 @@ def check(vectors):
 
 
 def check_search(v):
-    """One whole search: the user's messages, how servers meet, all that they send each other, responses, result."""
+    """Checks one whole search: messages, handshake, frames between servers, responses, result."""
     names = "scheme ranges rows cost_limit costs gates top digest epoch root_key records messages tau greetings session masks ahead frames responses found"
     assert set(v) == set(names.split()) and v["scheme"] == "sealed-search", "fields"
     d, rows, epoch = len(v["ranges"]), v["rows"], v["epoch"].to_bytes(4, "little")
@@ -316,7 +319,7 @@ def check_search(v):
     assert all(isinstance(gate, bool) for gates in v["gates"] for gate in gates), "gates"
     assert max(map(max, v["costs"])) == v["cost_limit"], "cost_limit"
 
-    # What the user sends: shares of the table.
+    # The client's messages: shares of the table.
     messages = transcript.Messages(transcript.header_of(v, 0, bytes(48), b"sealed", 3), 3, v["messages"])
     assert messages.promises == b"" and not messages.openings and v["tau"] == messages.tau().hex(), "tau"
     shares = []
@@ -327,7 +330,7 @@ def check_search(v):
         shares.append([numbers >> k * i & ones(k) for i in range(len(table))])
     assert [sum(parts) % 2**k for parts in zip(*shares)] == table, "shares"
 
-    # How servers meet.
+    # The handshake.
     keys = transcript.derive(bytes.fromhex(v["root_key"]), b"transcript", epoch, messages.tau())
     key_check = transcript.stream(keys, "key check").read(0, 16)
     nonces = b""
@@ -338,7 +341,7 @@ def check_search(v):
         nonces += greeting[-32:]
     assert v["session"] == p.derive_key("ifonly session v1", messages.tau() + nonces).hex(), "session"
 
-    # The machine, on the sums over every row and the sealed records.
+    # The session, on the sums over all rows and the encoded records.
     starts = [sum(r + 1 for r in v["ranges"][:j]) for j in range(d)]
     sums = [[sum(share[starts[j] + row[j]] for j in range(d)) % 2**k for row in rows] for share in shares]
     root, digest = bytes.fromhex(v["root_key"]), bytes.fromhex(v["digest"])

@@ -1,4 +1,7 @@
-"""BLAKE3, AES-128 and ristretto255 from their specifications, for check.py. Slow, and with no care for secrets."""
+"""BLAKE3, AES-128 and ristretto255 from their specifications, for check.py.
+
+The code is slow and does not protect secrets.
+"""
 import functools
 
 # -- BLAKE3 (https://github.com/BLAKE3-team/BLAKE3-specs)
@@ -30,7 +33,7 @@ def compress(chaining, block, counter, length, flags):
 
 
 def _node(data, key, flags, chunk):
-    """The last compression of the subtree over data, as its arguments."""
+    """Returns the arguments of the last compression of the subtree over data."""
     if len(data) <= 1024:
         chaining, start = key, CHUNK_START
         blocks = [data[i : i + 64] for i in range(0, len(data), 64)] or [b""]
@@ -92,7 +95,7 @@ def _substitute(byte):
 
 
 S = [_substitute(byte) for byte in range(256)]
-# One table per row of a column: substitution, then the column mix.
+# One table per row of a column: substitution, then MixColumns.
 T = [[int.from_bytes(bytes(gf_multiply(S[b], (2, 1, 1, 3)[(i - r) % 4]) for i in range(4)), "big") for b in range(256)] for r in range(4)]
 
 

@@ -1,13 +1,14 @@
-"""The scheme files: every number from the formulas alone.
+"""Checks the scheme files: recomputes every number from the formulas alone.
 
-Queries are shared as s + sum alpha^j Z_j, answers are the published row formulas (not the linear or polynomial forms that
-servers scan), decoding is Lagrange interpolation at 0, liars are found by trying all sets of them.
+Queries are shared as s + sum alpha^j Z_j. Answers follow the published row formulas, not the row
+functions that servers evaluate. Decoding is Lagrange interpolation at 0. Lying servers are found by
+trying all sets of them.
 """
 import itertools
 
 
 def is_prime(n):
-    """Miller-Rabin, exact for the 64-bit numbers here."""
+    """Tests primality by Miller-Rabin, which is exact for 64-bit numbers with these bases."""
     bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
     if n < 2 or any(n % p == 0 for p in bases):
         return n in bases
@@ -22,7 +23,7 @@ def usual_points(q, count):
 
 
 class Case:
-    """A case of scheme `name`. A field that the scheme does not use must not be there."""
+    """A case of scheme `name`. Fields that the scheme does not use must be absent."""
 
     def __init__(self, name, case):
         self.name = name
@@ -39,7 +40,7 @@ class Case:
         params = {"ranges", "rows", "threshold", "silent", "lying", "shuffle", "verified"}
         params |= {"weight_limit"} if weighted else set()
         params |= {"immutable_limit"} if "single-phase" in name else set()
-        params |= {"mask"} if "mask" in name else set()
+        params |= {"d_min"} if "mask" in name else set()
         params |= {"exponent"} if "lp" in name else set()
         params |= {"cost_limit"} if table else set()
         assert set(case) == fields and set(case["params"]) == params, "fields"
@@ -67,7 +68,7 @@ class Case:
             return max(self.d * p["cost_limit"], {"gated-costs": self.delta, "gated-tables": self.d}.get(name, 0))
         if name.startswith("gated-ranges"):
             return max(self.most, self.d)
-        return self.most * (2 if self.diff else 1) + p.get("mask", 1) - 1
+        return self.most * (2 if self.diff else 1) + p.get("d_min", 1) - 1
 
     def degree(self, phase):
         if self.name == "two-phase-4":
@@ -105,7 +106,7 @@ class Case:
         assert sum(self.immutable) <= p.get("immutable_limit", self.d) <= self.d, "immutable"
         assert len(self.weights) == self.d, "weights"
         assert all(1 <= w <= p.get("weight_limit", 1) for w in self.weights), "weights"
-        # What a scheme does not look at is fixed: weights of immutable features, x beside a table of costs.
+        # Values without effect are fixed: weights of immutable features, x if a cost table counts.
         if self.name != "gated+":
             assert all(w == 1 for w, i in zip(self.weights, self.immutable) if i), "weights"
         if self.name == "gated-costs":
@@ -124,7 +125,7 @@ class Case:
     def row_at(self, position):
         return self.rows[self.order[position] if self.order else position]
 
-    # -- what the user shares, per phase: a list of vectors, and the constant that stays at home
+    # -- the vectors that the client shares in a phase, and the constant that it keeps
     def secrets(self, phase, theta):
         q, x, w = self.q, self.x, self.weights
         h = [int(i) for i in self.immutable]
@@ -165,7 +166,7 @@ class Case:
         hx = [a * b for a, b in zip(h, x)]
         return cost + [h, hx, [sum(a * b for a, b in zip(hx, x))]], offset
 
-    # -- one row's value from one server's shares, before server randomness; `one` is 1 or a share of r
+    # -- a row's value from one server's shares without randomness; `one` is 1 or a share of r
     def look_up(self, tables, y):
         total = place = 0
         for level, r in zip(y, self.ranges):
@@ -174,7 +175,7 @@ class Case:
         return total
 
     def rows_value(self, phase, y, shares, one, position):
-        """The scheme's raw values of a row: one number, or (cost, gate) for gated schemes."""
+        """Returns the raw value of a row: one number, or (cost, gate) for gated schemes."""
         name, s = self.name, shares
         quad = lambda w, wx: sum(a * v * v - 2 * b * v for a, b, v in zip(w, wx, y))
         if name in ("baseline", "diff", "mask"):
@@ -214,7 +215,7 @@ class Case:
         return cost, self.look_up(gate[0], y) if self.gate_tables else quad(gate[0], gate[1]) + gate[2][0]
 
     def known(self, phase, shares):
-        """The part of a row's value that the user can compute from the shares; it is cancelled before decoding."""
+        """Returns the known part, which the client computes from the shares and subtracts."""
         name, s = self.name, shares
         if name in ("baseline", "mask"):
             return sum(a * a for a in s[0])
@@ -228,7 +229,7 @@ class Case:
         return 0
 
     def uses(self, phase):
-        """The servers' randomness beside pads."""
+        """Returns the kinds of server randomness besides pads."""
         if self.name.startswith("gated"):
             return {"rho", "sigma"}
         if "mask" in self.name:
@@ -246,7 +247,10 @@ class Case:
         return [value(position) * drawn.get("rho", 1) + drawn.get("mu", 0) * one]
 
     def check_queries(self, phase, vectors):
-        """The shares of the vectors, from the user's draws. The shares of x and w of a second phase are drawn in the first."""
+        """Checks the shares against the client's draws.
+
+        The shares of x and w of a second phase are drawn in the first.
+        """
         q, queries, draws = self.q, self.queries[phase], iter(self.client_randomness[phase])
         points = self.alphas[: self.responders(phase)]
 
@@ -277,11 +281,11 @@ class Case:
         return r
 
     def check_answers(self, phase):
-        """What each server answers, from its shares and the servers' randomness."""
+        """Checks each server's answers against its shares and the server randomness."""
         q, randomness, verified = self.q, self.server_randomness[phase], self.params["verified"]
         per_row = (2 if self.name.startswith("gated") else 1) * (2 if verified else 1)
         assert set(randomness) == {"pads"} | self.uses(phase), "server_randomness"
-        least, limit = {"rho": 1}, {"mu": self.params.get("mask")}
+        least, limit = {"rho": 1}, {"mu": self.params.get("d_min")}
         for name in self.uses(phase):
             assert len(randomness[name]) == self.positions, name
             assert all(least.get(name, 0) <= z < limit.get(name, q) for z in randomness[name]), name
@@ -299,7 +303,7 @@ class Case:
             assert answer == expected, "answers"
 
     def decode(self, phase, vectors, offset, r):
-        """The values at 0 behind what the servers say, and who lied."""
+        """Returns the decoded values and the lying servers."""
         q, verified, queries = self.q, self.params["verified"], self.queries[phase]
         plain = 2 if self.name.startswith("gated") else 1
         per_row = plain * (2 if verified else 1)
@@ -321,7 +325,7 @@ class Case:
         return decoded, liars
 
     def ranks(self, phase, decoded, theta):
-        """Smaller is nearer; None does not qualify."""
+        """Returns a rank per row; smaller is nearer, None does not match."""
         if self.name.startswith("gated"):
             return [cost if gate == 0 else None for gate, cost in zip(decoded[::2], decoded[1::2])]
         if self.diff:
@@ -350,13 +354,13 @@ class Case:
         order = sorted((rank, position) for position, rank in enumerate(ranks) if rank is not None)
         price = lambda rank: {} if self.diff else {"price": abs(rank)}
         nearest = [{"position": position, **price(rank)} for rank, position in order]
-        # As many as were wanted, which is 1 without silence or lies, T with a higher threshold, else 3.
+        # The number of requested rows: 3 in the case with silent and lying servers, else T.
         wanted = 3 if self.params["silent"] else self.params["threshold"]
         assert self.nearest == (nearest + [None] * wanted)[:wanted], "nearest"
 
 
 def interpolate(q, columns, at):
-    """The values at a point, place by place, of the polynomials through the columns (point, values)."""
+    """Evaluates the polynomials through the columns (point, values) at a point."""
     total = [0] * len(columns[0][1])
     for n, (a, values) in enumerate(columns):
         weight = 1
@@ -368,7 +372,10 @@ def interpolate(q, columns, at):
 
 
 def honest(q, columns, need, most):
-    """`need` columns that agree with all others but the fewest possible, and these, at most `most`."""
+    """Returns `need` consistent columns and the fewest columns that contradict them.
+
+    At most `most` columns may contradict.
+    """
     for count in range(most + 1):
         for liars in itertools.combinations(columns, count):
             kept = [column for n, column in columns.items() if n not in liars]

@@ -1,4 +1,4 @@
-"""signature.json: what is signed of a record, and how (Ed25519, RFC 8032)."""
+"""Checks signature.json: the signed message of a record and its signature (Ed25519, RFC 8032)."""
 import hashlib
 
 import primitives as p
@@ -15,7 +15,7 @@ def encoded(point):
 
 
 def keys(seed):
-    """The secret scalar, the prefix of nonces, and the public key."""
+    """Returns the secret scalar, the prefix of nonces, and the public key."""
     digest = hashlib.sha512(seed).digest()
     scalar = int.from_bytes(digest[:32], "little") & (1 << 254) - 8 | 1 << 254
     return scalar, digest[32:], encoded(p.point_times(p.BASE, scalar))

@@ -1,4 +1,4 @@
-"""transcript.json and failures.json: messages, commitments, keyed randomness, orders, records; what must be refused."""
+"""Checks transcript.json (messages, keyed randomness, orders, records) and failures.json."""
 import functools
 
 import primitives as p
@@ -12,7 +12,7 @@ def derive(key, *parts):
 
 
 def label(name):
-    """Of "pad 1 2", "order 3", "rho": a tag and two numbers."""
+    """Encodes a name such as "pad 1 2", "order 3" or "rho": a tag and two numbers."""
     words = name.split()
     numbers = [int(word) for word in words if word.isdigit()]
     tag = LABELS[" ".join(word for word in words if not word.isdigit())]
@@ -54,7 +54,7 @@ def header_of(v, phase, parent, scheme, servers):
 
 
 class Messages:
-    """Messages to all servers: all that stands before the payload, and whether the commitments open to it."""
+    """The messages to all servers. Checks everything before the payload, and the commitments."""
 
     def __init__(self, header, servers, texts):
         self.header, self.sent, self.promises, self.openings = header, [bytes.fromhex(text) for text in texts], b"", []
@@ -71,7 +71,8 @@ class Messages:
             assert server == 1 or promises == self.promises, "promises"
             self.promises, count, rest = promises, rest[0], rest[1:]
             if count:
-                # What τ of the first phase was made from, and the blinding of this server's promise.
+                # The payload commitments of the first phase, and the blinding of the share
+                # commitment of this server.
                 self.openings.append((rest[: 32 * count], rest[32 * count :][:32]))
                 rest = rest[32 * count + 32 :]
             self.payloads.append(rest)
@@ -109,7 +110,7 @@ def check_two_phases(v):
     assert one["second_tau"] == second.tau().hex(), "second_tau"
 
 
-# -- the servers' randomness
+# -- server randomness
 
 
 def symbol(keys, name, limit, shift, position):
@@ -166,7 +167,7 @@ def order(keys, rows):
 def check_orders(v, keys):
     assert len(v["orders"]) == 3, "orders"
     for one in v["orders"]:
-        # A falsified number of rows is not worth a minute.
+        # Reject a falsified number of rows at once; a large order would take a minute.
         assert one["rows"] in (10, 5000, 100_000), "rows"
         rows = order(keys, one["rows"])
         assert one["first"] == rows[:8], "first"
@@ -248,7 +249,7 @@ def check(v):
     check_orders(v, keys)
 
 
-# -- what must be refused
+# -- input that must be refused
 
 
 def check_failure(one):

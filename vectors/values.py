@@ -1,4 +1,4 @@
-"""Manifests, values, records and wishes, from docs/protocol.md alone, for check.py."""
+"""Checks values.json: manifest, values, records and wishes, from docs/protocol.md alone."""
 import datetime
 import json
 import math
@@ -27,7 +27,7 @@ def number_of(text):
 
 
 def is_prime(n):
-    """Miller and Rabin with the bases that decide below 2^64."""
+    """Tests primality by Miller-Rabin, which is exact below 2^64 with these bases."""
     bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
     if n < 2 or any(n % p == 0 for p in bases):
         return n in bases
@@ -74,19 +74,19 @@ def check_manifest(manifest):
         must(0 not in alphas and len(set(alphas)) == len(alphas), "alphas")
 
 
-# -- features: R_k, the level of a value, what a level holds
+# -- features: R_k, the level of a value, the values of a level
 
 
 def numbers(kind):
-    """The values of a grid or a list, or the edges."""
-    form = kind["scale"]["form"]
-    if form["type"] == "grid":
-        return [float(Decimal(form["from"]) + k * Decimal(form["step"])) for k in range(form["levels"] + 1)]
-    if form["type"] == "listed":
-        return [float(value) for value in form["values"]]
-    at = Decimal(form["from"])
+    """Returns the values of a grid or a list, or the edges."""
+    layout = kind["scale"]["layout"]
+    if layout["type"] == "grid":
+        return [float(Decimal(layout["from"]) + k * Decimal(layout["step"])) for k in range(layout["levels"] + 1)]
+    if layout["type"] == "listed":
+        return [float(value) for value in layout["values"]]
+    at = Decimal(layout["from"])
     edges = [float(at)]
-    for run in form["runs"]:
+    for run in layout["runs"]:
         for _ in range(run["count"]):
             at += Decimal(run["step"])
             edges.append(float(at))
@@ -103,10 +103,10 @@ def words(feature):
 def top(feature):
     kind = feature["kind"]
     if kind["type"] == "numeric":
-        form = kind["scale"]["form"]
-        if form["type"] in ("grid", "levels"):
-            return form["levels"]
-        return len(numbers(kind)) - (2 if form["type"] == "edges" else 1)
+        layout = kind["scale"]["layout"]
+        if layout["type"] in ("grid", "uniform"):
+            return layout["levels"]
+        return len(numbers(kind)) - (2 if layout["type"] == "edges" else 1)
     if kind["type"] == "categorical" and len(kind["categories"]) == 2:
         return kind["range"]
     return len(words(feature)) - 1
@@ -116,7 +116,7 @@ def read(notation, text):
     text = text.strip()
     if notation["type"] == "date":
         return float((datetime.date.fromisoformat(text) - datetime.date(1970, 1, 1)).days)
-    if notation["type"] == "written" and text.startswith(notation["prefix"]) and text.endswith(notation["suffix"]):
+    if notation["type"] == "formatted" and text.startswith(notation["prefix"]) and text.endswith(notation["suffix"]):
         inner = text[len(notation["prefix"]) : len(text) - len(notation["suffix"])]
         inner = inner.replace(notation["thousands"] or "", "").replace(notation["decimal"], ".")
         if number_of(inner) is not None:
@@ -125,12 +125,12 @@ def read(notation, text):
 
 
 def place(choices, text):
-    """The same text, else the same number."""
+    """Returns the position of the same text, or else of the same number."""
     if text.strip() in choices:
         return choices.index(text.strip())
     number = number_of(text)
     same = [k for k, word in enumerate(choices) if number is not None and number_of(word) == number]
-    must(same, f"{text} is none of {choices}")
+    must(same, f"{text} is not one of {choices}")
     return same[0]
 
 
@@ -141,17 +141,17 @@ def filled(feature, text):
 
 
 def encode(feature, text):
-    """Level and number."""
+    """Returns level and number of a text."""
     text, kind = filled(feature, text), feature["kind"]
     if kind["type"] != "numeric":
         at = place(words(feature), text)
         return (at * kind["range"] if kind["type"] == "categorical" and len(words(feature)) == 2 else at), None
-    number, form, highest = read(kind["notation"], text), kind["scale"]["form"], top(feature)
+    number, layout, highest = read(kind["notation"], text), kind["scale"]["layout"], top(feature)
     must(number is not None, f"{text} is not a number")
-    if form["type"] == "levels":
-        exact = (number - form["min"]) / (form["max"] - form["min"]) * form["levels"]
-        level = math.floor(exact) if form["quantiser"] == "floor" else rounded(exact)
-    elif form["type"] == "edges":
+    if layout["type"] == "uniform":
+        exact = (number - layout["min"]) / (layout["max"] - layout["min"]) * layout["levels"]
+        level = math.floor(exact) if layout["quantiser"] == "floor" else rounded(exact)
+    elif layout["type"] == "edges":
         level = sum(edge <= number for edge in numbers(kind)) - 1
     else:
         values = numbers(kind)
@@ -162,7 +162,7 @@ def encode(feature, text):
 
 
 def rounded(x):
-    """Half away from zero."""
+    """Rounds half away from zero."""
     low = math.floor(abs(x))
     return int(math.copysign(low + (abs(x) - low >= 0.5), x))
 
@@ -184,26 +184,26 @@ def encode_all(schema, values):
 
 
 def bounds(feature):
-    form = feature["kind"]["scale"]["form"]
-    return (form["min"], form["max"]) if form["type"] == "levels" else (numbers(feature["kind"])[0], numbers(feature["kind"])[-1])
+    layout = feature["kind"]["scale"]["layout"]
+    return (layout["min"], layout["max"]) if layout["type"] == "uniform" else (numbers(feature["kind"])[0], numbers(feature["kind"])[-1])
 
 
 def interval(feature, level):
     if feature["kind"]["type"] != "numeric":
         return float(level), float(level)
     scale, highest = feature["kind"]["scale"], top(feature)
-    form = scale["form"]
-    if form["type"] == "levels":
-        low, high = form["min"], form["max"]
-        down, up = (0.0, 1.0) if form["quantiser"] == "floor" else (0.5, 0.5)
-        at, slack = (lambda steps: low + steps / form["levels"] * (high - low)), 1e-13 * (high - low)
+    layout = scale["layout"]
+    if layout["type"] == "uniform":
+        low, high = layout["min"], layout["max"]
+        down, up = (0.0, 1.0) if layout["quantiser"] == "floor" else (0.5, 0.5)
+        at, slack = (lambda steps: low + steps / layout["levels"] * (high - low)), 1e-13 * (high - low)
         ends = max(at(level - down) - slack, low), min(at(level + up) + slack, high)
-    elif form["type"] == "edges":
+    elif layout["type"] == "edges":
         edges = numbers(feature["kind"])
         ends = (0.0, 0.0) if edges[level + 1] == 5e-324 else (edges[level], edges[level + 1])
     else:
         ends = (numbers(feature["kind"])[level],) * 2
-    if scale["open"]:
+    if scale["open_ended"]:
         ends = (-INFINITY if level == 0 else ends[0], INFINITY if level == highest else ends[1])
     return ends
 
@@ -211,11 +211,11 @@ def interval(feature, level):
 def middle(feature, level):
     if feature["kind"]["type"] != "numeric":
         return float(level)
-    form = feature["kind"]["scale"]["form"]
-    if form["type"] == "levels":
-        return form["min"] + level / form["levels"] * (form["max"] - form["min"])
+    layout = feature["kind"]["scale"]["layout"]
+    if layout["type"] == "uniform":
+        return layout["min"] + level / layout["levels"] * (layout["max"] - layout["min"])
     values = numbers(feature["kind"])
-    return values[level] / 2 + values[level + 1] / 2 if form["type"] == "edges" else values[level]
+    return values[level] / 2 + values[level + 1] / 2 if layout["type"] == "edges" else values[level]
 
 
 # -- wishes
@@ -300,7 +300,7 @@ def tables(manifest, values, wishes):
     largest, every = max(map(max, costs)), 0.0
     for table in costs:
         every += max(table)
-    few = wishes.get("few_changes", False)
+    few = wishes.get("max_changes", False)
     need, room = (largest + every, limit - len(features) - 2) if few else (largest, limit)
     factor = float(room) * (1 - 2.0**-52) / need if need > 0 else 1.0
     whole = [[min(limit, rounded(entry * factor)) for entry in table] for table in costs]
@@ -312,7 +312,7 @@ def tables(manifest, values, wishes):
     return whole, gates
 
 
-# -- all of it
+# -- the whole file
 
 
 def texts_of(record, columns):
@@ -335,14 +335,14 @@ def check(vectors):
     for person in vectors["people"]:
         levels = [level for level, _ in encode_all(manifest["schema"], person["values"])]
         must(levels == person["levels"], "levels")
-        must(all(person["values"].values()), "what is missing is said by a word here")
+        must(all(person["values"].values()), "a missing value is written as a word in this file")
         must(set(person["values"]) == {column(feature) for feature in manifest["schema"]["features"]}, "columns")
-    must(len(vectors["people"]) == 3 and len(vectors["questions"]) == 4, "all of them")
+    must(len(vectors["people"]) == 3 and len(vectors["questions"]) == 4, "number of people and questions")
     record = bytes.fromhex(vectors["record"]["bytes"])
     must(len(record) == manifest["record_length"], "the record's length")
     must(texts_of(record, 9) == vectors["record"]["texts"], "the record's texts")
     for question in vectors["questions"]:
-        must(question["values"] in [person["values"] for person in vectors["people"]], "somebody else")
+        must(question["values"] in [person["values"] for person in vectors["people"]], "unknown values")
         costs, gates = tables(manifest, question["values"], question["wishes"])
         must(costs == question["cost_tables"], "cost tables")
         must(gates == question["gate_tables"], "gate tables")

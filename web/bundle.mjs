@@ -1,5 +1,5 @@
-// From TypeScript and wasm-bindgen's output to the npm package and the page: checks types, bundles, names files by their hashes and writes
-// the page's policy. web/build calls it.
+// Makes the npm package and the page from TypeScript and the output of wasm-bindgen. It checks
+// types, bundles, names files by their hashes and writes the page's policy. web/build calls it.
 
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -23,7 +23,7 @@ async function makeClient() {
   rmSync("client/dist", { recursive: true, force: true });
   mkdirSync("client/dist", { recursive: true });
   tsc("-p", "client");
-  // Declarations name files as they are here; who imports them has only what was made of these.
+  // Declarations import .ts files; the package contains .js files instead.
   for (const name of readdirSync("client/dist")) {
     const path = `client/dist/${name}`;
     writeFileSync(path, readFileSync(path, "utf8").replaceAll(/(from "\.\/\w+)\.ts"/g, '$1.js"'));
@@ -45,7 +45,8 @@ async function makePage() {
     return { name, integrity: `sha384-${digest("sha384", bytes, "base64")}` };
   };
   const wasm = named("ifonly", "wasm", readFileSync("client/wasm/ifonly_bg.wasm"));
-  // The worker's code is part of the script, so that the script's integrity covers it and the page's policy binds it.
+  // The worker's code is part of the script, so that the script's integrity hash and the page's
+  // policy cover it.
   const worker = await bundled("client/src/worker.ts", { format: "iife", minify: true });
   const define = {
     WASM: JSON.stringify(wasm),
@@ -72,16 +73,16 @@ async function makePage() {
     total += compressed;
     console.log(`${String(bytes.length).padStart(8)} bytes, ${String(compressed).padStart(7)} with brotli  ${name}`);
   }
-  console.log(`${total} bytes with brotli in all: web/page/dist`);
+  console.log(`${total} bytes with brotli in total: web/page/dist`);
   if (total > 400_000) {
-    console.error("the page is larger than 400 kB compressed");
+    console.error("the compressed page is larger than 400 kB");
     process.exit(1);
   }
 }
 
 const [, version] = readFileSync("../Cargo.toml", "utf8").match(/^version = "(.*)"$/m);
 if (JSON.parse(readFileSync("client/package.json", "utf8")).version !== version) {
-  console.error(`web/client/package.json: the version must be the workspace's, ${version}`);
+  console.error(`web/client/package.json: the version must equal that of the workspace, ${version}`);
   process.exit(1);
 }
 tsc("-p", ".");

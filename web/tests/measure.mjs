@@ -1,9 +1,12 @@
-// What docs/web.md says in figures: how soon the page can be used, how fast it asks beside the native client, whether it stays responsive.
+// Measures the figures of docs/records/clients.md: when the page is usable, how long its searches
+// take in comparison with the native client, and whether it stays responsive.
 //
-//   cargo build --release -p ifonly && IFONLY=target/release/ifonly node web/tests/measure.mjs [ROWS…] [sealed]
+//   cargo build --release -p ifonly
+//   IFONLY=target/release/ifonly node web/tests/measure.mjs [ROWS…] [sealed]
 //
-// Ratios of one run: both clients ask the same servers in turn, and medians are compared. A native search is a whole process, a page's is
-// from the button to the answer, so both meet the servers, ask, decode and fetch the record.
+// Both clients search the same servers in turn, and the ratio compares their medians. A native
+// search is a whole process. A search of the page lasts from the button to the answer. Both
+// connect, search, decode and fetch the record.
 
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -11,15 +14,15 @@ import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { promisify } from "node:util";
 import { build, table } from "./people.mjs";
-import { demo, desk, fine, finish, hosted, IFONLY, serve } from "./support.mjs";
+import { demo, finish, hosted, IFONLY, makeFolder, serve, succeed } from "./support.mjs";
 import { Visitor } from "./visitor.mjs";
 
 const median = (numbers) => numbers.sort((a, b) => a - b)[numbers.length >> 1];
-const folder = desk();
+const folder = makeFolder();
 const rounds = Number(process.env.ROUNDS ?? 7);
 const wanted = process.argv.slice(2);
 
-/** Servers of a table with so many accepted people, and a page for them. */
+/** Starts servers for a table with this number of accepted rows, and a page for them. */
 async function scans(rows) {
   const name = `people-${rows}`;
   const people = table(rows, 1).map((row) => ({ ...row, decision: "yes" }));
@@ -46,7 +49,7 @@ async function measure(name, { servers, address, profile, stop }) {
     globalThis.long = [];
     const note = (list) => globalThis.long.push(...list.getEntries().map((entry) => entry.duration));
     new PerformanceObserver(note).observe({ type: "longtask", buffered: true });
-    // When the form is there, seen from inside.
+    // The time at which the form appears.
     new MutationObserver((_, observer) => {
       if (!document.querySelector("#form .features")) return;
       globalThis.usable = performance.now();
@@ -65,13 +68,13 @@ async function measure(name, { servers, address, profile, stop }) {
     const began = performance.now();
     await promisify(execFile)(IFONLY, ["ask", "--json", "--profile", path, ...servers.flatMap((url) => ["--server", url])]);
     native.push(performance.now() - began);
-    // Measured inside the page, so that the driver's own way to the browser does not count.
+    // Measured inside the page, without the delay of the browser driver.
     const took = await page.evaluate(async () => {
       const result = document.getElementById("result");
       const began = performance.now();
       const shown = new Promise((done) => {
         const observer = new MutationObserver(() => {
-          if (!result.querySelector(".answer, .trouble")) return;
+          if (!result.querySelector(".answer, .failure")) return;
           observer.disconnect();
           done(result.querySelector(".answer") ? performance.now() - began : NaN);
         });
@@ -85,12 +88,12 @@ async function measure(name, { servers, address, profile, stop }) {
   const long = await page.evaluate(() => globalThis.long);
   const [theirs, ours] = [median(native), median(browser)];
   const tasks = `${long.length} long tasks on the main thread${long.length > 0 ? `, the longest ${Math.max(...long).toFixed(0)} ms` : ""}`;
-  console.log(`${name}: form there after ${usable.toFixed(0)} ms; native ${theirs.toFixed(0)} ms, page ${ours.toFixed(0)} ms, ratio ${(ours / theirs).toFixed(2)}; ${tasks}`);
+  console.log(`${name}: form after ${usable.toFixed(0)} ms; native ${theirs.toFixed(0)} ms, page ${ours.toFixed(0)} ms, ratio ${(ours / theirs).toFixed(2)}; ${tasks}`);
   await visitor.leave();
   await stop();
 }
 
-await fine("keygen", "-o", join(folder, "root.key"));
+await succeed("keygen", "-o", join(folder, "root.key"));
 const sizes = wanted.filter((word) => word !== "sealed").map(Number);
 for (const rows of sizes.length > 0 || wanted.includes("sealed") ? sizes : [100_000, 1_000_000]) await measure(`gated-tables, ${rows} rows`, await scans(rows));
 if (wanted.includes("sealed") || wanted.length === 0) await measure("sealed, 100000 rows", await sealed(100_000));

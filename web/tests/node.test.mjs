@@ -1,4 +1,4 @@
-// The npm package in Node: its example asks two server processes, and gets what the command line gets.
+// The npm package in Node: its example searches two servers and gives the command line's answers.
 
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -8,13 +8,13 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { connect, IfonlyError } from "../client/dist/index.js";
 import { asData, asFlags, bruteForce, build, question, table } from "./people.mjs";
-import { desk, fine, finish, ifonly, ROOT, Seeded, serve } from "./support.mjs";
+import { finish, ifonly, makeFolder, ROOT, Seeded, serve, succeed } from "./support.mjs";
 
 let folder, accepted, servers;
 
 before(async () => {
-  folder = desk();
-  await fine("keygen", "-o", join(folder, "root.key"));
+  folder = makeFolder();
+  await succeed("keygen", "-o", join(folder, "root.key"));
   accepted = await build(folder, "people", table(600, 5), "--no-shuffle");
   servers = [(await serve(folder, "people", 1)).url, (await serve(folder, "people", 2)).url];
 });
@@ -33,18 +33,18 @@ test("the example prints what the command line prints", async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [example, profile, wishes, ...servers]);
     const native = await ifonly("ask", "--json", "--profile", profile, ...servers.flatMap((url) => ["--server", url]), ...asFlags(asked));
     assert.deepEqual(JSON.parse(stdout), JSON.parse(native.stdout));
-    assert.equal(JSON.parse(stdout).qualifying, bruteForce(accepted, columns, asked).length);
+    assert.equal(JSON.parse(stdout).matching_rows, bruteForce(accepted, columns, asked).length);
   }
   connection.close();
 });
 
-test("errors say whose fault they are, and which feature", async () => {
+test("errors have a kind and name the features", async () => {
   const connection = await connect(servers);
   const { columns } = await connection.inspect();
   const { profile } = question(new Seeded(3), accepted, columns);
   const input = (features) => (error) => error instanceof IfonlyError && error.kind === "input" && assert.deepEqual(error.features, features) === undefined;
   await assert.rejects(connection.ask({ ...profile, income: "much" }), input(["income"]));
-  // Whatever is wrong, servers see as many messages, as long ones.
+  // After any input error, the servers receive messages of the same number and size.
   const shape = async () => (await connection.seen()).map(({ server, bytes }) => [server, bytes]);
   await connection.ask(profile);
   const usual = await shape();
@@ -59,7 +59,7 @@ test("errors say whose fault they are, and which feature", async () => {
   connection.close();
 });
 
-test("a search can be stopped, and the connection asks again", async () => {
+test("a search can be cancelled, and the connection can search again", async () => {
   const connection = await connect(servers);
   const { columns } = await connection.inspect();
   const { profile } = question(new Seeded(3), accepted, columns);
@@ -70,7 +70,7 @@ test("a search can be stopped, and the connection asks again", async () => {
   connection.close();
 });
 
-test("each server is sent numbers of its own, and as many whoever asks", async () => {
+test("each server receives different bytes, and the same number for every search", async () => {
   const connection = await connect(servers);
   const { columns } = await connection.inspect();
   const random = new Seeded(7);
@@ -86,7 +86,7 @@ test("each server is sent numbers of its own, and as many whoever asks", async (
   connection.close();
 });
 
-test("a record is asked for when public sizes say, not when reading happens to be done", async () => {
+test("a record is fetched at a time that depends only on public sizes", async () => {
   const { fetch, setTimeout } = globalThis;
   const connection = await connect(servers);
   const { columns } = await connection.inspect();
@@ -96,7 +96,7 @@ test("a record is asked for when public sizes say, not when reading happens to b
     return fetch(request);
   };
   globalThis.setTimeout = (then, milliseconds, ...rest) => {
-    // Longer ones are deadlines, and `fetch` has timers of its own.
+    // Longer timers are deadlines, and `fetch` has its own timers.
     if (milliseconds < 60_000 && new Error().stack.includes("wasm://")) log.push("wait");
     return setTimeout(then, milliseconds, ...rest);
   };
@@ -105,7 +105,7 @@ test("a record is asked for when public sizes say, not when reading happens to b
   } finally {
     Object.assign(globalThis, { fetch, setTimeout });
   }
-  // A timer that was early is set again.
+  // A timer that fires early is set again.
   const steps = log.filter((entry, place) => !(entry === "wait" && log[place - 1] === "wait"));
   const [answers, records] = [["/v1/answer", "/v1/answer"], ["/v1/record", "/v1/record"]];
   assert.deepEqual(steps, [...answers, "wait", ...records, "wait", ...records]);

@@ -1,14 +1,14 @@
-// A table with every kind of column, and what a search over it must find, computed from the table alone.
+// A table with all kinds of columns, and the correct results of searches by brute force.
 
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fine, Seeded } from "./support.mjs";
+import { Seeded, succeed } from "./support.mjs";
 
 const day = (number) => new Date(number * 86_400_000).toISOString().slice(0, 10);
 const GRADES = ["low", "medium", "high"];
 const CITIES = ["Aachen", "Bremen", "Celle", "Dresden", "Essen", "Fulda", "Gera"];
 
-/** Columns: numbers, words with an order, two words, many words, dates, and numbers that may be missing. */
+/** The columns: numbers, ordered words, two words, many words, dates, and optional numbers. */
 export function table(rows, seed) {
   const random = new Seeded(seed);
   return Array.from({ length: rows }, () => {
@@ -25,22 +25,22 @@ export function table(rows, seed) {
   });
 }
 
-/** Builds a bundle of it in stored order, so that ties do not fall by chance. Returns the accepted rows. */
+/** Builds a bundle of the table. Returns the accepted rows. */
 export async function build(folder, name, rows, ...extra) {
   const columns = Object.keys(rows[0]);
   const lines = [columns, ...rows.map((row) => columns.map((column) => row[column]))].map((line) => line.join(","));
   const csv = join(folder, `${name}.csv`);
   writeFileSync(csv, `${lines.join("\n")}\n`);
-  await fine("build", csv, "-o", join(folder, name), "--target", "decision", "--accept", "yes", "--missing", "median", ...extra);
+  await succeed("build", csv, "-o", join(folder, name), "--target", "decision", "--accept", "yes", "--missing", "median", ...extra);
   return rows.filter((row) => row.decision === "yes");
 }
 
-/** A person and their wishes, both from a seed. */
+/** A random profile with random wishes. */
 export function question(random, rows, columns) {
   const profile = {};
   const wishes = {};
   for (const column of columns) {
-    // Of somebody else in every column, so that the whole is nobody in particular.
+    // Each value comes from another row.
     const value = String(random.of(rows)[column.name]);
     profile[column.name] = value === "" && column.default === null ? column.min : value;
     const other = () => String(random.of(rows)[column.name]) || column.default;
@@ -57,17 +57,17 @@ export function question(random, rows, columns) {
   return { profile, wishes, metric: random.of(["l2", "l2", "l1", "count"]) };
 }
 
-/** A value as a number: the rank of a word with an order. */
+/** A value as a number; for ordered words the rank. */
 export function place(column, value) {
   const filled = value === "" ? column.default : String(value);
   if (column.kind === "ordinal") return column.words.indexOf(filled);
   return column.kind === "date" ? Date.parse(filled) / 86_400_000 : Number(filled);
 }
 
-/** Every row that qualifies, with its cost, by definition. Every level of these columns is one value. */
+/** All matching rows with their costs. Every level of these columns is one value. */
 export function bruteForce(rows, columns, { profile, wishes, metric }) {
   const weights = [0.25, 0.5, 1, 2, 4];
-  const qualifying = [];
+  const matching = [];
   for (const row of rows) {
     let cost = 0;
     const permitted = columns.every((column) => {
@@ -86,12 +86,12 @@ export function bruteForce(rows, columns, { profile, wishes, metric }) {
       cost += change * (wish === "stay" ? 1 : weights[hard]);
       return !(wish === "stay" && differs) && !(wish === "permit" && !set.includes(theirs));
     });
-    if (permitted) qualifying.push({ row, cost });
+    if (permitted) matching.push({ row, cost });
   }
-  return qualifying.sort((a, b) => a.cost - b.cost);
+  return matching.sort((a, b) => a.cost - b.cost);
 }
 
-/** The same wishes as data, for the command line and the npm package. */
+/** The wishes as data for the npm package. */
 export function asData({ wishes, metric }) {
   const weights = [0.25, 0.5, 1, 2, 4];
   const data = { metric, immutable: [], only_up: [], only_down: [], ranges: {}, permits: {}, weights: {} };
@@ -106,7 +106,7 @@ export function asData({ wishes, metric }) {
   return data;
 }
 
-/** The same as flags of `ifonly ask`. */
+/** The wishes as flags of `ifonly ask`. */
 export function asFlags(asked) {
   const data = asData(asked);
   return [

@@ -1,5 +1,5 @@
-// A table, its bundle, real servers, a host for the page and a browser. Nothing here knows a port or a time beforehand; random numbers
-// come from a seed.
+// Helpers: a temporary folder, real servers, a host for the page and a browser. No port is fixed
+// and no time is assumed. Random numbers come from a seed.
 
 import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,20 +14,21 @@ import { chromium } from "playwright-core";
 export const ROOT = resolve(import.meta.dirname, "../..");
 export const IFONLY = process.env.IFONLY ?? join(ROOT, "target/debug/ifonly");
 const exec = promisify(execFile);
-const atTheEnd = [];
+const cleanups = [];
 
-/** Undoes everything that was started, the last first. */
+/** Stops everything that was started, the last first. */
 export async function finish() {
-  while (atTheEnd.length > 0) await atTheEnd.pop()();
+  while (cleanups.length > 0) await cleanups.pop()();
 }
 
-export function desk() {
+/** Creates a temporary folder. */
+export function makeFolder() {
   const folder = mkdtempSync(join(tmpdir(), "ifonly-page-"));
-  atTheEnd.push(() => rmSync(folder, { recursive: true, force: true }));
+  cleanups.push(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** Runs a command; its exit code is part of the answer. */
+/** Runs a command and returns its exit code and output. */
 export async function ifonly(...args) {
   try {
     const { stdout } = await exec(IFONLY, args, { maxBuffer: 64 << 20 });
@@ -38,31 +39,32 @@ export async function ifonly(...args) {
   }
 }
 
-export async function fine(...args) {
+/** Runs a command that must succeed, and returns its output. */
+export async function succeed(...args) {
   const { code, stdout, stderr } = await ifonly(...args);
   if (code !== 0) throw new Error(`ifonly ${args.join(" ")}: ${stderr}`);
   return stdout;
 }
 
-/** A process that prints a line to begin with and then goes on. */
+/** Starts a process that prints one line and then runs on. */
 async function daemon(args) {
   const child = spawn(IFONLY, args, { stdio: ["ignore", "pipe", "pipe"] });
-  let said = "";
-  child.stderr.on("data", (data) => (said += data));
+  let errors = "";
+  child.stderr.on("data", (data) => (errors += data));
   const ended = new Promise((done) => child.once("exit", done));
   const stop = async () => {
     child.kill("SIGKILL");
     await ended;
   };
-  atTheEnd.push(stop);
+  cleanups.push(stop);
   for await (const line of createInterface({ input: child.stdout })) {
     child.stdout.resume();
     return { line, stop };
   }
-  throw new Error(`ifonly ${args.join(" ")} ended: ${said}`);
+  throw new Error(`ifonly ${args.join(" ")} ended: ${errors}`);
 }
 
-/** One server of a bundle, for pages from anywhere. */
+/** Starts one server of a bundle that allows every origin. */
 export async function serve(folder, bundle, index, { key = "root.key", tokens = "" } = {}) {
   const path = (name) => JSON.stringify(join(folder, name));
   const config = join(folder, `server-${index}-${Math.abs(hash(bundle + key + tokens))}.toml`);
@@ -73,19 +75,19 @@ export async function serve(folder, bundle, index, { key = "root.key", tokens = 
 
 const hash = (text) => [...text].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) | 0, 7);
 
-/** `ifonly demo --page`. */
+/** Starts `ifonly demo --page`. */
 export async function demo(...args) {
   const { line, stop } = await daemon(["demo", "--page", "--json", ...args]);
   return { ...JSON.parse(line), stop };
 }
 
-/** A port that leads to the server that was told last, or nowhere. */
-export async function door(url) {
+/** Starts a TCP proxy whose target can be changed; without a target it closes connections. */
+export async function startProxy(url) {
   const open = new Set();
-  const place = { target: url };
+  const state = { target: url };
   const server = listen((socket) => {
-    if (!place.target) return socket.destroy();
-    const { hostname, port } = new URL(place.target);
+    if (!state.target) return socket.destroy();
+    const { hostname, port } = new URL(state.target);
     const inner = dial(Number(port), hostname);
     for (const [one, other] of [[socket, inner], [inner, socket]]) {
       open.add(one);
@@ -96,20 +98,20 @@ export async function door(url) {
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
   const cut = () => open.forEach((socket) => socket.destroy());
-  atTheEnd.push(() => {
+  cleanups.push(() => {
     cut();
     return new Promise((done) => server.close(done));
   });
   return {
     url: `http://127.0.0.1:${server.address().port}`,
-    leadsTo(target) {
-      place.target = target;
+    forwardTo(target) {
+      state.target = target;
       cut();
     },
   };
 }
 
-/** A host of static files, as anybody's. */
+/** Starts a host of static files. */
 export async function host(folder) {
   const kinds = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", json: "application/json", wasm: "application/wasm" };
   const server = createServer((request, response) => {
@@ -122,34 +124,34 @@ export async function host(folder) {
     }
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  atTheEnd.push(() => {
+  cleanups.push(() => {
     server.closeAllConnections();
     return new Promise((done) => server.close(done));
   });
   return `http://127.0.0.1:${server.address().port}/`;
 }
 
-/** The page for these servers at a host of its own. */
+/** Builds the page for these servers and starts a host for it. */
 export async function hosted(folder, servers, ...extra) {
   const site = join(folder, `site-${Math.abs(hash(servers.join() + extra.join()))}`);
-  await fine("page", "build", site, ...servers.flatMap((url) => ["--server", url]), ...extra);
+  await succeed("page", "build", site, ...servers.flatMap((url) => ["--server", url]), ...extra);
   return host(site);
 }
 
 let launched;
-/** A fresh profile of a real Chromium. */
+/** Opens a new browser profile in Chromium. */
 export async function browse(options = {}) {
   if (!launched) {
     const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
     launched = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-    atTheEnd.push(() => launched.close());
+    cleanups.push(() => launched.close());
   }
   const context = await launched.newContext({ locale: "en-GB", ...options });
   context.setDefaultTimeout(60_000);
   return { context, page: await context.newPage() };
 }
 
-/** Numbers from a seed. */
+/** Random numbers from a seed. */
 export class Seeded {
   #state;
   constructor(seed) {

@@ -1,4 +1,4 @@
-// Somebody in front of the page: fills in the form as a person would, by its labels, and reads what comes.
+// A simulated user: fills in the form by its labels and reads the page.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -8,30 +8,30 @@ import { browse } from "./support.mjs";
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export class Visitor {
-  /** Everything that the browser sent, in order. */
+  /** All requests of the browser, in order. */
   traffic = [];
-  faults = [];
+  errors = [];
 
   static async to(address, options) {
     const visitor = new Visitor();
     Object.assign(visitor, await browse(options));
     visitor.address = new URL(address);
     visitor.context.on("request", (request) => visitor.traffic.push(request));
-    visitor.page.on("pageerror", (error) => visitor.faults.push(String(error)));
+    visitor.page.on("pageerror", (error) => visitor.errors.push(String(error)));
     await visitor.page.goto(address);
     return visitor;
   }
 
   async ready() {
-    await this.page.locator("#form .features, .trouble").first().waitFor();
+    await this.page.locator("#form .features, .failure").first().waitFor();
   }
 
   async leave() {
-    assert.deepEqual(this.faults, []);
+    assert.deepEqual(this.errors, []);
     await this.context.close();
   }
 
-  /** Writes one column's value. */
+  /** Enters the value of one column. */
   async value(column, value) {
     const label = `Your value: ${column.name}${column.unit ? ` (${column.unit})` : ""}`;
     if (column.words.length === 0) return this.page.getByLabel(label, { exact: true }).fill(column.kind === "timestamp" ? value.replace(" ", "T") : value);
@@ -41,9 +41,9 @@ export class Visitor {
     return this.page.getByLabel(label, { exact: true }).selectOption({ label: shown });
   }
 
-  /** Says what may happen to one column. */
+  /** Enters the wishes for one column. */
   async wish(column, { wish, low, high, permitted, hard }) {
-    await this.page.getByLabel(`What may happen to it: ${column.name}`, { exact: true }).selectOption(wish);
+    await this.page.getByLabel(`Permitted change: ${column.name}`, { exact: true }).selectOption(wish);
     if (wish === "range") {
       await this.page.getByLabel(`${column.name}, from`, { exact: true }).fill(low);
       await this.page.getByLabel(`${column.name}, to`, { exact: true }).fill(high);
@@ -61,7 +61,7 @@ export class Visitor {
       if (wishes[column.name]) await this.wish(column, wishes[column.name]);
     }
     await this.more();
-    await this.page.getByLabel("How changes are compared").selectOption(metric);
+    await this.page.getByLabel("Metric of changes").selectOption(metric);
   }
 
   async more() {
@@ -69,16 +69,16 @@ export class Visitor {
     if (!(await details.evaluate((details) => details.open))) await details.locator("summary").click();
   }
 
-  /** Presses the button and waits for an answer or for words about why there is none. */
+  /** Starts a search and waits for its answer or an error. */
   async ask() {
     const button = this.page.getByRole("button", { name: "Ask privately" });
     await button.click();
-    // It cannot be pressed again until all is over.
+    // The button is disabled during the search.
     await button.and(this.page.locator(":enabled")).waitFor();
-    await this.page.locator(".answer, .trouble, .summary:not([hidden])").first().waitFor();
+    await this.page.locator(".answer, .failure, .summary:not([hidden])").first().waitFor();
   }
 
-  /** The answer as the page saves it. */
+  /** Returns the answer as the page saves it. */
   async saved() {
     const coming = this.page.waitForEvent("download");
     await this.page.getByRole("button", { name: "Save as JSON" }).click();
@@ -89,7 +89,7 @@ export class Visitor {
     return this.page.locator(selector).first().innerText();
   }
 
-  /** What servers were sent since the last look, in the order in which it left. */
+  /** Returns the requests to the servers since the last call, in order. */
   async sent(servers) {
     const own = this.traffic.splice(0).filter((request) => servers.some((server) => request.url().startsWith(server)));
     return Promise.all(
@@ -102,14 +102,14 @@ export class Visitor {
     );
   }
 
-  /** What axe finds. */
-  async faultsOfAccess() {
+  /** Returns the accessibility problems that axe finds. */
+  async accessibilityProblems() {
     await this.page.evaluate(axe);
     const { violations } = await this.page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
     return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);
   }
 
-  /** Whatever a browser could keep of a visit. */
+  /** Returns everything that the browser could store about a visit. */
   kept() {
     return this.page.evaluate(async () => ({
       local: localStorage.length,

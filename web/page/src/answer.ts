@@ -1,6 +1,7 @@
-// The answer as people read it: a sentence and a picture per change, what stayed, how many qualified, and what each server saw.
+// Shows the answer: a sentence and a drawing per change, unchanged values, the number of matching
+// rows, and the messages that each server received.
 
-import type { Answer, Change, Column, Connection, Explanation, Inspection, Pricing, Sent } from "../../client/src/index.ts";
+import type { Answer, Change, Column, Connection, Explanation, Inspection, Metric, SentMessage } from "../../client/src/index.ts";
 import { h, save } from "./dom.ts";
 import type { Format } from "./format.ts";
 import { picture } from "./picture.ts";
@@ -9,10 +10,10 @@ import type { Texts } from "./texts/en.ts";
 export interface AnswerParts {
   answer: Answer;
   asked: number;
-  metric: Pricing;
+  metric: Metric;
   offer: Inspection;
   connection: Connection;
-  seen: Sent[];
+  seen: SentMessage[];
   texts: Texts;
   format: Format;
 }
@@ -25,7 +26,7 @@ export async function showAnswer(parts: AnswerParts): Promise<HTMLElement> {
   const heading = !first ? texts.answer.headingNone : same && found.length === 1 ? texts.answer.headingSame : texts.answer.heading;
   const cards = await Promise.all(found.map((explanation, place) => card(parts, explanation, found.length > 1 ? place + 1 : 0)));
   const all = format.number(offer.rows);
-  const notes = [...answer.liars.map(texts.answer.liar), ...answer.troubles, ...answer.notes];
+  const notes = [...answer.lying_servers.map(texts.answer.lyingServer), ...answer.server_failures, ...answer.notes];
   return h(
     "section",
     { class: "answer panel", "aria-labelledby": "answer" },
@@ -33,7 +34,7 @@ export async function showAnswer(parts: AnswerParts): Promise<HTMLElement> {
     !first && none(parts),
     h("div", { class: "cards" }, cards),
     first && h("p", { class: "hint" }, offer.signer === null ? texts.answer.realUnsigned : texts.answer.real),
-    h("p", {}, answer.qualifying === null ? texts.answer.hidden(all) : texts.answer.qualified(format.number(answer.qualifying), all)),
+    h("p", {}, answer.matching_rows === null ? texts.answer.hidden(all) : texts.answer.matching(format.number(answer.matching_rows), all)),
     found.length > 0 && found.length < asked && h("p", {}, texts.answer.fewer(found.length, asked)),
     notes.length > 0 && h("div", { class: "notes" }, h("h3", {}, texts.answer.notes), h("ul", {}, notes.map((note) => h("li", {}, note)))),
     h("p", { class: "hint" }, texts.answer.traffic(format.bytes(answer.bytes_up), format.bytes(answer.bytes_down), answer.scheme, answer.servers)),
@@ -101,7 +102,7 @@ async function changeItem(parts: AnswerParts, change: Change, whole: number): Pr
   );
 }
 
-/** By how much, where that can be said. */
+/** The size of the change, for numbers and dates. */
 function difference(change: Change, column: Column | undefined, texts: Texts, format: Format): string {
   if (typeof change.yours === "number" && typeof change.theirs === "number") {
     const by = Number((change.theirs - change.yours).toPrecision(12));

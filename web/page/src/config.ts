@@ -1,12 +1,13 @@
-// Whom to ask: the page's address (?server=…&server=…), or config.json beside it. From then on the browser itself lets this page connect to
-// nobody else: a policy that is added can only narrow the one in the HTML.
+// Reads the servers from the page's address (?server=…&server=…) or from config.json beside it.
+// Then adds a content security policy that allows connections only to these servers. An added
+// policy can only restrict the one in the HTML.
 
 import type { Pins, Profile } from "../../client/src/data.ts";
 
 export interface Config {
   servers: string[];
   pins: Pins;
-  /** Made-up values, for demonstrations. */
+  /** Example values, for demonstrations. */
   example: Profile | null;
 }
 
@@ -23,13 +24,13 @@ export async function readConfig(): Promise<Config> {
     config.pins = found.pins ?? {};
     config.example = found.example ?? null;
   } catch {
-    // No file is no configuration: the person is asked.
+    // Without the file the page asks the user for servers.
   }
   return config;
 }
 
-/** Lets this page and its workers connect to these addresses only. Returns false if one of them is no address. */
-export function narrow(servers: string[]): boolean {
+/** Restricts this page and its workers to these addresses. Returns false if one is invalid. */
+export function restrictConnections(servers: string[]): boolean {
   const sources: string[] = [];
   for (const server of servers) {
     try {

@@ -1,4 +1,4 @@
-// Making elements. Texts are always text nodes: nothing from a server or a person is ever read as HTML.
+// Creates elements. Texts are always text nodes: no input is ever parsed as HTML.
 
 type Child = Node | string | null | undefined | false;
 type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>;
@@ -15,21 +15,21 @@ function fill<E extends Element>(element: E, attributes: Attributes, children: (
   return element;
 }
 
-/** An element; attributes that are functions listen. */
+/** Creates an HTML element. Attributes that are functions become event listeners. */
 export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: (Child | Child[])[]) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An element of a picture. */
+/** Creates an SVG element. */
 export function svg(tag: string, attributes: Attributes = {}, ...children: (Child | Child[])[]) {
   return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
 let last = 0;
-/** A name for labels and descriptions to point to. */
+/** Returns a unique ID for labels and descriptions. */
 export const unique = (stem: string) => `${stem}-${++last}`;
 
-/** A saved file, made here. */
+/** Saves a text as a file. */
 export function save(name: string, text: string) {
   const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   h("a", { href: url, download: name }).click();

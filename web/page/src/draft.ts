@@ -1,6 +1,6 @@
-// What the person has written so far. It lives in memory only and outlives whatever happens to the form around it.
+// The user's input so far. It stays in memory, also when the form is drawn again.
 
-import type { Column, Inspection, Pricing, Profile, Value, Wishes } from "../../client/src/data.ts";
+import type { Column, Inspection, Metric, Profile, Value, Wishes } from "../../client/src/data.ts";
 
 export type Wish = "free" | "stay" | "up" | "down" | "range" | "permit";
 
@@ -14,17 +14,17 @@ export interface Entry {
   hard: number;
 }
 
-/** Weights of the five steps: how much dearer a change becomes. */
+/** Weights of the five steps of difficulty. */
 export const WEIGHTS = [0.25, 0.5, 1, 2, 4] as const;
 
 export class Draft {
   entries = new Map<string, Entry>();
-  metric: Pricing = "l2";
-  few = "";
+  metric: Metric = "l2";
+  maxChanges = "";
   top = "1";
   scheme = "";
   tokens = new Map<string, string>();
-  /** Whether the further choices are open. */
+  /** Whether the section with more choices is open. */
   more = false;
 
   entry(column: Column): Entry {
@@ -36,12 +36,12 @@ export class Draft {
     return entry;
   }
 
-  /** Every wish as it was in the beginning. */
-  forget(columns: Column[]) {
+  /** Resets all wishes. */
+  resetWishes(columns: Column[]) {
     for (const column of columns) {
       Object.assign(this.entry(column), { wish: "free", low: "", high: "", permitted: new Set(), hard: 2 });
     }
-    this.few = "";
+    this.maxChanges = "";
     this.metric = "l2";
   }
 
@@ -70,13 +70,13 @@ export class Draft {
       if (entry.wish === "permit") wishes.permits[column.name] = column.words.filter((word) => entry.permitted.has(word));
       if (entry.wish !== "stay" && entry.hard !== 2) wishes.weights[column.name] = WEIGHTS[entry.hard] ?? 1;
     }
-    if (this.few !== "") wishes.few_changes = Number(this.few);
+    if (this.maxChanges !== "") wishes.max_changes = Number(this.maxChanges);
     if (this.scheme !== "" && this.scheme !== offer.default_scheme) wishes.scheme = this.scheme;
     return wishes;
   }
 }
 
-/** A number as the schema reads it: in German the comma stands before the decimals. What is no plain number stays as it is. */
+/** Converts a German decimal comma, so that the schema reads the number. Keeps other texts. */
 export function plain(text: string, column: Column, language: string): string {
   const trimmed = text.trim();
   if (language === "de" && column.kind === "number" && /^[+-]?\d+,\d+$/.test(trimmed)) return trimmed.replace(",", ".");

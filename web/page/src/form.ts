@@ -1,13 +1,13 @@
-// The form: for every column what the person has and what they wish. It writes into the draft as they type.
+// The form: the user's value and wishes for every column. It writes all input into the draft.
 
-import type { Column, Connection, Inspection, Pricing } from "../../client/src/index.ts";
+import type { Column, Connection, Inspection, Metric } from "../../client/src/index.ts";
 import { IfonlyError } from "../../client/src/data.ts";
 import { h, unique } from "./dom.ts";
 import { plain, type Draft, type Entry, type Wish } from "./draft.ts";
 import type { Format } from "./format.ts";
 import type { Texts } from "./texts/en.ts";
 
-/** More choices than this are a list to open. */
+/** Maximum number of radio buttons; longer lists become a select element. */
 const PILLS = 6;
 
 interface Field {
@@ -34,7 +34,7 @@ export class Form {
   readonly #parts: FormParts;
   readonly #fields = new Map<string, Field>();
   readonly #summary: HTMLElement;
-  readonly #few: HTMLInputElement;
+  readonly #maxChanges: HTMLInputElement;
   readonly #more: HTMLDetailsElement;
 
   constructor(parts: FormParts) {
@@ -42,7 +42,7 @@ export class Form {
     const { offer, texts } = parts;
     this.#summary = h("p", { class: "summary", role: "alert", hidden: true });
     this.button = h("button", { type: "submit", class: "primary" }, texts.form.button);
-    this.#few = this.#number(parts.draft.few, (text) => (parts.draft.few = text), { min: 0, max: offer.columns.length });
+    this.#maxChanges = this.#number(parts.draft.maxChanges, (text) => (parts.draft.maxChanges = text), { min: 0, max: offer.columns.length });
     this.#more = this.#choices();
     this.root = h(
       "form",
@@ -64,7 +64,7 @@ export class Form {
     );
   }
 
-  /** Whether everything can be asked; what cannot is shown where it is. Nothing is sent. */
+  /** Whether all input is valid. Shows errors beside their fields. Sends nothing. */
   async valid(): Promise<boolean> {
     const { offer, draft, texts, format } = this.#parts;
     const connection = this.#parts.connection();
@@ -78,11 +78,11 @@ export class Form {
         await connection.check(draft.profile(offer, format.language), draft.wishes(offer, format.language));
       } catch (error) {
         if (!(error instanceof IfonlyError)) throw error;
-        // Too few servers are no mistake of the person; the search says so.
+        // Unreachable servers are not an input error; the search reports them.
         if (error.kind !== "input") return true;
         const names = error.features.filter((name) => this.#fields.has(name));
-        for (const name of names) wrong.set(name, this.#said(error));
-        if (names.length === 0) general = `${texts.trouble.codes[error.code] ?? texts.trouble.codes["input"]} ${error.message}`;
+        for (const name of names) wrong.set(name, this.#message(error));
+        if (names.length === 0) general = `${texts.failure.codes[error.code] ?? texts.failure.codes["input"]} ${error.message}`;
       }
     }
     this.#show(wrong, general);
@@ -94,15 +94,15 @@ export class Form {
     this.root.setAttribute("aria-busy", String(busy));
   }
 
-  /** Opens the further choices, where tokens are. */
+  /** Opens the section with more choices, which has the token fields. */
   openMore() {
     this.#more.open = true;
   }
 
-  #said(error: IfonlyError): string {
+  #message(error: IfonlyError): string {
     const { texts } = this.#parts;
     if (/no level lies wholly/.test(error.message)) return `${texts.errors.rangeEmpty} ${error.message}`;
-    return `${texts.trouble.codes[error.code] ?? ""} ${error.message}`;
+    return `${texts.failure.codes[error.code] ?? ""} ${error.message}`;
   }
 
   #show(wrong: Map<string, string>, general: string) {
@@ -198,20 +198,20 @@ export class Form {
     return root;
   }
 
-  /** Says how a value counts where that is not what was written. */
+  /** Shows how a value counts, if that differs from the input. */
   async #understand(column: Column, entry: Entry, where: HTMLElement) {
     const { texts, format } = this.#parts;
-    const written = plain(entry.value, column, format.language);
+    const typed = plain(entry.value, column, format.language);
     where.textContent = "";
-    if (written === "" || column.kind === "category" || column.kind === "ordinal") return;
+    if (typed === "" || column.kind === "category" || column.kind === "ordinal") return;
     try {
-      const { level, clamped } = (await this.#parts.connection()?.understand(column.name, written)) ?? {};
-      if (entry.value.trim() !== "" && level && level !== written) {
+      const { level, clamped } = (await this.#parts.connection()?.understand(column.name, typed)) ?? {};
+      if (entry.value.trim() !== "" && level && level !== typed) {
         const shown = format.value(level, column, false);
         where.textContent = clamped ? texts.form.beyond(shown) : texts.form.counts(shown);
       }
     } catch {
-      // The form says it when it is sent: nobody likes to be corrected while typing.
+      // The form shows errors when it is submitted, not while the user types.
     }
   }
 
@@ -243,7 +243,7 @@ export class Form {
         change: () => ((entry.value = word), changed()),
       }),
     );
-    // An empty text is a choice only where a value may be missing.
+    // An empty text is a choice only if a value may be missing.
     const chosen = radios.find((radio) => radio.value === entry.value);
     if (chosen) chosen.checked = true;
     const group = h(
@@ -268,7 +268,7 @@ export class Form {
     return { root, focus: () => input.focus(), invalid: (wrong: boolean) => input.setAttribute("aria-invalid", String(wrong)) };
   }
 
-  /** A place to write a number or a date of a column. */
+  /** Creates an input for a number or a date of a column. */
   #input(column: Column, value: string, label: string, described: string, write: (text: string) => void): HTMLInputElement {
     const type = { date: "date", timestamp: "datetime-local" }[column.kind as string] ?? "text";
     const input = h("input", {
@@ -377,17 +377,17 @@ export class Form {
   #choices(): HTMLDetailsElement {
     const { draft, offer, texts, servers } = this.#parts;
     const [metric, scheme, learns] = [unique("metric"), unique("scheme"), unique("learns")];
-    const metrics = (["l2", "l1", "mad", "count"] as Pricing[]).filter((name) => name !== "mad" || offer.columns.every((column) => column.deviation));
+    const metrics = (["l2", "l1", "mad", "count"] as Metric[]).filter((name) => name !== "mad" || offer.columns.every((column) => column.deviation));
     const metricSelect = h(
       "select",
-      { id: metric, autocomplete: "off", change: () => (draft.metric = metricSelect.value as Pricing) },
+      { id: metric, autocomplete: "off", change: () => (draft.metric = metricSelect.value as Metric) },
       metrics.map((name) => h("option", { value: name }, texts.form.metrics[name])),
     );
     metricSelect.value = draft.metric;
-    const told = h("p", { class: "hint", id: learns });
-    const tell = () => {
+    const hint = h("p", { class: "hint", id: learns });
+    const update = () => {
       const chosen = offer.schemes.find((other) => other.name === (draft.scheme || offer.default_scheme));
-      told.textContent = `${texts.form.public} ${chosen ? texts.form.learns(chosen.learns) : ""}`;
+      hint.textContent = `${texts.form.public} ${chosen ? texts.form.learns(chosen.learns) : ""}`;
     };
     const schemeSelect = h(
       "select",
@@ -397,13 +397,13 @@ export class Form {
         "aria-describedby": learns,
         change: () => {
           draft.scheme = schemeSelect.value;
-          tell();
+          update();
         },
       },
       offer.schemes.map((other) => h("option", { value: other.name }, other.name)),
     );
     schemeSelect.value = draft.scheme || offer.default_scheme;
-    tell();
+    update();
     const top = this.#number(draft.top, (text) => (draft.top = text), { min: 1, max: offer.top_limit });
     const tokens = servers.map((server) => {
       const input = h("input", {
@@ -423,9 +423,9 @@ export class Form {
         "div",
         { class: "grid" },
         h("div", {}, h("label", { for: metric }, texts.form.metric), metricSelect),
-        h("div", {}, h("label", { for: this.#few.id }, texts.form.few), this.#few),
+        h("div", {}, h("label", { for: this.#maxChanges.id }, texts.form.maxChanges), this.#maxChanges),
         h("div", {}, h("label", { for: top.id }, texts.form.top), top, h("p", { class: "hint" }, texts.form.public)),
-        h("div", {}, h("label", { for: scheme }, texts.form.scheme), schemeSelect, told),
+        h("div", {}, h("label", { for: scheme }, texts.form.scheme), schemeSelect, hint),
         tokens,
         h("p", { class: "hint" }, texts.form.tokenHint),
       ),

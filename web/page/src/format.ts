@@ -1,4 +1,4 @@
-// Numbers, dates and sizes as people of a language read them.
+// Formats numbers, dates and sizes for a language.
 
 import type { Column, Value } from "../../client/src/data.ts";
 
@@ -11,7 +11,7 @@ export class Format {
 
   constructor(language: string) {
     this.language = language;
-    // The browser's own kind of the language, such as British English, where it has one.
+    // Use the browser's variant of the language, such as British English.
     this.#locale = navigator.language.startsWith(language) ? navigator.language : language;
     this.#number = new Intl.NumberFormat(this.#locale, { maximumFractionDigits: 12 });
     this.#short = new Intl.NumberFormat(this.#locale, { maximumSignificantDigits: 3 });
@@ -22,7 +22,7 @@ export class Format {
     return this.#number.format(number);
   }
 
-  /** Three digits. */
+  /** A number with three significant digits. */
   short(number: number) {
     return this.#short.format(number);
   }

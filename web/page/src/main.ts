@@ -1,17 +1,18 @@
-// The page: reads whom to ask, meets them, makes the form, asks, shows the answer. All state is in memory.
+// The page: reads the configuration, connects to the servers, shows the form, searches and shows
+// the answer. All state is in memory.
 
 import { connect, start, type Connection, type Engine, type Inspection, type Server } from "../../client/src/index.ts";
 import { IfonlyError } from "../../client/src/data.ts";
 import { showAnswer } from "./answer.ts";
-import { narrow, readConfig, type Config } from "./config.ts";
+import { readConfig, restrictConnections, type Config } from "./config.ts";
 import { h, unique } from "./dom.ts";
 import { Draft } from "./draft.ts";
+import { showFailure } from "./failure.ts";
 import { Form } from "./form.ts";
 import { Format } from "./format.ts";
 import { Running } from "./progress.ts";
 import { de } from "./texts/de.ts";
 import { en, type Texts } from "./texts/en.ts";
-import { showTrouble } from "./trouble.ts";
 
 declare const WASM: { name: string; integrity: string };
 declare const WORKER: string;
@@ -31,12 +32,12 @@ class Page {
   #connection: Connection | null = null;
   #offer: Inspection | null = null;
   #form: Form | null = null;
-  #fault: IfonlyError | null = null;
+  #failure: IfonlyError | null = null;
   #again: (() => Promise<HTMLElement>) | null = null;
   #configured = false;
 
   constructor() {
-    // The hash is part of this script, so that whoever checks the script has checked the engine too.
+    // The hash is part of this script, so that a check of the script also covers the engine.
     this.#wasm = fetch(WASM.name, { integrity: WASM.integrity }).then((response) => response.arrayBuffer());
     this.#wasm.catch(() => {});
   }
@@ -53,30 +54,30 @@ class Page {
     this.#render();
   }
 
-  /** Narrows what the browser may connect to, then starts the engine under it, then meets the servers. */
+  /** Restricts connections, then starts the engine under that policy and connects. */
   async #prepare() {
     try {
       const wasm = await this.#wasm;
-      if (!narrow(this.#config.servers)) throw new IfonlyError({ kind: "input", code: "url", message: this.#config.servers.join(", ") });
-      // A worker made of a blob is bound by this page's policy; one from an address would have its own.
+      if (!restrictConnections(this.#config.servers)) throw new IfonlyError({ kind: "input", code: "url", message: this.#config.servers.join(", ") });
+      // A worker from a blob inherits this page's policy; a worker from a URL would have its own.
       const worker = new Worker(URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" })));
       this.#engine = start({ worker, wasm });
     } catch (error) {
-      this.#fault = asError(error);
+      this.#failure = asError(error);
       return;
     }
-    await this.#meet();
+    await this.#connect();
   }
 
-  async #meet() {
-    this.#fault = null;
+  async #connect() {
+    this.#failure = null;
     try {
       const connection = await this.#connected();
       this.#connection?.close();
       this.#connection = connection;
       this.#offer = await connection.inspect();
     } catch (error) {
-      this.#fault = asError(error);
+      this.#failure = asError(error);
     }
   }
 
@@ -107,19 +108,19 @@ class Page {
       });
       return [this.#who(this.#offer), this.#presets(this.#offer), this.#form.root, this.#result];
     }
-    if (this.#fault) {
+    if (this.#failure) {
       const retry = h("button", { type: "button", class: "primary", click: () => void this.#retry() }, texts.boot.retry);
-      const tokens = this.#fault.servers.some(({ code }) => code === "unauthorised") ? this.#tokens() : null;
-      return [showTrouble(this.#fault, texts, false, ...(tokens ? [tokens] : []), retry)];
+      const tokens = this.#failure.servers.some(({ code }) => code === "unauthorized") ? this.#tokens() : null;
+      return [showFailure(this.#failure, texts, false, ...(tokens ? [tokens] : []), retry)];
     }
     if (this.#config.servers.length === 0 && this.#configured) return [this.#servers()];
-    return [h("p", { role: "status", class: "panel" }, texts.boot.meeting)];
+    return [h("p", { role: "status", class: "panel" }, texts.boot.connecting)];
   }
 
   async #retry() {
-    this.#fault = null;
+    this.#failure = null;
     this.#render();
-    if (this.#engine) await this.#meet();
+    if (this.#engine) await this.#connect();
     else await this.#prepare();
     this.#render();
     document.querySelector<HTMLElement>("main h2")?.focus();
@@ -135,7 +136,7 @@ class Page {
     return h("div", { class: "grid" }, inputs, h("p", { class: "hint" }, texts.form.tokenHint));
   }
 
-  /** Where nobody said which servers. */
+  /** A form for the addresses of the servers, if the configuration has none. */
   #servers(): HTMLElement {
     const texts = this.#texts;
     const [id, hint] = [unique("servers"), unique("hint")];
@@ -182,7 +183,7 @@ class Page {
     );
   }
 
-  /** The same page in another language, the answer included. */
+  /** Draws the page and the answer in another language. */
   async #translate() {
     if (this.#again) this.#result.replaceChildren(await this.#again());
     this.#render();
@@ -194,7 +195,7 @@ class Page {
     const format = new Format(this.#language);
     const operatorOf = (server: string) => offer.operators.find((other) => other.url?.replace(/\/+$/, "") === server.replace(/\/+$/, ""));
     const unplaced = this.#config.servers.some((server) => !operatorOf(server));
-    const away = (url: string) => offer.troubles.some((trouble) => trouble.startsWith(`${url.replace(/\/+$/, "")} `));
+    const isUnreachable = (url: string) => offer.server_failures.some((failure) => failure.startsWith(`${url.replace(/\/+$/, "")} `));
     return h(
       "section",
       { class: "who panel", "aria-labelledby": "who" },
@@ -205,8 +206,8 @@ class Page {
         { class: "servers" },
         this.#config.servers.map((server) => {
           const operator = operatorOf(server);
-          const state = away(server) ? texts.offer.away : texts.offer.met;
-          return h("li", { class: away(server) ? "away" : "met" }, h("span", {}, operator ? `${operator.name}, ` : "", server), h("span", { class: "state" }, state));
+          const state = isUnreachable(server) ? texts.offer.unreachable : texts.offer.connected;
+          return h("li", { class: isUnreachable(server) ? "unreachable" : "connected" }, h("span", {}, operator ? `${operator.name}, ` : "", server), h("span", { class: "state" }, state));
         }),
       ),
       unplaced && h("p", { class: "hint" }, texts.offer.operators(offer.operators.map(({ name }) => name).join(", "))),
@@ -225,7 +226,7 @@ class Page {
     const texts = this.#texts;
     const suggested = offer.columns.filter((column) => column.suggest_immutable);
     const apply = (name: string, change: () => void) => () => {
-      this.#draft.forget(offer.columns);
+      this.#draft.resetWishes(offer.columns);
       change();
       this.#refresh(texts.presets.done(name));
     };
@@ -239,7 +240,7 @@ class Page {
     };
     const clear = () => {
       for (const column of offer.columns) this.#draft.entry(column).value = "";
-      this.#draft.forget(offer.columns);
+      this.#draft.resetWishes(offer.columns);
       this.#refresh(texts.presets.clear);
     };
     return h(
@@ -252,7 +253,7 @@ class Page {
         { class: "row" },
         preset(texts.presets.anything, () => {}),
         suggested.length > 0 && preset(texts.presets.suggested, () => suggested.forEach((column) => (this.#draft.entry(column).wish = "stay")), texts.presets.suggestedNames(names)),
-        preset(texts.presets.few, () => (this.#draft.few = String(offer.columns.length))),
+        preset(texts.presets.few, () => (this.#draft.maxChanges = String(offer.columns.length))),
       ),
       h(
         "div",
@@ -263,13 +264,13 @@ class Page {
     );
   }
 
-  /** The form anew, from the draft; focus stays where it was. */
-  #refresh(said: string) {
+  /** Draws the form again from the draft, and keeps the focus. */
+  #refresh(status: string) {
     const old = document.activeElement;
     const place = old ? [...document.querySelectorAll(".presets button")].indexOf(old) : -1;
     this.#render();
     if (place >= 0) document.querySelectorAll<HTMLElement>(".presets button")[place]?.focus();
-    this.#live.textContent = said;
+    this.#live.textContent = status;
   }
 
   #show(element: HTMLElement) {
@@ -293,7 +294,8 @@ class Page {
       const asked = Number(this.#draft.top);
       const running = new Running(offer, scheme, asked, this.#config.servers, this.#texts, () => controller.abort());
       this.#show(running.root);
-      // Servers may have renewed what they offer while the form was filled in. Everybody meets them again, so it tells nothing.
+      // The servers may have reloaded since the form was drawn. Every search connects again, so
+      // this reveals nothing.
       const connection = await this.#connected(controller.signal);
       this.#connection?.close();
       this.#connection = connection;
@@ -313,9 +315,9 @@ class Page {
       if (error instanceof DOMException && error.name === "AbortError") {
         this.#show(h("section", { class: "panel" }, h("h2", { tabindex: -1 }, this.#texts.progress.stopped), h("p", {}, this.#texts.form.again)));
       } else {
-        const fault = asError(error);
-        if (fault.servers.some(({ code }) => code === "unauthorised" || code === "budget-spent")) this.#form?.openMore();
-        this.#again = async () => showTrouble(fault, this.#texts, true);
+        const failure = asError(error);
+        if (failure.servers.some(({ code }) => code === "unauthorized" || code === "budget-exhausted")) this.#form?.openMore();
+        this.#again = async () => showFailure(failure, this.#texts, true);
         this.#show(await this.#again());
       }
     } finally {
@@ -342,7 +344,7 @@ function asError(error: unknown): IfonlyError {
   return error instanceof IfonlyError ? error : new IfonlyError({ kind: "machine", code: "machine", message: String(error) });
 }
 
-/** `?lang=de`, or what the browser prefers. */
+/** The language of `?lang=de`, or else of the browser. */
 function pick(): string {
   const asked = new URLSearchParams(location.search).get("lang") ?? navigator.language;
   const short = asked.slice(0, 2).toLowerCase();

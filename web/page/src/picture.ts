@@ -1,4 +1,4 @@
-// A change as a picture: its scale from end to end, where the person is and where the other one was.
+// Draws a change on the scale of its feature, from the user's value to the value of the record.
 
 import { h, svg } from "./dom.ts";
 
@@ -9,7 +9,7 @@ export interface Scale {
   /** From 0 to 1. */
   yours: number;
   theirs: number;
-  /** How many steps it has, where they can be counted. */
+  /** Number of steps, for words with an order. */
   steps: number | null;
 }
 
@@ -20,7 +20,7 @@ export function picture({ label, min, max, yours, theirs, steps }: Scale): HTMLE
   const ticks = steps !== null && steps <= 12 ? Array.from({ length: steps }, (_, step) => step / (steps - 1)) : [0, 1];
   const [from, to] = [x(yours), x(theirs)];
   const side = Math.sign(to - from);
-  // Its tip touches the other one's dot.
+  // The tip touches the dot of the record.
   const tip = to - side * 7;
   const arrow = `M${tip - side * 8} ${MIDDLE - 6}L${tip} ${MIDDLE}L${tip - side * 8} ${MIDDLE + 6}`;
   return h(

@@ -1,4 +1,4 @@
-// While it runs: for every server and every step of the search, how far it is.
+// Shows the progress of a search for every server and every step.
 
 import type { Inspection, Progress, Scheme } from "../../client/src/data.ts";
 import { h } from "./dom.ts";
@@ -15,7 +15,7 @@ export class Running {
   constructor(offer: Inspection, scheme: Scheme, top: number, servers: string[], texts: Texts, stop: () => void) {
     this.#texts = texts;
     this.#names = names(scheme, top, texts);
-    this.#live = h("p", { role: "status", class: "live" }, texts.progress.meeting);
+    this.#live = h("p", { role: "status", class: "live" }, texts.progress.connecting);
     const rows = servers.map((server) => {
       const operator = offer.operators.find((other) => other.url !== null && other.url.replace(/\/$/, "") === server.replace(/\/$/, ""));
       const cells = this.#names.map((name) => {
@@ -49,7 +49,7 @@ export class Running {
     if (!cell) return;
     const done = received >= of;
     cell.bar.value = of > 0 ? received / of : 0;
-    cell.text.textContent = done ? this.#texts.progress.done : received === 0 ? this.#texts.progress.asked : `${Math.floor((100 * received) / of)} %`;
+    cell.text.textContent = done ? this.#texts.progress.done : received === 0 ? this.#texts.progress.sent : `${Math.floor((100 * received) / of)} %`;
     if (step > this.#step) {
       this.#step = step;
       this.#live.textContent = this.#texts.progress.step(this.#names[step - 1] ?? "");
@@ -57,7 +57,7 @@ export class Running {
   }
 }
 
-/** What the steps of a search are called. */
+/** The names of the steps of a search. */
 function names(scheme: Scheme, top: number, texts: Texts): string[] {
   if (!scheme.fetches) return [texts.progress.sealed];
   const phases = Array.from({ length: scheme.phases }, (_, phase) => texts.progress.phase(phase + 1, scheme.phases));
